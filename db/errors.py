@@ -1,0 +1,45 @@
+"""The errors of the store.
+
+StoreError
+|-- StoreLocked        another process holds the store and did not let go in time
+|-- StoreTooNew        the store was written by a newer Compile HUD
+|-- StoreUnavailable   the store cannot be opened or reached at all
+|-- StoreFull          the disk (or quota) under the store is full
+|-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
+|-- RecordError        a document does not describe a valid record
+`-- NotFoundError      what was asked for is not in the store
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Base of every error that storing or reading results raises."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the store; the message names its PID where it is known."""
+
+
+class StoreTooNew(StoreError):
+    """The schema of the store is newer than this code."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be opened: bad URL, no server, no permission, damaged file."""
+
+
+class StoreFull(StoreError):
+    """There is no room left to write."""
+
+
+class RecordError(StoreError, ValueError):
+    """A document has a missing, unknown or ill-typed field."""
+
+
+class NotFoundError(StoreError, LookupError):
+    """No such run, case result or alert."""
+
+
+class MixedStoreError(StoreError):
+    """A synthetic run was written to a store of real runs, or the other way round."""

@@ -1,0 +1,161 @@
+"""The metric table: everything that decides what a number means, and nothing else does.
+
+`relevance_floor` is the relative change below which a significant change is not worth a person's
+time. Metrics with `is_exact` are counts: they have no noise, so any change is significant.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:
+    from enum import Enum
+
+    class StrEnum(str, Enum):  # the worker also runs on Python 3.10
+        __str__ = str.__str__
+
+
+class Direction(StrEnum):
+    """Which way is better."""
+
+    LOWER_IS_BETTER = "lower_is_better"
+    HIGHER_IS_BETTER = "higher_is_better"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One named quantity."""
+
+    name: str
+    unit: str
+    direction: Direction
+    description: str
+    relevance_floor: float = 0.05
+    # A judged metric can raise an alert; the others are shown and explain.
+    is_judged: bool = True
+    is_exact: bool = False
+
+
+LOWER = Direction.LOWER_IS_BETTER
+HIGHER = Direction.HIGHER_IS_BETTER
+
+_ROWS = (
+    Metric(
+        name="latency_s",
+        unit="s",
+        direction=LOWER,
+        description="Wall time of one iteration, synchronised inside the timer.",
+    ),
+    Metric(
+        name="latency_cpu_s",
+        unit="s",
+        direction=LOWER,
+        description="Thread CPU time of one iteration; on a CPU it is immune to being preempted.",
+    ),
+    Metric(
+        name="eager_latency_s",
+        unit="s",
+        direction=LOWER,
+        description="Wall time of one eager iteration, interleaved with the variant's iterations.",
+        is_judged=False,
+    ),
+    Metric(
+        name="eager_latency_cpu_s",
+        unit="s",
+        direction=LOWER,
+        description="Thread CPU time of one eager iteration, interleaved with the variant's.",
+        is_judged=False,
+    ),
+    Metric(
+        name="speedup",
+        unit="x",
+        direction=HIGHER,
+        description="Eager over variant latency, round by round in the same process.",
+    ),
+    Metric(
+        name="throughput_samples_per_s",
+        unit="samples/s",
+        direction=HIGHER,
+        description="Samples of the batch divided by the latency.",
+        is_judged=False,
+    ),
+    Metric(
+        name="throughput_tokens_per_s",
+        unit="tokens/s",
+        direction=HIGHER,
+        description="Tokens of the batch divided by the latency; token models only.",
+        is_judged=False,
+    ),
+    Metric(
+        name="compile_cold_s",
+        unit="s",
+        direction=LOWER,
+        description="First call minus a later call, with an empty compile cache.",
+        # Compile time depends on the C++ compiler, the disk and every neighbour of the machine.
+        relevance_floor=0.15,
+    ),
+    Metric(
+        name="compile_warm_s",
+        unit="s",
+        direction=LOWER,
+        description="First call minus a later call, in a fresh process with the cache filled.",
+        relevance_floor=0.15,
+    ),
+    Metric(
+        name="peak_bytes",
+        unit="B",
+        direction=LOWER,
+        description="Highest number of bytes held by tensors during one iteration.",
+    ),
+    Metric(
+        name="graphs",
+        unit="1",
+        direction=LOWER,
+        description="Graphs that Dynamo captured.",
+        is_exact=True,
+        relevance_floor=0.0,
+    ),
+    Metric(
+        name="graph_breaks",
+        unit="1",
+        direction=LOWER,
+        description="Places where Dynamo left the graph; the reasons are kept beside the number.",
+        is_exact=True,
+        relevance_floor=0.0,
+    ),
+    Metric(
+        name="recompiles",
+        unit="1",
+        direction=LOWER,
+        description="Graphs compiled again because a guard failed.",
+        is_exact=True,
+        relevance_floor=0.0,
+    ),
+    Metric(
+        name="max_abs_error",
+        unit="1",
+        direction=LOWER,
+        description="Largest absolute difference from the fp64 eager oracle.",
+        is_judged=False,
+    ),
+    Metric(
+        name="rmse_ratio",
+        unit="1",
+        direction=LOWER,
+        description="RMS error against the fp64 oracle over the RMS error of eager.",
+        is_judged=False,
+    ),
+    Metric(
+        name="cosine_similarity",
+        unit="1",
+        direction=HIGHER,
+        description="Cosine between the output and the fp64 eager oracle.",
+        is_judged=False,
+    ),
+)
+
+METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}

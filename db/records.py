@@ -1,0 +1,547 @@
+"""The records that travel between worker, spool, store and dashboard, and their JSON form.
+
+A record checks itself when it is made; `from_json` raises RecordError naming the field. Only the
+standard library is needed, on Python 3.10 or newer: the worker runs in other people's environments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from db.errors import RecordError
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:
+    from enum import Enum
+
+    class StrEnum(str, Enum):
+        __str__ = str.__str__
+
+
+# 1: first version.
+SCHEMA_VERSION = 1
+
+
+class Phase(StrEnum):
+    """What one iteration executes."""
+
+    INFERENCE = "inference"
+    TRAINING = "training"
+
+
+class Dtype(StrEnum):
+    """Number format of a case; an autocast case keeps its weights in fp32."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16_AUTOCAST = "fp16-autocast"
+
+
+class Outcome(StrEnum):
+    """How a case ended; only OK has measurements."""
+
+    OK = "ok"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    INACCURATE = "inaccurate"
+    SKIPPED = "skipped"
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+class Verdict(StrEnum):
+    """What a comparison found."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    UNCHANGED = "unchanged"
+    INCONCLUSIVE = "inconclusive"
+
+
+class AlertState(StrEnum):
+    """Lifecycle of an alert."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    EXPECTED = "expected"
+    NOISE = "noise"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing that is measured: model x phase x shape x dtype x variant x device kind."""
+
+    model: str
+    family: str
+    phase: Phase
+    shape: str
+    dtype: Dtype
+    mode: str
+    variant: str
+    backend: str
+    device: str
+
+    @property
+    def key(self) -> str:
+        """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
+        parts = (self.model, self.phase, self.shape, self.dtype, self.variant, self.device)
+        return "/".join(str(part) for part in parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the case as a JSON object."""
+        return {item.name: str(getattr(self, item.name)) for item in dataclasses.fields(self)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Case:
+        """Return the case that `document` describes; raise RecordError when it does not."""
+        return cls(
+            model=_text(document, "model"),
+            family=_text(document, "family"),
+            phase=_member(document, "phase", Phase),
+            shape=_text(document, "shape"),
+            dtype=_member(document, "dtype", Dtype),
+            mode=_text(document, "mode"),
+            variant=_text(document, "variant"),
+            backend=_text(document, "backend"),
+            device=_text(document, "device"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWarning:
+    """Something a reader of the numbers must know, and what can be done about it."""
+
+    code: str
+    text: str
+    hint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the warning as a JSON object."""
+        return {"code": self.code, "text": self.text, "hint": self.hint}
+
+    @classmethod
+    def from_json(cls, document: Any) -> RunWarning:
+        """Return the warning that `document` describes; raise RecordError when it does not."""
+        return cls(
+            code=_text(document, "code"),
+            text=_text(document, "text"),
+            hint=_text(document, "hint", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One metric of one case result.
+
+    `samples` are in the metric's unit, warm-ups not among them (`warmups` keeps those). `launches`
+    says how many samples each fresh process gave, in order, and adds up to `len(samples)`.
+    `median` and `interval` are a summary that can always be recomputed from the samples.
+    """
+
+    metric: str
+    unit: str
+    samples: tuple[float, ...]
+    median: float
+    interval: tuple[float, float]
+    method: str
+    launches: tuple[int, ...] = ()
+    warmups: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there is a sample, that every number is finite and that launches add up."""
+        if not self.samples:
+            raise RecordError(f"measurement {self.metric!r} has no samples")
+        numbers = (*self.samples, *self.warmups, self.median, *self.interval)
+        if not all(math.isfinite(number) for number in numbers):
+            raise RecordError(f"measurement {self.metric!r} has a number that is not finite")
+        if self.launches and sum(self.launches) != len(self.samples):
+            raise RecordError(
+                f"measurement {self.metric!r} has {len(self.samples)} samples,"
+                f" but its launches add up to {sum(self.launches)}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measurement as a JSON object."""
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "samples": list(self.samples),
+            "launches": list(self.launches),
+            "warmups": list(self.warmups),
+            "median": self.median,
+            "interval": list(self.interval),
+            "method": self.method,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Measurement:
+        """Return the measurement that `document` describes; raise RecordError when it does not."""
+        interval = _numbers(document, "interval")
+        if len(interval) != 2:
+            raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
+        return cls(
+            metric=_text(document, "metric"),
+            unit=_text(document, "unit"),
+            samples=_numbers(document, "samples"),
+            launches=tuple(int(n) for n in _numbers(document, "launches", default=())),
+            warmups=_numbers(document, "warmups", default=()),
+            median=_number(document, "median"),
+            interval=(interval[0], interval[1]),
+            method=_text(document, "method"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What one case did in one run.
+
+    `effective_mode` is the mode that really ran; it differs from `case.mode` when the device has no
+    such thing (CUDA graphs on a CPU), and then `warnings` holds a `mode-fallback`. `details` holds
+    JSON values that explain (graph break reasons, steps with their times, generated code hash).
+    """
+
+    id: str
+    run_id: str
+    case: Case
+    outcome: Outcome
+    started_at: datetime
+    finished_at: datetime
+    reason: str = ""
+    effective_mode: str = ""
+    warnings: tuple[RunWarning, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    log_tail: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that a failed case carries no number, and that no metric is there twice."""
+        if self.outcome is not Outcome.OK and self.measurements:
+            raise RecordError(
+                f"case {self.case.key} has outcome {self.outcome} and measurements;"
+                " only outcome ok may have them"
+            )
+        names = [measurement.metric for measurement in self.measurements]
+        if len(names) != len(set(names)):
+            raise RecordError(f"case {self.case.key} has a metric twice: {sorted(names)}")
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """Return the measurement of `metric`, None when this result has none."""
+        return next((item for item in self.measurements if item.metric == metric), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON object (DESIGN 6.5)."""
+        return {
+            "id": self.id,
+            "run_id": self.run_id,
+            "case": self.case.to_json(),
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "effective_mode": self.effective_mode,
+            "started_at": time_to_json(self.started_at),
+            "finished_at": time_to_json(self.finished_at),
+            "warnings": [warning.to_json() for warning in self.warnings],
+            "measurements": [measurement.to_json() for measurement in self.measurements],
+            "kernels": [],
+            "details": dict(self.details),
+            "log_tail": self.log_tail,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> CaseResult:
+        """Return the result that `document` describes; raise RecordError when it does not."""
+        return cls(
+            id=_text(document, "id"),
+            run_id=_text(document, "run_id"),
+            case=Case.from_json(_value(document, "case")),
+            outcome=_member(document, "outcome", Outcome),
+            reason=_text(document, "reason", default=""),
+            effective_mode=_text(document, "effective_mode", default=""),
+            started_at=_time(document, "started_at"),
+            finished_at=_time(document, "finished_at"),
+            warnings=tuple(RunWarning.from_json(item) for item in _list(document, "warnings")),
+            measurements=tuple(
+                Measurement.from_json(item) for item in _list(document, "measurements")
+            ),
+            details=_mapping(document, "details"),
+            log_tail=_text(document, "log_tail", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a plan on one machine in one toolchain at one revision.
+
+    `environment` holds JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those that
+    decide comparability. `plan` is every case in order: what is missing from the results of a
+    finished run has vanished. Synthetic runs come from `hud demo` and live in a store of their own.
+    """
+
+    id: str
+    started_at: datetime
+    suite: str
+    toolchain: str
+    revision: str
+    machine: str
+    environment: Mapping[str, Any]
+    fingerprint: str
+    plan: tuple[Case, ...]
+    state: RunState = RunState.RUNNING
+    finished_at: datetime | None = None
+    trigger: str = "manual"
+    is_synthetic: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as a JSON object (DESIGN 6.5)."""
+        return {
+            "id": self.id,
+            "started_at": time_to_json(self.started_at),
+            "finished_at": None if self.finished_at is None else time_to_json(self.finished_at),
+            "state": str(self.state),
+            "suite": self.suite,
+            "toolchain": self.toolchain,
+            "revision": self.revision,
+            "machine": self.machine,
+            "environment": dict(self.environment),
+            "fingerprint": self.fingerprint,
+            "plan": [case.to_json() for case in self.plan],
+            "trigger": self.trigger,
+            "is_synthetic": self.is_synthetic,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Run:
+        """Return the run that `document` describes; raise RecordError when it does not."""
+        finished = _value(document, "finished_at", default=None)
+        return cls(
+            id=_text(document, "id"),
+            started_at=_time(document, "started_at"),
+            finished_at=None if finished is None else _time(document, "finished_at"),
+            state=_member(document, "state", RunState),
+            suite=_text(document, "suite"),
+            toolchain=_text(document, "toolchain"),
+            revision=_text(document, "revision"),
+            machine=_text(document, "machine"),
+            environment=_mapping(document, "environment"),
+            fingerprint=_text(document, "fingerprint"),
+            plan=tuple(Case.from_json(item) for item in _list(document, "plan")),
+            trigger=_text(document, "trigger", default="manual"),
+            is_synthetic=bool(_value(document, "is_synthetic", default=False)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDocument:
+    """A run with its results: `hud run --json`, and what `hud compare` reads."""
+
+    run: Run
+    results: tuple[CaseResult, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document as a JSON object (DESIGN 6.5)."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self.run.to_json(),
+            "results": [result.to_json() for result in self.results],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> RunDocument:
+        """Return the run and results of `document`; raise RecordError when it does not fit."""
+        check_schema_version(document)
+        return cls(
+            run=Run.from_json(_value(document, "run")),
+            results=tuple(CaseResult.from_json(item) for item in _list(document, "results")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A run as an alert points at it."""
+
+    run_id: str
+    revision: str
+    at: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the sighting as a JSON object."""
+        return {"run_id": self.run_id, "revision": self.revision, "at": time_to_json(self.at)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Sighting:
+        """Return the sighting that `document` describes; raise RecordError when it does not."""
+        return cls(
+            run_id=_text(document, "run_id"),
+            revision=_text(document, "revision"),
+            at=_time(document, "at"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A change that someone should look at.
+
+    `kind` is `step` (the level of a metric moved), `outcome` (ok became failed) or `vanished` (the
+    series has no more points); only a step has numbers. `interval_pct` is the interval of
+    `change_pct`. `is_confirmed` is None where nothing was measured again.
+    """
+
+    id: str
+    series_key: str
+    kind: str
+    state: AlertState
+    verdict: Verdict
+    case: Case
+    metric: str
+    unit: str
+    machine: str
+    fingerprint: str
+    first_bad: Sighting
+    last_seen: datetime
+    last_good: Sighting | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    change_pct: float | None = None
+    interval_pct: tuple[float, float] | None = None
+    is_significant: bool = True
+    is_relevant: bool = True
+    is_confirmed: bool | None = None
+    cause_kind: str = "unknown"
+    cause_text: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the regression object of DESIGN 6.2, less `repro` and `url`."""
+        case = self.case
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "verdict": str(self.verdict),
+            "kind": self.kind,
+            "model": case.model,
+            "phase": str(case.phase),
+            "shape": case.shape,
+            "dtype": str(case.dtype),
+            "mode": case.mode,
+            "variant": case.variant,
+            "device": case.device,
+            "machine": self.machine,
+            "metric": self.metric,
+            "unit": self.unit,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "change_pct": self.change_pct,
+            "interval_pct": None if self.interval_pct is None else list(self.interval_pct),
+            "significant": self.is_significant,
+            "relevant": self.is_relevant,
+            "confirmed": self.is_confirmed,
+            "first_bad": self.first_bad.to_json(),
+            "last_good": None if self.last_good is None else self.last_good.to_json(),
+            "last_seen": time_to_json(self.last_seen),
+            "cause": {"kind": self.cause_kind, "text": self.cause_text, "kernels": []},
+        }
+
+
+def series_key(case: Case, *, metric: str, fingerprint: str) -> str:
+    """Return the identity of a series: one metric of one case in one environment class."""
+    return f"{case.key}#{metric}@{fingerprint[:16]}"
+
+
+def time_to_json(moment: datetime) -> str:
+    """Return `moment` as ISO 8601 in UTC; raise RecordError when it has no time zone."""
+    if moment.tzinfo is None:
+        raise RecordError(f"time {moment.isoformat()} has no time zone")
+    return moment.astimezone(timezone.utc).isoformat()
+
+
+def check_schema_version(document: Any) -> None:
+    """Raise RecordError unless this code can read `document`'s schema_version."""
+    version = _value(document, "schema_version")
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+        raise RecordError(
+            f"schema_version is {version!r}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
+            " Upgrade Compile HUD to read newer documents"
+        )
+
+
+_MISSING = object()
+
+
+def _value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
+    if not isinstance(document, Mapping):
+        raise RecordError(f"expected an object with field {name!r}, got {type(document).__name__}")
+    value = document.get(name, default)
+    if value is _MISSING:
+        raise RecordError(f"field {name!r} is missing")
+    return value
+
+
+def _text(document: Any, name: str, *, default: Any = _MISSING) -> str:
+    value = _value(document, name, default=default)
+    if not isinstance(value, str):
+        raise RecordError(f"field {name!r} must be text, got {value!r}")
+    return value
+
+
+def _number(document: Any, name: str) -> float:
+    value = _value(document, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError(f"field {name!r} must be a number, got {value!r}")
+    return float(value)
+
+
+def _list(document: Any, name: str) -> list[Any]:
+    value = _value(document, name, default=[])
+    if not isinstance(value, list):
+        raise RecordError(f"field {name!r} must be a list, got {type(value).__name__}")
+    return value
+
+
+def _mapping(document: Any, name: str) -> Mapping[str, Any]:
+    value = _value(document, name, default={})
+    if not isinstance(value, Mapping):
+        raise RecordError(f"field {name!r} must be an object, got {type(value).__name__}")
+    return value
+
+
+def _numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[float, ...]:
+    value = _value(document, name, default=default)
+    if not isinstance(value, list | tuple):
+        raise RecordError(f"field {name!r} must be a list of numbers, got {value!r}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise RecordError(f"field {name!r} must hold numbers only, got {item!r}")
+    return tuple(float(item) for item in value)
+
+
+def _member(document: Any, name: str, kind: type[Any]) -> Any:
+    value = _value(document, name)
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(str(member) for member in kind)
+        raise RecordError(f"field {name!r} is {value!r}; allowed: {allowed}") from None
+
+
+def _time(document: Any, name: str) -> datetime:
+    text = _text(document, name)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise RecordError(f"field {name!r} is {text!r}, not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        raise RecordError(f"field {name!r} is {text!r}: the time zone is missing")
+    return moment.astimezone(timezone.utc)

@@ -1,0 +1,199 @@
+"""The tables, the same on DuckDB and PostgreSQL.
+
+No foreign keys and no unique indexes on fact tables: on DuckDB they cost a quarter or more of the
+file, slow appends forty-fold and speed up nothing (docs/adr). Ingest keeps the tables consistent by
+writing a case result with all its rows in one transaction.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Double, Integer, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+UtcTime = DateTime(timezone=True)
+
+
+class Base(DeclarativeBase):
+    """Root of all tables."""
+
+
+class RunTable(Base):
+    """One row a run; `plan` is the list of its cases as JSON, `num_planned` their number."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    state: Mapped[str] = mapped_column(String)
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    heartbeat_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    suite: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    revision: Mapped[str] = mapped_column(String)
+    machine: Mapped[str] = mapped_column(String)
+    fingerprint: Mapped[str] = mapped_column(String)
+    environment: Mapped[dict[str, Any]] = mapped_column(JSON)
+    plan: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    num_planned: Mapped[int] = mapped_column(Integer)
+    trigger: Mapped[str] = mapped_column(String)
+    is_synthetic: Mapped[bool] = mapped_column(Boolean)
+
+
+class CaseTable(Base):
+    """One row a case that was ever seen."""
+
+    __tablename__ = "cases"
+
+    key: Mapped[str] = mapped_column(String, primary_key=True)
+    model: Mapped[str] = mapped_column(String)
+    family: Mapped[str] = mapped_column(String)
+    phase: Mapped[str] = mapped_column(String)
+    shape: Mapped[str] = mapped_column(String)
+    dtype: Mapped[str] = mapped_column(String)
+    mode: Mapped[str] = mapped_column(String)
+    variant: Mapped[str] = mapped_column(String)
+    backend: Mapped[str] = mapped_column(String)
+    device: Mapped[str] = mapped_column(String)
+
+
+class CaseResultTable(Base):
+    """One row a case result; the numbers are in `measurements` and `samples`."""
+
+    __tablename__ = "case_results"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    run_id: Mapped[str] = mapped_column(String)
+    case_key: Mapped[str] = mapped_column(String)
+    outcome: Mapped[str] = mapped_column(String)
+    reason: Mapped[str] = mapped_column(Text)
+    effective_mode: Mapped[str] = mapped_column(String)
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    finished_at: Mapped[datetime] = mapped_column(UtcTime)
+    warnings: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+    log_tail: Mapped[str] = mapped_column(Text)
+
+
+class MeasurementTable(Base):
+    """Fact table: one row a metric of a case result. The key is (result_id, metric).
+
+    `series_key` and `run_started_at` are repeated here so that a trend reads this table alone.
+    """
+
+    __tablename__ = "measurements"
+
+    result_id: Mapped[str] = mapped_column(String, primary_key=True)
+    metric: Mapped[str] = mapped_column(String, primary_key=True)
+    series_key: Mapped[str] = mapped_column(String)
+    run_id: Mapped[str] = mapped_column(String)
+    case_key: Mapped[str] = mapped_column(String)
+    run_started_at: Mapped[datetime] = mapped_column(UtcTime)
+    unit: Mapped[str] = mapped_column(String)
+    num_samples: Mapped[int] = mapped_column(Integer)
+    median: Mapped[float] = mapped_column(Double)
+    low: Mapped[float] = mapped_column(Double)
+    high: Mapped[float] = mapped_column(Double)
+    method: Mapped[str] = mapped_column(Text)
+
+
+class SampleTable(Base):
+    """Fact table: one row a sample. The key is (result_id, metric, is_warmup, position)."""
+
+    __tablename__ = "samples"
+
+    result_id: Mapped[str] = mapped_column(String, primary_key=True)
+    metric: Mapped[str] = mapped_column(String, primary_key=True)
+    is_warmup: Mapped[bool] = mapped_column(Boolean, primary_key=True)
+    position: Mapped[int] = mapped_column(Integer, primary_key=True)
+    launch: Mapped[int] = mapped_column(Integer)
+    value: Mapped[float] = mapped_column(Double)
+
+
+class SeriesTable(Base):
+    """Summary kept by ingest: one row a series with its latest point."""
+
+    __tablename__ = "series"
+
+    key: Mapped[str] = mapped_column(String, primary_key=True)
+    case_key: Mapped[str] = mapped_column(String)
+    metric: Mapped[str] = mapped_column(String)
+    unit: Mapped[str] = mapped_column(String)
+    machine: Mapped[str] = mapped_column(String)
+    fingerprint: Mapped[str] = mapped_column(String)
+    num_points: Mapped[int] = mapped_column(Integer)
+    first_at: Mapped[datetime] = mapped_column(UtcTime)
+    last_at: Mapped[datetime] = mapped_column(UtcTime)
+    last_run_id: Mapped[str] = mapped_column(String)
+    last_value: Mapped[float] = mapped_column(Double)
+
+
+class AlertTable(Base):
+    """One row an alert; `last_good_*` and the numbers are null where there is none."""
+
+    __tablename__ = "alerts"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    series_key: Mapped[str] = mapped_column(String)
+    kind: Mapped[str] = mapped_column(String)
+    state: Mapped[str] = mapped_column(String)
+    verdict: Mapped[str] = mapped_column(String)
+    case_key: Mapped[str] = mapped_column(String)
+    metric: Mapped[str] = mapped_column(String)
+    unit: Mapped[str] = mapped_column(String)
+    machine: Mapped[str] = mapped_column(String)
+    fingerprint: Mapped[str] = mapped_column(String)
+    first_bad_run_id: Mapped[str] = mapped_column(String)
+    first_bad_revision: Mapped[str] = mapped_column(String)
+    first_bad_at: Mapped[datetime] = mapped_column(UtcTime)
+    last_good_run_id: Mapped[str | None] = mapped_column(String)
+    last_good_revision: Mapped[str | None] = mapped_column(String)
+    last_good_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    last_seen: Mapped[datetime] = mapped_column(UtcTime)
+    baseline: Mapped[float | None] = mapped_column(Double)
+    candidate: Mapped[float | None] = mapped_column(Double)
+    change_pct: Mapped[float | None] = mapped_column(Double)
+    interval_low_pct: Mapped[float | None] = mapped_column(Double)
+    interval_high_pct: Mapped[float | None] = mapped_column(Double)
+    is_significant: Mapped[bool] = mapped_column(Boolean)
+    is_relevant: Mapped[bool] = mapped_column(Boolean)
+    is_confirmed: Mapped[bool | None] = mapped_column(Boolean)
+    cause_kind: Mapped[str] = mapped_column(String)
+    cause_text: Mapped[str] = mapped_column(Text)
+
+
+class IngestedTable(Base):
+    """The spool files that are in: what makes ingest exactly-once."""
+
+    __tablename__ = "ingested"
+
+    spool_id: Mapped[str] = mapped_column(String, primary_key=True)
+    ingested_at: Mapped[datetime] = mapped_column(UtcTime)
+
+
+class JobTable(Base):
+    """A queued request for one run; `dedupe_key` (schedule and date) keeps a night from running twice."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    dedupe_key: Mapped[str] = mapped_column(String)
+    suite: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    trigger: Mapped[str] = mapped_column(String)
+    state: Mapped[str] = mapped_column(String)
+    enqueued_at: Mapped[datetime] = mapped_column(UtcTime)
+    leased_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    num_attempts: Mapped[int] = mapped_column(Integer)
+    run_id: Mapped[str | None] = mapped_column(String)
+
+
+class GenerationTable(Base):
+    """One row (id 1): a counter that every write raises, for stores without a stamp file."""
+
+    __tablename__ = "generation"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    value: Mapped[int] = mapped_column(BigInteger)

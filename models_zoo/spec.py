@@ -1,0 +1,62 @@
+"""What the catalog says about a model. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ConfigValue = int | float | str | bool | tuple[int, ...]
+
+
+class UnknownNameError(LookupError):
+    """A model, variant, shape or suite name that does not exist; the message suggests near ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeSpec:
+    """One size of a model: its configuration and the inputs of its default shape.
+
+    `config` goes to the model file's `build()` and `example_inputs()` as it is. `num_samples` is
+    the batch; `num_tokens` is what one iteration reads (batch x length), None where a model has none.
+    """
+
+    config: Mapping[str, ConfigValue]
+    num_samples: int
+    num_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """One row of the catalog.
+
+    `build` is `package.module`: a module with `build(config) -> torch.nn.Module` and
+    `example_inputs(config, *, seed) -> dict[str, Tensor]` (the keyword arguments of `forward`),
+    both on the CPU in fp32, and, only where the mean square of the outputs is no sensible training
+    loss, `loss(outputs, inputs) -> Tensor`.
+    """
+
+    name: str
+    family: str
+    build: str
+    summary: str
+    sizes: Mapping[str, SizeSpec]
+    phases: tuple[str, ...] = ("inference", "training")
+    # dtype -> cosine similarity to the fp64 oracle below which a result is `inaccurate`, where the
+    # default of runner/measure/accuracy.py is too strict or too lax for the model.
+    min_cosine: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One way to execute a model.
+
+    `mode` is the torch.compile mode in its public spelling (`eager` where nothing is compiled) and
+    `backend` the torch.compile backend; `dynamic` and `fullgraph` are torch.compile's arguments.
+    """
+
+    name: str
+    mode: str
+    backend: str
+    summary: str
+    dynamic: bool | None = None
+    fullgraph: bool = False

@@ -1,0 +1,61 @@
+"""The ways to execute a model, by the names that torch.compile's documentation uses."""
+
+from __future__ import annotations
+
+from models_zoo.spec import Variant
+
+_ROWS = (
+    Variant(
+        name="eager",
+        mode="eager",
+        backend="eager",
+        summary="Nothing is compiled; the reference that every other variant is checked against.",
+    ),
+    Variant(
+        name="default",
+        mode="default",
+        backend="inductor",
+        summary="torch.compile(model): a balance of compile time and speed.",
+    ),
+    Variant(
+        name="reduce-overhead",
+        mode="reduce-overhead",
+        backend="inductor",
+        summary="CUDA graphs remove the launch overhead of small batches.",
+    ),
+    Variant(
+        name="max-autotune",
+        mode="max-autotune",
+        backend="inductor",
+        summary="Benchmarks Triton and template kernels at compile time, and uses CUDA graphs.",
+    ),
+    Variant(
+        name="max-autotune-no-cudagraphs",
+        mode="max-autotune-no-cudagraphs",
+        backend="inductor",
+        summary="Autotuning as in max-autotune, without CUDA graphs.",
+    ),
+    Variant(
+        name="dynamic",
+        mode="default",
+        backend="inductor",
+        dynamic=True,
+        summary="Symbolic shapes from the first compilation on.",
+    ),
+    Variant(
+        name="fullgraph",
+        mode="default",
+        backend="inductor",
+        fullgraph=True,
+        summary="A graph break is an error, not a fallback.",
+    ),
+    Variant(
+        name="aot_eager",
+        mode="default",
+        backend="aot_eager",
+        summary="Dynamo and AOTAutograd without Inductor: what capturing alone costs.",
+    ),
+)
+
+VARIANTS: dict[str, Variant] = {row.name: row for row in _ROWS}
+MODES = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

@@ -1,0 +1,176 @@
+"""What the executor asks of a worker and what the worker answers, as JSON files.
+
+The worker may run under another interpreter and another torch than the runner, so both directions
+carry a schema version and only standard-library types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from db.records import Case, Outcome, RunWarning
+
+# 1: first version.
+PROTOCOL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSettings:
+    """How a case is measured.
+
+    `num_launches` is the number of fresh processes a case gets; the first one of a compiled case has
+    an empty compile cache, the later ones find it filled. `budget_s` bounds the sampling of one
+    launch in wall seconds, `num_rounds` the samples it takes.
+    """
+
+    num_launches: int = 3
+    num_rounds: int = 40
+    budget_s: float = 4.0
+    num_threads: int = 1
+    timeout_s: float = 900.0
+    memory_limit_bytes: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What the worker must build: the model's file and one size of it."""
+
+    build: str
+    config: Mapping[str, Any]
+    num_samples: int
+    num_tokens: int | None
+    min_cosine: float | None = None
+    dynamic: bool | None = None
+    fullgraph: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """One fresh process: which case, which launch of it, and where things go."""
+
+    case: Case
+    workload: Workload
+    settings: MeasureSettings
+    launch: int
+    cache_dir: str
+    report_path: str
+    log_path: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as a JSON object."""
+        return {
+            "protocol_version": PROTOCOL_VERSION,
+            "case": self.case.to_json(),
+            "workload": dataclasses.asdict(self.workload),
+            "settings": dataclasses.asdict(self.settings),
+            "launch": self.launch,
+            "cache_dir": self.cache_dir,
+            "report_path": self.report_path,
+            "log_path": self.log_path,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LaunchRequest:
+        """Return the request that `document` describes; raise ValueError on another version."""
+        check_protocol_version(document)
+        return cls(
+            case=Case.from_json(document["case"]),
+            workload=Workload(**document["workload"]),
+            settings=MeasureSettings(**document["settings"]),
+            launch=document["launch"],
+            cache_dir=document["cache_dir"],
+            report_path=document["report_path"],
+            log_path=document["log_path"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawMetric:
+    """The samples one launch took of one metric, in the metric's unit, and how."""
+
+    samples: tuple[float, ...]
+    method: str
+    warmups: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchReport:
+    """What one launch found; metrics only when the outcome is ok."""
+
+    outcome: Outcome
+    reason: str = ""
+    effective_mode: str = ""
+    metrics: Mapping[str, RawMetric] = field(default_factory=dict)
+    warnings: tuple[RunWarning, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "protocol_version": PROTOCOL_VERSION,
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "effective_mode": self.effective_mode,
+            "metrics": {name: dataclasses.asdict(raw) for name, raw in self.metrics.items()},
+            "warnings": [warning.to_json() for warning in self.warnings],
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LaunchReport:
+        """Return the report that `document` describes; raise ValueError on another version."""
+        check_protocol_version(document)
+        return cls(
+            outcome=Outcome(document["outcome"]),
+            reason=document["reason"],
+            effective_mode=document["effective_mode"],
+            metrics={
+                name: RawMetric(
+                    samples=tuple(raw["samples"]),
+                    method=raw["method"],
+                    warmups=tuple(raw["warmups"]),
+                )
+                for name, raw in document["metrics"].items()
+            },
+            warnings=tuple(RunWarning.from_json(item) for item in document["warnings"]),
+            details=document["details"],
+        )
+
+
+def check_protocol_version(document: Mapping[str, Any]) -> None:
+    """Raise ValueError unless `document` speaks this version of the protocol."""
+    version = document.get("protocol_version")
+    if version != PROTOCOL_VERSION:
+        raise ValueError(
+            f"the worker protocol is version {version!r}, this code speaks {PROTOCOL_VERSION};"
+            " runner and toolchain must use the same Compile HUD checkout"
+        )
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write `document` so that `path` either does not exist or is whole and on the disk.
+
+    Raises OSError (a full disk among them) and leaves no temporary file behind.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            json.dump(document, stream, allow_nan=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
