@@ -286,8 +286,8 @@ class CaseResult:
 class Run:
     """One execution of a plan on one machine in one toolchain at one revision.
 
-    `environment` holds JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those that
-    decide comparability. `plan` is every case in order: what is missing from the results of a
+    `environment` holds JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those
+    that decide comparability. `plan` is every case in order: what is missing from the results of a
     finished run has vanished. Synthetic runs come from `hud demo` and live in a store of their own.
     """
 

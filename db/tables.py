@@ -174,7 +174,7 @@ class IngestedTable(Base):
 
 
 class JobTable(Base):
-    """A queued request for one run; `dedupe_key` (schedule and date) keeps a night from running twice."""
+    """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice."""
 
     __tablename__ = "jobs"
 

@@ -17,7 +17,7 @@ class SizeSpec:
     """One size of a model: its configuration and the inputs of its default shape.
 
     `config` goes to the model file's `build()` and `example_inputs()` as it is. `num_samples` is
-    the batch; `num_tokens` is what one iteration reads (batch x length), None where a model has none.
+    the batch; `num_tokens` is what one iteration reads (batch x length), None where it has none.
     """
 
     config: Mapping[str, ConfigValue]

@@ -24,8 +24,8 @@ PROTOCOL_VERSION = 1
 class MeasureSettings:
     """How a case is measured.
 
-    `num_launches` is the number of fresh processes a case gets; the first one of a compiled case has
-    an empty compile cache, the later ones find it filled. `budget_s` bounds the sampling of one
+    `num_launches` is the number of fresh processes a case gets; the first one of a compiled case
+    has an empty compile cache, the later ones find it filled. `budget_s` bounds the sampling of one
     launch in wall seconds, `num_rounds` the samples it takes.
     """
 
