@@ -1,0 +1,99 @@
+"""Robust estimates: a point with its interval.
+
+Method: the point is a median. Within one launch the interval is the distribution-free one between
+two order statistics (Conover, Practical Nonparametric Statistics, 3.2). Over several launches the
+launch is the unit of replication (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time,
+ISMM 2013): one median a launch, and Student's interval over those, on logarithms where all are
+positive, because times vary by factors.
+Assumptions: samples of one launch are exchangeable; launches are independent of each other. Samples
+of one launch say nothing about the next one: address layout and clock differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bdtr, stdtrit
+
+CONFIDENCE = 0.95
+# Makes the median absolute deviation a consistent estimate of a normal standard deviation.
+MAD_TO_SD = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A point with its 95 % interval, all in the unit of the samples."""
+
+    value: float
+    low: float
+    high: float
+
+
+def estimate(samples: Sequence[float], *, launches: Sequence[int] = ()) -> Estimate:
+    """Return the median of `samples` with its 95 % interval.
+
+    `launches` says how many samples each fresh process gave, in order. With two or more launches
+    the value is the median of the launch medians and the interval covers what differs between
+    launches. With one launch the interval covers this launch alone: another launch of the very same
+    code may lie outside. Fewer than six samples in one launch cannot reach 95 %: the interval is
+    then from the smallest to the largest. Raises ValueError on no samples, on numbers that are not
+    finite, and when `launches` does not add up.
+    """
+    medians = launch_medians(samples, launches=launches)
+    if len(medians) > 1:
+        return _between_launches(medians)
+    low, high = order_statistic_interval(samples)
+    return Estimate(float(medians[0]), low, high)
+
+
+def launch_medians(samples: Sequence[float], *, launches: Sequence[int] = ()) -> list[float]:
+    """Return the median of each launch that gave samples; one median when `launches` is empty."""
+    numbers = np.asarray(samples, dtype=float)
+    if numbers.size == 0:
+        raise ValueError("no samples: an estimate needs at least one")
+    if not np.isfinite(numbers).all():
+        raise ValueError("samples must be finite numbers")
+    sizes = tuple(launches) or (numbers.size,)
+    if min(sizes) < 0 or sum(sizes) != numbers.size:
+        raise ValueError(f"launches {sizes} do not add up to {numbers.size} samples")
+    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    return [float(np.median(part)) for part in parts if part.size]
+
+
+def order_statistic_interval(
+    samples: Sequence[float], *, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Return the distribution-free interval of the median between two order statistics."""
+    ordered = np.sort(np.asarray(samples, dtype=float))
+    n = ordered.size
+    # The largest rank r with P(Binomial(n, 1/2) <= r - 1) <= (1 - confidence) / 2.
+    ranks = np.arange(1, n // 2 + 1)
+    allowed = ranks[bdtr(ranks - 1, n, 0.5) <= (1 - confidence) / 2]
+    rank = int(allowed[-1]) if allowed.size else 1
+    return float(ordered[rank - 1]), float(ordered[n - rank])
+
+
+def robust_sd(values: Sequence[float] | np.ndarray) -> float:
+    """Return the standard deviation of `values` by their median absolute deviation."""
+    numbers = np.asarray(values, dtype=float)
+    return MAD_TO_SD * float(np.median(np.abs(numbers - np.median(numbers))))
+
+
+def student_quantile(probability: float, *, degrees: float) -> float:
+    """Return the quantile of Student's distribution with `degrees` of freedom."""
+    return float(stdtrit(degrees, probability))
+
+
+def _between_launches(medians: Sequence[float]) -> Estimate:
+    value = float(np.median(medians))
+    is_positive = min(medians) > 0
+    numbers = np.log(medians) if is_positive else np.asarray(medians, dtype=float)
+    quantile = student_quantile((1 + CONFIDENCE) / 2, degrees=len(medians) - 1)
+    margin = quantile * float(np.std(numbers, ddof=1)) / math.sqrt(len(medians))
+    low, high = float(np.mean(numbers)) - margin, float(np.mean(numbers)) + margin
+    if is_positive:
+        low, high = math.exp(low), math.exp(high)
+    return Estimate(value, min(low, value), max(high, value))
