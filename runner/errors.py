@@ -1,0 +1,45 @@
+"""The errors of the runner.
+
+RunnerError
+|-- ConfigError       hud.toml or an environment variable is wrong
+|-- SpoolFull         a result could not be written down: no room, no permission
+|-- ExecutorError     the worker host cannot be started or is gone for good
+|-- ResumeError       an interrupted run cannot be continued here
+|-- SchedulerHeld     another process schedules from the same state directory
+|-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
+`-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
+"""
+
+from __future__ import annotations
+
+
+class RunnerError(Exception):
+    """Base of every error that planning and executing runs raises."""
+
+
+class ConfigError(RunnerError, ValueError):
+    """A setting is unknown, ill-typed or out of range; the message has file, line and key."""
+
+
+class SpoolFull(RunnerError):
+    """The spool takes no more results."""
+
+
+class ExecutorError(RunnerError):
+    """No case can be executed any more."""
+
+
+class ResumeError(RunnerError):
+    """The run is not interrupted, or was made in another environment."""
+
+
+class SchedulerHeld(RunnerError):
+    """Two schedulers on one job store would enqueue every night twice."""
+
+
+class NoSuchDocument(RunnerError, LookupError):
+    """No run, revision or result file answers to the name."""
+
+
+class RunInterrupted(RunnerError):
+    """The run was stopped from outside; what was measured is kept."""

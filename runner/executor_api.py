@@ -1,0 +1,50 @@
+"""What a run needs from whoever executes its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from db.records import Case, CaseResult
+from runner.protocol import MeasureSettings, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOrder:
+    """One case to execute: what it is, what to build for it and how to measure it."""
+
+    run_id: str
+    case: Case
+    workload: Workload
+    settings: MeasureSettings
+
+
+class Executor(Protocol):
+    """Executes cases one at a time, each in fresh processes."""
+
+    def open(self) -> Mapping[str, Any]:
+        """Start the worker host and return the environment facts as JSON values.
+
+        Raises ExecutorError when the toolchain does not start.
+        """
+        ...
+
+    def execute(self, order: CaseOrder) -> CaseResult:
+        """Return what the case did, whatever it did; blocks until it is over.
+
+        Raises ExecutorError only when the host is gone for good.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Kill the running case's process group; safe in a signal handler and from any thread.
+
+        Afterwards `execute` returns at once, the running call and every later one: a signal may
+        arrive just before a case starts. Results returned after `cancel` are thrown away.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the worker host and everything it started; may be called twice."""
+        ...
