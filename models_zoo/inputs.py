@@ -1,0 +1,37 @@
+"""Seeded weights and inputs, so that every process measures the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+WEIGHTS_SEED = 0
+
+
+def seeded_weights(factory: Callable[[], ModuleT]) -> ModuleT:
+    """Return `factory()` with weights that are the same in every process.
+
+    The CPU generator alone is seeded and put back afterwards; no accelerator is touched.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(WEIGHTS_SEED)
+        return factory()
+
+
+def token_ids(*shape: int, vocab_size: int, seed: int) -> Tensor:
+    """Return int64 token ids below `vocab_size`."""
+    return torch.randint(0, vocab_size, shape, generator=_generator(seed))
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    """Return fp32 standard normal values: images, latents, embeddings."""
+    return torch.randn(shape, generator=_generator(seed))
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

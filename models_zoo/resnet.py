@@ -1,0 +1,42 @@
+"""ResNet with its classification head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import ResNetConfig, ResNetForImageClassification
+
+from models_zoo.inputs import normal, seeded_weights
+
+
+class ImageClassifier(nn.Module):
+    """ResNet that returns its logits, (batch, classes)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.inner = ResNetForImageClassification(
+            ResNetConfig(
+                embedding_size=config["embedding_size"],
+                hidden_sizes=list(config["hidden_sizes"]),
+                depths=list(config["depths"]),
+                layer_type=config["layer_type"],
+                num_labels=config["num_classes"],
+            )
+        )
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        logits: Tensor = self.inner(pixel_values=pixel_values).logits
+        return logits
+
+
+def build(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model of `config` on the CPU in fp32."""
+    return seeded_weights(lambda: ImageClassifier(config))
+
+
+def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
+    """Return the keyword arguments of one iteration."""
+    side = config["image_size"]
+    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
