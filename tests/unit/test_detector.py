@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.analysis.detector import (
+    MIN_BASELINE_POINTS,
+    SUSTAINED_POINTS,
+    describe_steps,
+    find_steps,
+)
+
+SEEDS = st.integers(min_value=0, max_value=10_000)
+
+
+def noisy(levels: list[tuple[int, float]], *, cv: float = 0.01, seed: int = 0) -> np.ndarray:
+    """Return a history of `(number of points, level)` pairs with Gaussian noise."""
+    generator = np.random.default_rng(seed)
+    flat = np.concatenate([np.full(num_points, level) for num_points, level in levels])
+    return np.asarray(flat * (1 + cv * generator.standard_normal(flat.size)))
+
+
+def test_planted_step_is_found_where_it_is() -> None:
+    steps = find_steps(noisy([(40, 1.0), (20, 1.08)]))
+    assert [index for index, _ in steps] == [40]
+    assert steps[0][1] == pytest.approx(0.08, abs=0.01)
+
+
+def test_step_shows_on_its_third_night_and_not_before() -> None:
+    values = noisy([(30, 1.0), (10, 1.1)])
+    assert find_steps(values[: 30 + SUSTAINED_POINTS - 1]) == []
+    assert [index for index, _ in find_steps(values[: 30 + SUSTAINED_POINTS])] == [30]
+
+
+def test_blip_of_two_nights_is_no_step() -> None:
+    assert find_steps(noisy([(30, 1.0), (2, 1.3), (30, 1.0)])) == []
+
+
+def test_improvement_is_a_step_downwards() -> None:
+    ((index, change),) = find_steps(noisy([(30, 1.0), (20, 0.9)]))
+    assert index == 30
+    assert change == pytest.approx(-0.1, abs=0.01)
+
+
+def test_relapse_after_an_improvement_is_found_though_it_stays_below_the_old_level() -> None:
+    steps = find_steps(noisy([(30, 1.0), (20, 0.9), (20, 0.97)]))
+    assert [index for index, _ in steps] == [30, 50]
+    assert steps[1][1] == pytest.approx(0.97 / 0.9 - 1, abs=0.015)
+
+
+def test_lasting_step_is_never_absorbed() -> None:
+    values = noisy([(20, 1.0), (200, 1.08)])
+    assert [index for index, _ in find_steps(values)] == [20]
+
+
+def test_step_within_the_noise_of_the_series_is_not_reported() -> None:
+    assert find_steps(np.array([1.0, 1.2] * 10 + [1.25] * 3)) == []
+
+
+def test_step_well_below_the_floor_is_not_reported() -> None:
+    assert find_steps(noisy([(30, 1.0), (30, 1.04)], cv=0.001)) == []
+
+
+def test_step_just_below_the_floor_is_reported_within_its_error() -> None:
+    swing = np.tile([0.01, -0.01], 15)
+    (step,) = describe_steps(np.concatenate([1 + swing, 1.048 + swing]))
+    assert step.change < 0.05 < step.change + step.error
+    assert find_steps(np.repeat([1.0, 1.048], 30)) == []
+
+
+def test_floor_moves_the_trigger_with_it() -> None:
+    values = noisy([(30, 1.0), (30, 1.08)], cv=0.005)
+    assert find_steps(values, floor=0.15) == []
+    assert len(find_steps(values, floor=0.05)) == 1
+
+
+def test_too_short_a_baseline_gives_no_step() -> None:
+    short = [1.0] * (MIN_BASELINE_POINTS - 1) + [1.5] * SUSTAINED_POINTS
+    assert find_steps(np.array(short)) == []
+    assert find_steps(np.array([1.0, *short])) == [(MIN_BASELINE_POINTS, 0.5)]
+
+
+def test_empty_history_has_no_steps() -> None:
+    assert find_steps(np.array([])) == []
+
+
+def test_both_levels_and_the_interval_are_described() -> None:
+    values = noisy([(30, 2.0), (30, 2.2)])
+    (step,) = describe_steps(values)
+    assert (step.index, step.end) == (30, 60)
+    assert step.before == pytest.approx(2.0, rel=0.01)
+    assert step.after == pytest.approx(2.2, rel=0.01)
+    assert step.noise == pytest.approx(0.01, rel=0.5)
+    assert step.low < 0.1 < step.high
+    assert step.low < step.change < step.high
+
+
+def test_interval_uses_the_noise_of_the_new_level_too() -> None:
+    calm = np.concatenate([noisy([(30, 1.0)]), noisy([(30, 1.3)], cv=0.01, seed=1)])
+    wild = np.concatenate([noisy([(30, 1.0)]), noisy([(30, 1.3)], cv=0.05, seed=1)])
+    assert describe_steps(wild)[0].error > 2 * describe_steps(calm)[0].error
+
+
+def test_end_of_a_level_is_the_start_of_the_next() -> None:
+    first, second = describe_steps(noisy([(30, 1.0), (20, 1.1), (20, 1.3)]))
+    assert (first.end, second.index, second.end) == (50, 50, 70)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_numbers_without_a_ratio_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite numbers above 0"):
+        find_steps(np.array([1.0, bad]))
+
+
+@given(SEEDS, st.floats(min_value=1e-6, max_value=1e6))
+def test_steps_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
+    values = noisy([(20, 1.0), (15, 1.1)], cv=0.02, seed=seed)
+    plain, scaled = find_steps(values), find_steps(values * factor)
+    assert [index for index, _ in plain] == [index for index, _ in scaled]
+    assert [change for _, change in plain] == pytest.approx([change for _, change in scaled])
+
+
+@given(SEEDS)
+def test_history_at_one_percent_noise_with_no_change_has_no_steps(seed: int) -> None:
+    assert find_steps(noisy([(60, 1.0)], cv=0.01, seed=seed)) == []
+
+
+@given(SEEDS, st.sampled_from([0.1, 0.15, 0.3]))
+def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: float) -> None:
+    values = noisy([(30, 1.0), (10, 1 + change)], cv=0.01, seed=seed)
+    assert [index for index, _ in find_steps(values)] == [30]
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
+    values = noisy([(20, 1.0), (20, 1.15)], cv=0.01, seed=seed)
+    found = [{step.index for step in describe_steps(values[:stop])} for stop in range(24, 41)]
+    assert all(20 in indexes for indexes in found)
