@@ -25,7 +25,6 @@ class MaskedLanguageModel(nn.Module):
                 num_attention_heads=config["num_heads"],
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
-                attn_implementation="sdpa",
             )
         )
 

@@ -38,7 +38,7 @@ _BERT = ModelSpec(
     name="bert",
     family="encoder",
     build="models_zoo.bert",
-    summary="Bidirectional attention, LayerNorm and GELU: what most deployed text models are made of.",
+    summary="Bidirectional attention, LayerNorm and GELU: the stock of deployed text models.",
     sizes={
         "tiny": _text_size(
             vocab_size=128, hidden_size=32, num_layers=1, num_heads=2, batch=2, length=8
@@ -56,7 +56,7 @@ _GPT2 = ModelSpec(
     name="gpt2",
     family="decoder",
     build="models_zoo.gpt2",
-    summary="Causal attention and a vocabulary-wide projection: prefill of a classic language model.",
+    summary="Causal attention and a vocabulary-wide projection: prefill of a classic decoder.",
     sizes={
         "tiny": _text_size(
             vocab_size=128,
@@ -144,7 +144,6 @@ _MOE = ModelSpec(
             num_key_value_heads=2,
             num_experts=4,
             num_experts_per_token=2,
-            experts="grouped_mm",
             batch=2,
             length=8,
         ),
@@ -157,7 +156,6 @@ _MOE = ModelSpec(
             num_key_value_heads=2,
             num_experts=8,
             num_experts_per_token=2,
-            experts="grouped_mm",
             batch=4,
             length=32,
         ),
@@ -170,7 +168,6 @@ _MOE = ModelSpec(
             num_key_value_heads=8,
             num_experts=8,
             num_experts_per_token=2,
-            experts="grouped_mm",
             batch=4,
             length=512,
         ),
@@ -218,8 +215,8 @@ _VIT = ModelSpec(
     name="vit",
     family="vision",
     build="models_zoo.vit",
-    summary="Patches through a transformer: matrix products of an odd length (196 patches and a class"
-    " token) that are unkind to tiles.",
+    summary="Image patches through a transformer: matrix products of an odd length that fits"
+    " no tile.",
     sizes={
         "tiny": _image_size(
             image_size=16,
@@ -292,7 +289,7 @@ _UNET = ModelSpec(
     name="unet",
     family="diffusion",
     build="models_zoo.unet",
-    summary="Group norm, SiLU, convolutions and cross-attention at several resolutions: one denoising"
+    summary="Group norm, convolutions and cross-attention at several resolutions: one denoising"
     " step, and the longest compilation here.",
     sizes={
         "tiny": _image_size(

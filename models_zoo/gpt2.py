@@ -29,7 +29,6 @@ class CausalLanguageModel(nn.Module):
                 bos_token_id=None,
                 eos_token_id=None,
                 use_cache=False,
-                attn_implementation="sdpa",
             )
         )
 

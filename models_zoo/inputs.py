@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -13,13 +14,17 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 WEIGHTS_SEED = 0
 
 
-def seeded_weights(factory: Callable[[], ModuleT]) -> ModuleT:
-    """Return `factory()` with weights that are the same in every process.
-
-    The CPU generator alone is seeded and put back afterwards; no accelerator is touched.
-    """
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's CPU generator inside and put it back outside; no accelerator is touched."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(WEIGHTS_SEED)
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def seeded_weights(factory: Callable[[], ModuleT]) -> ModuleT:
+    """Return `factory()` with weights that are the same in every process."""
+    with seeded(WEIGHTS_SEED):
         return factory()
 
 

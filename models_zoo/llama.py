@@ -36,7 +36,6 @@ class CausalLanguageModel(nn.Module):
                 },
                 tie_word_embeddings=True,
                 use_cache=False,
-                attn_implementation="sdpa",
             )
         )
 

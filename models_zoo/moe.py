@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import MixtralConfig, MixtralForCausalLM
 
@@ -28,14 +29,20 @@ class CausalLanguageModel(nn.Module):
                 num_experts_per_tok=config["num_experts_per_token"],
                 output_router_logits=False,
                 use_cache=False,
-                attn_implementation="sdpa",
-                experts_implementation=config["experts"],
             )
         )
 
     def forward(self, input_ids: Tensor) -> Tensor:
         logits: Tensor = self.inner(input_ids=input_ids).logits
         return logits
+
+    # nn.Module's own hook behind to(), double() and cuda().
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CausalLanguageModel:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        # Grouped matrix products exist up to fp32; the fp64 oracle loops over the experts.
+        is_fp64 = next(self.parameters()).dtype is torch.float64
+        self.inner.set_experts_implementation("eager" if is_fp64 else "grouped_mm")
+        return self
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

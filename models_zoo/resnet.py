@@ -22,7 +22,7 @@ class ImageClassifier(nn.Module):
                 hidden_sizes=list(config["hidden_sizes"]),
                 depths=list(config["depths"]),
                 layer_type=config["layer_type"],
-                num_labels=config["num_classes"],
+                id2label={index: str(index) for index in range(config["num_classes"])},
             )
         )
 

@@ -27,7 +27,6 @@ class EncoderDecoder(nn.Module):
                 num_heads=config["num_heads"],
                 dropout_rate=0.0,
                 use_cache=False,
-                decoder_start_token_id=0,
             )
         )
 

@@ -21,7 +21,7 @@ class Denoiser(nn.Module):
         channels = tuple(config["channels"])
         # As in the published model: every level but the lowest one has cross-attention.
         num_attended = len(channels) - 1
-        self.inner = UNet2DConditionModel(
+        self.inner: Any = UNet2DConditionModel(  # type: ignore[no-untyped-call]
             sample_size=config["latent_size"],
             block_out_channels=channels,
             down_block_types=("CrossAttnDownBlock2D",) * num_attended + ("DownBlock2D",),
@@ -33,9 +33,7 @@ class Denoiser(nn.Module):
         )
 
     def forward(self, sample: Tensor, timestep: Tensor, encoder_hidden_states: Tensor) -> Tensor:
-        noise: Tensor = self.inner(
-            sample, timestep, encoder_hidden_states, return_dict=False
-        )[0]
+        noise: Tensor = self.inner(sample, timestep, encoder_hidden_states, return_dict=False)[0]
         return noise
 
 

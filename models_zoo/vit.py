@@ -24,10 +24,9 @@ class ImageClassifier(nn.Module):
                 intermediate_size=4 * config["hidden_size"],
                 num_hidden_layers=config["num_layers"],
                 num_attention_heads=config["num_heads"],
-                num_labels=config["num_classes"],
+                id2label={index: str(index) for index in range(config["num_classes"])},
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
-                attn_implementation="sdpa",
             )
         )
 
