@@ -2,7 +2,7 @@
 
 Method: a sequential rule. The current level's baseline is the median of its last 14 points. Three
 points in a row that all lie beyond the trigger on one side, with a median beyond three times the
-level's own noise (median absolute deviation of all its points), start a new level, upwards or
+level's own noise (robust sd of all its points), start a new level, upwards or
 downwards, and everything before it is forgotten. A step is reported while its change is no more
 than a standard error short of the floor: the trigger sits below the floor so that a change of just
 that size is found in noise, and the points that follow decide. docs/judging.md has the scores.
@@ -21,7 +21,7 @@ import numpy as np
 from runner.analysis.stats import CONFIDENCE, robust_sd, student_quantile
 
 BASELINE_POINTS = 14
-# Fewer points give no usable noise: the median deviation of five misses every second scale by half.
+# Fewer points give no usable noise.
 MIN_BASELINE_POINTS = 6
 # One-night and two-night blips are common on shared machines and gone when one looks.
 SUSTAINED_POINTS = 3

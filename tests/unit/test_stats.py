@@ -105,6 +105,14 @@ def test_robust_sd_ignores_one_wild_value() -> None:
     assert robust_sd(values) == pytest.approx(1.0, abs=0.1)
 
 
+def test_robust_sd_sees_a_second_mode() -> None:
+    assert robust_sd([1.0] * 16 + [2.0] * 4) > 0.4
+
+
+def test_robust_sd_of_few_values_is_their_median_deviation() -> None:
+    assert robust_sd([1.0, 2.0, 3.0]) == pytest.approx(1.4826)
+
+
 @given(st.lists(POSITIVE, min_size=1, max_size=30), st.floats(min_value=1e-3, max_value=1e3))
 def test_estimates_scale_with_their_samples(samples: list[float], factor: float) -> None:
     plain, scaled = estimate(samples), estimate([factor * item for item in samples])
