@@ -1,8 +1,9 @@
 """The tables, the same on DuckDB and PostgreSQL.
 
-No foreign keys and no unique indexes on fact tables: on DuckDB they cost a quarter or more of the
+No foreign keys, and no keys or indexes on fact tables: on DuckDB they cost a quarter or more of the
 file, slow appends forty-fold and speed up nothing (docs/adr). Ingest keeps the tables consistent by
-writing a case result with all its rows in one transaction.
+writing a case result with all its rows in one transaction. PostgreSQL, which stores rows and not
+columns, gets plain indexes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Double, Integer, String, Text
+from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Double, Index, Integer, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 UtcTime = DateTime(timezone=True)
@@ -81,12 +82,13 @@ class MeasurementTable(Base):
     """Fact table: one row a metric of a case result. The key is (result_id, metric).
 
     `series_key` and `run_started_at` are repeated here so that a trend reads this table alone.
+    `launches` is the number of samples that each fresh process gave, as JSON.
     """
 
     __tablename__ = "measurements"
 
-    result_id: Mapped[str] = mapped_column(String, primary_key=True)
-    metric: Mapped[str] = mapped_column(String, primary_key=True)
+    result_id: Mapped[str] = mapped_column(String)
+    metric: Mapped[str] = mapped_column(String)
     series_key: Mapped[str] = mapped_column(String)
     run_id: Mapped[str] = mapped_column(String)
     case_key: Mapped[str] = mapped_column(String)
@@ -97,6 +99,14 @@ class MeasurementTable(Base):
     low: Mapped[float] = mapped_column(Double)
     high: Mapped[float] = mapped_column(Double)
     method: Mapped[str] = mapped_column(Text)
+    launches: Mapped[list[int]] = mapped_column(JSON)
+
+    __table_args__ = (
+        Index("ix_measurements_result", "result_id").ddl_if(dialect="postgresql"),
+        Index("ix_measurements_series", "series_key").ddl_if(dialect="postgresql"),
+    )
+    # The ORM needs a key; the database gets none.
+    __mapper_args__ = {"primary_key": [result_id, metric]}
 
 
 class SampleTable(Base):
@@ -104,12 +114,15 @@ class SampleTable(Base):
 
     __tablename__ = "samples"
 
-    result_id: Mapped[str] = mapped_column(String, primary_key=True)
-    metric: Mapped[str] = mapped_column(String, primary_key=True)
-    is_warmup: Mapped[bool] = mapped_column(Boolean, primary_key=True)
-    position: Mapped[int] = mapped_column(Integer, primary_key=True)
+    result_id: Mapped[str] = mapped_column(String)
+    metric: Mapped[str] = mapped_column(String)
+    is_warmup: Mapped[bool] = mapped_column(Boolean)
+    position: Mapped[int] = mapped_column(Integer)
     launch: Mapped[int] = mapped_column(Integer)
     value: Mapped[float] = mapped_column(Double)
+
+    __table_args__ = (Index("ix_samples_result", "result_id").ddl_if(dialect="postgresql"),)
+    __mapper_args__ = {"primary_key": [result_id, metric, is_warmup, position]}
 
 
 class SeriesTable(Base):
@@ -174,7 +187,10 @@ class IngestedTable(Base):
 
 
 class JobTable(Base):
-    """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice."""
+    """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
+
+    `holder` is the process that leased it (`host/pid/start`), so that a dead holder is recognised.
+    """
 
     __tablename__ = "jobs"
 
@@ -186,12 +202,16 @@ class JobTable(Base):
     state: Mapped[str] = mapped_column(String)
     enqueued_at: Mapped[datetime] = mapped_column(UtcTime)
     leased_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    holder: Mapped[str | None] = mapped_column(String)
     num_attempts: Mapped[int] = mapped_column(Integer)
     run_id: Mapped[str | None] = mapped_column(String)
 
 
 class GenerationTable(Base):
-    """One row (id 1): a counter that every write raises, for stores without a stamp file."""
+    """One row (id 1): a counter that every write raises, for stores without a stamp file.
+
+    On PostgreSQL its row lock is also the turnstile: one writer at a time.
+    """
 
     __tablename__ = "generation"
 

@@ -1,0 +1,293 @@
+"""The one place that opens the store.
+
+DuckDB lets one process write or many read, and an idle holder counts. So every transaction opens
+the file, does one short thing and lets go; `db.turnstile` orders who comes next. PostgreSQL needs
+no lock files: an advisory lock lets one writer in at a time, so the rules are the same on both.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from db.errors import StoreUnavailable
+from db.faults import is_lock_held, lock_holder, mapped_errors, store_locked
+from db.tables import GenerationTable
+from db.turnstile import Patience, Turnstile
+
+URL_FORMS: Final = (
+    "duckdb:///relative/path.duckdb, duckdb:////absolute/path.duckdb, duckdb:///:memory:"
+    " or postgresql+psycopg://user@host/database"
+)
+# Extensions would be downloaded at query time; a store needs neither the network nor other files.
+# 512 MB costs nothing at 20 million rows and leaves the memory to what is being measured.
+_DUCKDB_SETTINGS: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "memory_limit": "512MB",
+}
+# Any constant will do, as long as every Compile HUD uses the same.
+_ADVISORY_KEY: Final = 0x48554421
+
+
+class Database(Protocol):
+    """An opened URL: short transactions and the generation counter."""
+
+    name: str
+
+    def is_missing(self) -> bool:
+        """Return whether there is no file yet."""
+
+    def generation(self) -> int:
+        """Return a number that every write raises."""
+
+    def read(self) -> AbstractContextManager[Connection]:
+        """Return a read transaction."""
+
+    def write(self) -> AbstractContextManager[Connection]:
+        """Return a transaction that commits, and raises the generation, when its block ends."""
+
+
+def open_database(url: str, *, patience: Patience) -> Database:
+    """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise StoreUnavailable(f"{url!r} is no store URL. Allowed: {URL_FORMS}") from error
+    if parsed.drivername == "postgresql+psycopg" and parsed.database:
+        return PostgresServer(parsed, patience=patience)
+    if parsed.drivername == "duckdb" and parsed.database == ":memory:":
+        return DuckDbMemory()
+    if parsed.drivername == "duckdb" and parsed.database and not (parsed.query or parsed.host):
+        return DuckDbFile(Path(parsed.database), patience=patience)
+    shown = parsed.render_as_string(hide_password=True)
+    raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}")
+
+
+class DuckDbFile:
+    """A DuckDB file, opened for each transaction and closed after it."""
+
+    def __init__(self, path: Path, *, patience: Patience) -> None:
+        self.name = str(path)
+        self._path = path
+        self._patience = patience
+        self._stamp = path.with_name(path.name + ".generation")
+        self._turnstile = Turnstile(path, name=self.name, patience=patience)
+        self._nesting = _Nesting()
+
+    def is_missing(self) -> bool:
+        """Return whether there is no file yet."""
+        return not self._path.exists()
+
+    def generation(self) -> int:
+        """Return the number in the stamp file, 0 without one."""
+        try:
+            return int(self._stamp.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a read-only connection; the file must be there."""
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
+            self._turnstile.reading(),
+            self._connection(self._path, read_only=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield a connection that is alone with the file; a new file appears whole or not at all.
+
+        The stamp goes up before the commit, while nobody can read: whoever sees the new number
+        waits at the door and then reads what was committed, and a crash in between costs one
+        needless reload instead of leaving dashboards stale.
+        """
+        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._turnstile.writing():
+                if self.is_missing():
+                    yield from self._write_new()
+                else:
+                    with self._connection(self._path, read_only=False) as connection:
+                        yield from self._transaction(connection)
+
+    def _write_new(self) -> Iterator[Connection]:
+        draft = self._path.with_name(self._path.name + ".new")
+        for leftover in (draft, draft.with_name(draft.name + ".wal")):
+            leftover.unlink(missing_ok=True)
+        with self._connection(draft, read_only=False) as connection:
+            yield from self._transaction(connection)
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(
+                sa.text("CHECKPOINT")
+            )
+        os.replace(draft, self._path)
+
+    def _transaction(self, connection: Connection) -> Iterator[Connection]:
+        with connection.begin():
+            yield connection
+            self._raise_generation()
+
+    def _raise_generation(self) -> None:
+        draft = self._stamp.with_name(self._stamp.name + ".new")
+        draft.write_text(str(self.generation() + 1), encoding="ascii")
+        os.replace(draft, self._stamp)
+
+    @contextmanager
+    def _connection(self, path: Path, *, read_only: bool) -> Iterator[Connection]:
+        engine = _duckdb_engine(str(path), read_only=read_only)
+        with self._connect(engine) as connection:
+            yield connection
+
+    def _connect(self, engine: Engine) -> Connection:
+        # The turnstile is ours; the DuckDB shell or a notebook does not know it.
+        held: list[DBAPIError] = []
+        opened: list[Connection] = []
+
+        def is_free() -> bool:
+            try:
+                opened.append(engine.connect())
+            except DBAPIError as error:
+                if not is_lock_held(error):
+                    raise
+                held.append(error)
+            return bool(opened)
+
+        if not self._patience.wait(is_free=is_free):
+            holder = lock_holder(held[-1])
+            waited_s = self._patience.timeout_s
+            raise store_locked(self.name, holder=holder, waited_s=waited_s) from held[-1]
+        return opened[0]
+
+
+class DuckDbMemory:
+    """A DuckDB in memory that lives as long as this object; for tests and empty stores."""
+
+    name = ":memory:"
+
+    def __init__(self) -> None:
+        self._engine = _duckdb_engine(":memory:")
+        self._lock = threading.RLock()
+        self._nesting = _Nesting()
+        self._generation = 0
+
+    def is_missing(self) -> bool:
+        """Return False: there is always a database."""
+        return False
+
+    def generation(self) -> int:
+        """Return the number of writes so far."""
+        return self._generation
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield the one connection."""
+        with self._nesting.entered(), self._lock, self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield the one connection and count the write."""
+        with self.read() as connection:
+            yield connection
+            self._generation += 1
+
+
+class PostgresServer:
+    """A database on a PostgreSQL server."""
+
+    def __init__(self, url: URL, *, patience: Patience) -> None:
+        self.name = url.render_as_string(hide_password=True)
+        self._timeout_s = patience.timeout_s
+        self._nesting = _Nesting()
+        lock_timeout_ms = max(1, round(patience.timeout_s * 1000))
+        try:
+            self._engine = sa.create_engine(
+                url,
+                poolclass=NullPool,
+                connect_args={
+                    "connect_timeout": 10,
+                    "application_name": "compile-hud",
+                    "options": f"-c timezone=UTC -c lock_timeout={lock_timeout_ms}",
+                },
+            )
+        except ModuleNotFoundError as error:
+            raise StoreUnavailable(
+                "PostgreSQL stores need the driver psycopg, which is not installed."
+                " `pip install 'compile-hud[postgres]'` installs it"
+            ) from error
+
+    def is_missing(self) -> bool:
+        """Return False: only a connection can tell, and then the tables are missing."""
+        return False
+
+    def generation(self) -> int:
+        """Return the number in the generation table, 0 before the first write."""
+        with self.read() as connection:
+            if not sa.inspect(connection).has_table(GenerationTable.__tablename__):
+                return 0
+            return connection.execute(sa.select(GenerationTable.value)).scalar() or 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a read-only connection that sees one snapshot."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._timeout_s),
+            self._engine.connect() as connection,
+            connection.execution_options(**options).begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield a connection that no other writer runs beside."""
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._timeout_s),
+            self._engine.begin() as connection,
+        ):
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+            yield connection
+            first = insert(GenerationTable).values(id=1, value=1)
+            raised = {"value": GenerationTable.value + 1}
+            connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))
+
+
+class _Nesting:
+    """A second transaction of one thread would wait for the first, for ever: say so at once."""
+
+    def __init__(self) -> None:
+        self._state = threading.local()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        assert not getattr(self._state, "is_inside", False), "a transaction is open already"
+        self._state.is_inside = True
+        try:
+            yield
+        finally:
+            self._state.is_inside = False
+
+
+def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:
+    return sa.create_engine(
+        URL.create("duckdb", database=database),
+        poolclass=StaticPool if database == ":memory:" else NullPool,
+        connect_args={"read_only": read_only, "config": dict(_DUCKDB_SETTINGS)},
+    )

@@ -1,0 +1,115 @@
+"""What DuckDB, PostgreSQL and the operating system say, in the words of `db.errors`."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import duckdb
+from sqlalchemy.exc import DBAPIError
+
+from db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+
+_LOCK_HELD: Final = re.compile(r"Could not set lock on file|Conflicting lock is held")
+_HOLDER: Final = re.compile(r"\(PID (\d+)\)")
+_FULL: Final = re.compile(
+    r"no space left|out of disk|disk quota|file too large|could not write all bytes"
+    r"|could not truncate file|could not fsync file",
+    re.IGNORECASE,
+)
+_TOO_NEW: Final = re.compile(r"database file with version number|newer version of DuckDB")
+_DAMAGED: Final = re.compile(
+    r"not a valid DuckDB database|corrupt|checksum|replaying wal|wal file|invalidated|deserializ"
+    r"|could not read enough bytes|could not read all bytes",
+    re.IGNORECASE,
+)
+_FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_SQLSTATE_FULL: Final = ("53100",)
+_SQLSTATE_LOCK: Final = ("55P03",)
+
+
+def is_lock_held(error: BaseException) -> bool:
+    """Return whether `error` says that another process has the DuckDB file open."""
+    return _LOCK_HELD.search(_first_line(error)) is not None
+
+
+def lock_holder(error: BaseException) -> int | None:
+    """Return the PID that DuckDB's error message names."""
+    found = _HOLDER.search(_first_line(error))
+    return int(found.group(1)) if found else None
+
+
+def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLocked:
+    """Return the error that says who holds the store `name` and what to do."""
+    who = "another process" if holder is None else f"process {holder}"
+    look = "" if holder is None else f" (`ps -fp {holder}` shows it)"
+    return StoreLocked(
+        f"the store {name} is locked: {who} holds it and did not let go within {waited_s:g} s."
+        f" Close that program{look} and try again; results in the spool are not lost,"
+        " `hud ingest` stores them"
+    )
+
+
+def store_full(name: str) -> StoreFull:
+    """Return the error that says that there is no room left under the store `name`."""
+    return StoreFull(
+        f"the disk under the store {name} is full and nothing was stored. Free some space, then"
+        " `hud ingest` stores what waits in the spool"
+    )
+
+
+@contextmanager
+def mapped_errors(name: str, *, timeout_s: float) -> Iterator[None]:
+    """Raise the errors of the store `name` as StoreError; let the rest pass."""
+    try:
+        yield
+    except (DBAPIError, duckdb.Error, OSError) as error:
+        mapped = _store_error(error, name=name, timeout_s=timeout_s)
+        if mapped is None:
+            raise
+        raise mapped from error
+
+
+def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError | None:
+    if isinstance(error, OSError):
+        return _from_os(error, name=name)
+    sqlstate = getattr(getattr(error, "orig", None), "sqlstate", None)
+    text = _first_line(error)
+    if sqlstate in _SQLSTATE_FULL or _FULL.search(text):
+        return store_full(name)
+    if sqlstate in _SQLSTATE_LOCK or _LOCK_HELD.search(text):
+        return store_locked(name, holder=lock_holder(error), waited_s=timeout_s)
+    if _TOO_NEW.search(text):
+        return StoreTooNew(
+            f"the store {name} was written by a newer DuckDB ({text}). Upgrade Compile HUD, or"
+            " name another store with --store"
+        )
+    if _DAMAGED.search(text):
+        return StoreUnavailable(
+            f"the store {name} is damaged or is no store: {text}. Restore a backup"
+            " (`hud db restore`), or move the file and its .wal file away to start afresh"
+        )
+    return StoreUnavailable(
+        f"the store {name} failed: {text}. Check that it is reachable and may be written"
+        " (`hud doctor`)"
+    )
+
+
+def _from_os(error: OSError, *, name: str) -> StoreError | None:
+    if error.errno in _FULL_ERRNOS:
+        return store_full(name)
+    if error.filename is None:
+        return None
+    return StoreUnavailable(
+        f"the store {name} cannot be opened: {error.strerror} ({error.filename})."
+        " Check the path and its permissions, or name another store with --store"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(getattr(error, "orig", None) or error)
+    return text.splitlines()[0] if text else type(error).__name__

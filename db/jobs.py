@@ -1,0 +1,130 @@
+"""The queue of requested runs, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import exists, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Session
+
+from db.errors import NotFoundError
+from db.processes import is_gone, this_process
+from db.rows import utc
+from db.tables import JobTable
+
+# A job that brings its process down three times will do so the fourth time too.
+MAX_ATTEMPTS: Final = 3
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    LEASED = "leased"
+    DONE = "done"
+    FAILED = "failed"
+
+
+_OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A queued request for one run; `num_attempts` counts this lease."""
+
+    id: str
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+    num_attempts: int
+
+
+def put_job(
+    session: Session,
+    *,
+    dedupe_key: str,
+    suite: str,
+    toolchain: str,
+    trigger: str,
+    at: datetime,
+) -> bool:
+    """Insert a job; return False when one with `dedupe_key` was ever there."""
+    if session.execute(select(exists().where(JobTable.dedupe_key == dedupe_key))).scalar():
+        return False
+    session.execute(
+        insert(JobTable).values(
+            id=uuid.uuid4().hex,
+            dedupe_key=dedupe_key,
+            suite=suite,
+            toolchain=toolchain,
+            trigger=trigger,
+            state=JobState.QUEUED,
+            enqueued_at=at,
+            num_attempts=0,
+        )
+    )
+    return True
+
+
+def has_open_job(connection: Connection) -> bool:
+    """Return whether a job is queued or leased."""
+    is_open = exists().where(JobTable.state.in_(_OPEN_STATES))
+    return bool(connection.execute(select(is_open)).scalar())
+
+
+def take_job(session: Session, *, at: datetime, lease_s: float) -> Job | None:
+    """Lease the oldest job that nobody works on, None without one.
+
+    A job whose holder has ended is taken again, and given up as failed after MAX_ATTEMPTS. Whether
+    a holder on another host has ended cannot be seen: its lease counts until `lease_s` after the
+    last renewal.
+    """
+    jobs = select(JobTable).where(JobTable.state.in_(_OPEN_STATES)).order_by(JobTable.enqueued_at)
+    for row in session.execute(jobs).scalars().all():
+        if row.state == JobState.LEASED and _is_held(row, at=at, lease_s=lease_s):
+            continue
+        if row.num_attempts >= MAX_ATTEMPTS:
+            row.state = JobState.FAILED
+            continue
+        row.state = JobState.LEASED
+        row.leased_at = at
+        row.holder = this_process()
+        row.num_attempts += 1
+        return Job(
+            id=row.id,
+            dedupe_key=row.dedupe_key,
+            suite=row.suite,
+            toolchain=row.toolchain,
+            trigger=row.trigger,
+            num_attempts=row.num_attempts,
+        )
+    return None
+
+
+def renew(session: Session, job_id: str, *, at: datetime) -> None:
+    """Extend the lease of a job; raise NotFoundError when there is none."""
+    _change(session, job_id, leased_at=at)
+
+
+def end_job(session: Session, job_id: str, *, run_id: str | None, state: JobState) -> None:
+    """Set the last state of a job; raise NotFoundError when there is none."""
+    _change(session, job_id, run_id=run_id, state=state)
+
+
+def _change(session: Session, job_id: str, **values: object) -> None:
+    changed = update(JobTable).where(JobTable.id == job_id).values(**values)
+    if not session.execute(changed.returning(JobTable.id)).scalar():
+        raise NotFoundError(f"no job {job_id!r} in this store")
+
+
+def _is_held(row: JobTable, *, at: datetime, lease_s: float) -> bool:
+    gone = is_gone(row.holder) if row.holder else True
+    if gone is None and row.leased_at is not None:
+        return utc(row.leased_at) + timedelta(seconds=lease_s) > at
+    return not gone

@@ -1,0 +1,40 @@
+"""Tell whether the process that holds something is still there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def this_process() -> str:
+    """Return this process's name for others to check, `host/pid/start`."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
+
+
+def is_gone(process: str) -> bool | None:
+    """Return whether `process` (of `this_process`) has ended, None when it is on another host."""
+    host, pid, started = process.rsplit("/", 2)
+    if host != socket.gethostname():
+        return None
+    return _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    # Field 22 of /proc/PID/stat is the start in clock ticks, so that a reused PID is told apart.
+    # The second field is the program's name in parentheses, and may hold spaces.
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "unknown" if _exists(pid) else "gone"
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

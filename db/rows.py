@@ -1,0 +1,301 @@
+"""Records to rows and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from sqlalchemy import Row
+
+from db.records import (
+    Alert,
+    AlertState,
+    Case,
+    CaseResult,
+    Dtype,
+    Measurement,
+    Outcome,
+    Phase,
+    Run,
+    RunState,
+    RunWarning,
+    Sighting,
+    Verdict,
+    series_key,
+)
+
+Values = dict[str, Any]
+
+
+def utc(moment: datetime) -> datetime:
+    """Return `moment`, which a driver gave in its own time zone, in UTC."""
+    return moment.astimezone(timezone.utc)
+
+
+def utc_or_none(moment: datetime | None) -> datetime | None:
+    """Return `moment` in UTC, None for None."""
+    return None if moment is None else utc(moment)
+
+
+def clean_text(text: str) -> str:
+    """Return `text` as both databases can keep it: no NUL character, no lone surrogate.
+
+    The tail of a crashed worker's log may hold anything, and must not block the spool for ever.
+    """
+    return (
+        text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    )
+
+
+def clean_json(value: Any) -> Any:
+    """Return `value` as both databases can keep it; a number that is not finite becomes text."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def run_values(run: Run) -> Values:
+    """Return the row of `run`, less its heartbeat."""
+    return {
+        "id": run.id,
+        "state": str(run.state),
+        "started_at": utc(run.started_at),
+        "finished_at": utc_or_none(run.finished_at),
+        "suite": run.suite,
+        "toolchain": run.toolchain,
+        "revision": run.revision,
+        "machine": run.machine,
+        "fingerprint": run.fingerprint,
+        "environment": clean_json(run.environment),
+        "plan": [case.to_json() for case in run.plan],
+        "num_planned": len(run.plan),
+        "trigger": run.trigger,
+        "is_synthetic": run.is_synthetic,
+    }
+
+
+def run_record(row: Row[Any]) -> Run:
+    """Return the run of a row that has all columns of `runs`."""
+    return Run(
+        id=row.id,
+        state=RunState(row.state),
+        started_at=utc(row.started_at),
+        finished_at=utc_or_none(row.finished_at),
+        suite=row.suite,
+        toolchain=row.toolchain,
+        revision=row.revision,
+        machine=row.machine,
+        fingerprint=row.fingerprint,
+        environment=row.environment,
+        plan=tuple(Case.from_json(item) for item in row.plan),
+        trigger=row.trigger,
+        is_synthetic=row.is_synthetic,
+    )
+
+
+def case_values(case: Case) -> Values:
+    """Return the row of `case`."""
+    return {"key": case.key, **case.to_json()}
+
+
+def case_record(row: Row[Any]) -> Case:
+    """Return the case of a row that has all columns of `cases`."""
+    return Case(
+        model=row.model,
+        family=row.family,
+        phase=Phase(row.phase),
+        shape=row.shape,
+        dtype=Dtype(row.dtype),
+        mode=row.mode,
+        variant=row.variant,
+        backend=row.backend,
+        device=row.device,
+    )
+
+
+def result_values(result: CaseResult) -> Values:
+    """Return the row of `result` in `case_results`."""
+    return {
+        "id": result.id,
+        "run_id": result.run_id,
+        "case_key": result.case.key,
+        "outcome": str(result.outcome),
+        "reason": clean_text(result.reason),
+        "effective_mode": result.effective_mode,
+        "started_at": utc(result.started_at),
+        "finished_at": utc(result.finished_at),
+        "warnings": clean_json([warning.to_json() for warning in result.warnings]),
+        "details": clean_json(result.details),
+        "log_tail": clean_text(result.log_tail),
+    }
+
+
+def result_record(row: Row[Any], *, measurements: Iterable[Measurement]) -> CaseResult:
+    """Return the result of a row that has the columns of `case_results` and `cases`."""
+    return CaseResult(
+        id=row.result_id,
+        run_id=row.run_id,
+        case=case_record(row),
+        outcome=Outcome(row.outcome),
+        reason=row.reason,
+        effective_mode=row.effective_mode,
+        started_at=utc(row.started_at),
+        finished_at=utc(row.finished_at),
+        warnings=warnings_of(row),
+        measurements=tuple(measurements),
+        details=row.details,
+        log_tail=row.log_tail,
+    )
+
+
+def warnings_of(row: Row[Any]) -> tuple[RunWarning, ...]:
+    """Return the warnings of a row of `case_results`."""
+    return tuple(RunWarning.from_json(item) for item in row.warnings)
+
+
+def measurement_values(result: CaseResult, *, run: Run) -> list[Values]:
+    """Return the rows of `result` in `measurements`."""
+    return [
+        {
+            "result_id": result.id,
+            "metric": item.metric,
+            "series_key": series_key(result.case, metric=item.metric, fingerprint=run.fingerprint),
+            "run_id": run.id,
+            "case_key": result.case.key,
+            "run_started_at": utc(run.started_at),
+            "unit": item.unit,
+            "num_samples": len(item.samples),
+            "median": item.median,
+            "low": item.interval[0],
+            "high": item.interval[1],
+            "method": clean_text(item.method),
+            "launches": list(item.launches),
+        }
+        for item in result.measurements
+    ]
+
+
+def measurement_record(
+    row: Row[Any], *, samples: Sequence[float], warmups: Sequence[float]
+) -> Measurement:
+    """Return the measurement of a row of `measurements` with its samples, in the metric's unit."""
+    return Measurement(
+        metric=row.metric,
+        unit=row.unit,
+        samples=tuple(samples),
+        warmups=tuple(warmups),
+        launches=tuple(row.launches),
+        median=row.median,
+        interval=(row.low, row.high),
+        method=row.method,
+    )
+
+
+def sample_columns(result: CaseResult) -> dict[str, list[Any]]:
+    """Return the rows of `result` in `samples`, by column."""
+    rows = [row for item in result.measurements for row in _sample_rows(result.id, item)]
+    names = ("result_id", "metric", "is_warmup", "position", "launch", "value")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _sample_rows(result_id: str, item: Measurement) -> list[tuple[Any, ...]]:
+    launches = [number for number, count in enumerate(item.launches) for _ in range(count)] or [
+        0
+    ] * len(item.samples)
+    samples = zip(launches, item.samples, strict=True)
+    return [
+        (result_id, item.metric, True, position, 0, value)
+        for position, value in enumerate(item.warmups)
+    ] + [
+        (result_id, item.metric, False, position, launch, value)
+        for position, (launch, value) in enumerate(samples)
+    ]
+
+
+def alert_values(alert: Alert) -> Values:
+    """Return the row of `alert`."""
+    good = alert.last_good
+    low, high = alert.interval_pct or (None, None)
+    return {
+        "id": alert.id,
+        "series_key": alert.series_key,
+        "kind": alert.kind,
+        "state": str(alert.state),
+        "verdict": str(alert.verdict),
+        "case_key": alert.case.key,
+        "metric": alert.metric,
+        "unit": alert.unit,
+        "machine": alert.machine,
+        "fingerprint": alert.fingerprint,
+        "first_bad_run_id": alert.first_bad.run_id,
+        "first_bad_revision": alert.first_bad.revision,
+        "first_bad_at": utc(alert.first_bad.at),
+        "last_good_run_id": None if good is None else good.run_id,
+        "last_good_revision": None if good is None else good.revision,
+        "last_good_at": None if good is None else utc(good.at),
+        "last_seen": utc(alert.last_seen),
+        "baseline": alert.baseline,
+        "candidate": alert.candidate,
+        "change_pct": alert.change_pct,
+        "interval_low_pct": low,
+        "interval_high_pct": high,
+        "is_significant": alert.is_significant,
+        "is_relevant": alert.is_relevant,
+        "is_confirmed": alert.is_confirmed,
+        "cause_kind": alert.cause_kind,
+        "cause_text": clean_text(alert.cause_text),
+    }
+
+
+def alert_record(row: Row[Any]) -> Alert:
+    """Return the alert of a row that has the columns of `alerts` and `cases`."""
+    return Alert(
+        id=row.id,
+        series_key=row.series_key,
+        kind=row.kind,
+        state=AlertState(row.state),
+        verdict=Verdict(row.verdict),
+        case=case_record(row),
+        metric=row.metric,
+        unit=row.unit,
+        machine=row.machine,
+        fingerprint=row.fingerprint,
+        first_bad=Sighting(
+            run_id=row.first_bad_run_id, revision=row.first_bad_revision, at=utc(row.first_bad_at)
+        ),
+        last_good=_last_good(row),
+        last_seen=utc(row.last_seen),
+        baseline=row.baseline,
+        candidate=row.candidate,
+        change_pct=row.change_pct,
+        interval_pct=_interval_pct(row),
+        is_significant=row.is_significant,
+        is_relevant=row.is_relevant,
+        is_confirmed=row.is_confirmed,
+        cause_kind=row.cause_kind,
+        cause_text=row.cause_text,
+    )
+
+
+def _last_good(row: Row[Any]) -> Sighting | None:
+    if row.last_good_run_id is None:
+        return None
+    return Sighting(
+        run_id=row.last_good_run_id,
+        revision=row.last_good_revision,
+        at=utc(row.last_good_at),
+    )
+
+
+def _interval_pct(row: Row[Any]) -> tuple[float, float] | None:
+    if row.interval_low_pct is None:
+        return None
+    return (row.interval_low_pct, row.interval_high_pct)

@@ -1,0 +1,197 @@
+"""The store: where runs, results, alerts and jobs are written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Session
+
+from db import ingest, jobs, migrate
+from db.engine import DuckDbMemory, open_database
+from db.errors import NotFoundError
+from db.jobs import Job, JobState
+from db.records import Alert, CaseResult, Run, RunState
+from db.rows import alert_values, case_values
+from db.tables import AlertTable, CaseTable, RunTable
+from db.turnstile import Patience
+
+
+def utc_now() -> datetime:
+    """Return the present time in UTC."""
+    return datetime.now(timezone.utc)
+
+
+class Store:
+    """A store by its URL; every method is one short transaction, from any thread or process.
+
+    Nothing is opened before the first use, and nothing stays open after it. A store that does not
+    exist yet reads as empty, and the first write creates it. All methods raise StoreLocked,
+    StoreFull, StoreTooNew and StoreUnavailable.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        lock_timeout_s: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Remember how to open the store; raise StoreUnavailable when `url` is no store URL."""
+        self.url = url
+        self._now = now
+        patience = Patience(timeout_s=lock_timeout_s, sleep=sleep, monotonic=monotonic)
+        self._database = open_database(url, patience=patience)
+        self._is_migrated = False
+
+    @property
+    def name(self) -> str:
+        """Return the file or the URL without its password, for messages."""
+        return self._database.name
+
+    def generation(self) -> int:
+        """Return a number that changes with every write; on DuckDB no database is opened."""
+        return self._database.generation()
+
+    def migrate(self) -> None:
+        """Create the store or bring its schema up to date."""
+        with self._database.write() as connection:
+            if not migrate.has_schema(connection):
+                migrate.create(connection)
+        self._is_migrated = True
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a connection to read with, in one transaction; no other may be open in it."""
+        if self._database.is_missing():
+            with _empty() as connection:
+                yield connection
+            return
+        with self._database.read() as connection:
+            if self._is_migrated or migrate.has_schema(connection):
+                self._is_migrated = True
+                yield connection
+            else:
+                with _empty() as nothing:
+                    yield nothing
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Yield a session whose work is committed when the block ends, all or nothing."""
+        if not self._is_migrated or self._database.is_missing():
+            self.migrate()
+        with (
+            self._database.write() as connection,
+            Session(connection, autoflush=True, expire_on_commit=False) as session,
+        ):
+            yield session
+            session.flush()
+
+    def save_run(self, run: Run) -> None:
+        """Insert `run`, or move its state; plan, environment and a finished state stay.
+
+        Raises MixedStoreError when the store has runs of the other kind, real or synthetic.
+        """
+        with self.write() as session:
+            ingest.put_run(session, run, at=self._now())
+
+    def heartbeat(self, run_id: str) -> None:
+        """Record that the run is alive; raise NotFoundError when it is not in the store."""
+        with self.write() as session:
+            beat = update(RunTable).where(RunTable.id == run_id).values(heartbeat_at=self._now())
+            if not session.execute(beat.returning(RunTable.id)).scalar():
+                raise NotFoundError(f"no run {run_id!r} in {self.name}")
+
+    def interrupt_stale_runs(self, *, older_than_s: float) -> list[str]:
+        """Mark running runs without a heartbeat for `older_than_s` interrupted; return the ids."""
+        last = self._now() - timedelta(seconds=older_than_s)
+        is_stale = (RunTable.state == RunState.RUNNING) & (RunTable.heartbeat_at < last)
+        with self.read() as connection:
+            if not connection.execute(select(RunTable.id).where(is_stale)).first():
+                return []
+        with self.write() as session:
+            found = session.execute(select(RunTable.id).where(is_stale).order_by(RunTable.id))
+            stale = list(found.scalars())
+            session.execute(
+                update(RunTable).where(RunTable.id.in_(stale)).values(state=RunState.INTERRUPTED)
+            )
+        return stale
+
+    def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
+        """Store `result`, and `run` when it is missing; return False when it is in already.
+
+        Exactly once: whatever dies when, and whoever else does the same, there is one copy. A case
+        measured again in the same run (it was resumed) adds a result; queries take the last one.
+        """
+        with self.write() as session:
+            return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
+
+    def save_alerts(self, alerts: Sequence[Alert]) -> None:
+        """Insert `alerts`, or replace those with the same id."""
+        if not alerts:
+            return
+        with self.write() as session:
+            cases = {alert.case.key: alert.case for alert in alerts}
+            for case in cases.values():
+                row = upsert(CaseTable).values(**case_values(case))
+                session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
+            _replace_alerts(session, alerts)
+
+    def enqueue_job(self, *, dedupe_key: str, suite: str, toolchain: str, trigger: str) -> bool:
+        """Queue a run; return False when a job with `dedupe_key` was ever queued."""
+        with self.write() as session:
+            return jobs.put_job(
+                session,
+                dedupe_key=dedupe_key,
+                suite=suite,
+                toolchain=toolchain,
+                trigger=trigger,
+                at=self._now(),
+            )
+
+    def lease_job(self, *, lease_s: float = 3600.0) -> Job | None:
+        """Take the oldest free job, None without one; also one whose process died.
+
+        A process on another host counts as alive until `lease_s` after its last `renew_job`.
+        """
+        # Schedulers ask every few seconds; only an answer is worth a write.
+        with self.read() as connection:
+            if not jobs.has_open_job(connection):
+                return None
+        with self.write() as session:
+            return jobs.take_job(session, at=self._now(), lease_s=lease_s)
+
+    def renew_job(self, job_id: str) -> None:
+        """Say that the leased job is being worked on; raise NotFoundError without such a job."""
+        with self.write() as session:
+            jobs.renew(session, job_id, at=self._now())
+
+    def finish_job(self, job_id: str, *, run_id: str | None, state: JobState | str) -> None:
+        """Set a job `done` or `failed`; raise NotFoundError without such a job."""
+        with self.write() as session:
+            jobs.end_job(session, job_id, run_id=run_id, state=JobState(state))
+
+
+def _replace_alerts(session: Session, alerts: Sequence[Alert]) -> None:
+    known = select(AlertTable.id).where(AlertTable.id.in_([alert.id for alert in alerts]))
+    ids = set(session.execute(known).scalars())
+    for alert in {alert.id: alert for alert in alerts}.values():
+        values = alert_values(alert)
+        if alert.id in ids:
+            session.execute(update(AlertTable).where(AlertTable.id == alert.id).values(**values))
+        else:
+            session.execute(insert(AlertTable).values(**values))
+
+
+@contextmanager
+def _empty() -> Iterator[Connection]:
+    with DuckDbMemory().write() as connection:
+        migrate.create(connection)
+        yield connection

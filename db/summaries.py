@@ -1,0 +1,137 @@
+"""What queries return besides the records: summaries, series and histories. No SQL here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from db.records import Case, Outcome, Run, RunState, RunWarning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run, how its cases ended so far, and its last sign of life."""
+
+    run: Run
+    num_by_outcome: Mapping[Outcome, int]
+    heartbeat_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementSummary:
+    """A measurement without its samples."""
+
+    metric: str
+    unit: str
+    num_samples: int
+    median: float
+    low: float
+    high: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSummary:
+    """A case result whose measurements, by metric, have no samples."""
+
+    id: str
+    run_id: str
+    case: Case
+    outcome: Outcome
+    reason: str
+    effective_mode: str
+    started_at: datetime
+    finished_at: datetime
+    warnings: tuple[RunWarning, ...]
+    details: Mapping[str, Any]
+    log_tail: str
+    measurements: Mapping[str, MeasurementSummary]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestCell:
+    """The newest result of a case on a machine, and the run it is from."""
+
+    summary: ResultSummary
+    run_id: str
+    run_started_at: datetime
+    revision: str
+    toolchain: str
+    machine: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement's place in a series; `at` is when its run started."""
+
+    series_key: str
+    run_id: str
+    result_id: str
+    revision: str
+    at: datetime
+    machine: str
+    fingerprint: str
+    median: float
+    low: float
+    high: float
+    num_samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesHeader:
+    """What a series is about, and its latest point; `machine` is where that was measured."""
+
+    key: str
+    case: Case
+    metric: str
+    unit: str
+    machine: str
+    fingerprint: str
+    num_points: int
+    first_at: datetime
+    last_at: datetime
+    last_run_id: str
+    last_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A series with its points, oldest first."""
+
+    header: SeriesHeader
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomePoint:
+    """How a planned case ended in a run; `outcome` and `result_id` are None without a result."""
+
+    run_id: str
+    result_id: str | None
+    revision: str
+    at: datetime
+    suite: str
+    run_state: RunState
+    fingerprint: str
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeHistory:
+    """How a case ended on a machine in each run that planned it, oldest first."""
+
+    case: Case
+    machine: str
+    points: tuple[OutcomePoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample in its metric's unit; `launch` counts the fresh processes from 0."""
+
+    value: float
+    launch: int
+    is_warmup: bool

@@ -1,0 +1,104 @@
+"""Who may open the DuckDB file next: many readers or one writer, and no writer starves.
+
+Two lock files lie beside the store. Readers share `.lock`; a writer wants it alone. Everybody comes
+in through `.door`: a reader lets go of it at once, a writer keeps it while it waits and writes, so
+that new readers queue behind the writer. The kernel releases both when a process dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from db.faults import store_locked
+
+# Short against a transaction (tens of ms), long against a poll (20 us).
+_POLL_S: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for a lock, and with which clock."""
+
+    timeout_s: float
+    sleep: Callable[[float], None]
+    monotonic: Callable[[], float]
+    jitter: Callable[[], float] = random.random
+
+    def wait(self, *, is_free: Callable[[], bool]) -> bool:
+        """Return whether `is_free` came true in time; it is asked once at least."""
+        deadline_s = self.monotonic() + self.timeout_s
+        while not is_free():
+            if self.monotonic() >= deadline_s:
+                return False
+            # Jitter keeps two waiters from asking in step for ever.
+            self.sleep(_POLL_S * (1 + 4 * self.jitter()))
+        return True
+
+
+class Turnstile:
+    """The lock files of one store."""
+
+    def __init__(self, store: Path, *, name: str, patience: Patience) -> None:
+        self._door = store.with_name(store.name + ".door")
+        self._room = store.with_name(store.name + ".lock")
+        self._name = name
+        self._patience = patience
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Share the store with other readers; raise StoreLocked when a writer stays too long."""
+        with _opened(self._room) as room:
+            with _opened(self._door) as door:
+                self._take(door, how=fcntl.LOCK_SH, path=self._door)
+                self._take(room, how=fcntl.LOCK_SH, path=self._room)
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Have the store alone; raise StoreLocked when someone stays too long."""
+        with _opened(self._door) as door, _opened(self._room) as room:
+            self._take(door, how=fcntl.LOCK_EX, path=self._door)
+            self._take(room, how=fcntl.LOCK_EX, path=self._room)
+            yield
+
+    def _take(self, descriptor: int, *, how: int, path: Path) -> None:
+        if not self._patience.wait(is_free=lambda: _try_lock(descriptor, how)):
+            waited_s = self._patience.timeout_s
+            raise store_locked(self._name, holder=_flock_holder(path), waited_s=waited_s)
+
+
+def _try_lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o664)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _flock_holder(path: Path) -> int | None:
+    # Linux lists each lock as "1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF".
+    try:
+        inode = path.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for fields in (line.split() for line in lines):
+        if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}") and int(fields[4]) > 0:
+            return int(fields[4])
+    return None
