@@ -1,0 +1,99 @@
+# The commands that people and CI share. `make help` lists them.
+
+PYTHON ?= python3
+# On Linux the package index gives the CUDA build. README.md shows how to take another one.
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_EXTRAS := app,runner,zoo,postgres
+# Writing byte code for every module of torch and transformers takes half of the installation;
+# Python writes it anyway for the few modules that are imported.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+# torch is pinned by TORCH alone, so that another build of it can be asked for.
+CONSTRAINTS := $(VENV)/constraints.txt
+PYTEST_ARGS ?=
+
+# Prints what pyproject.toml asks for in the named extras, torch left out.
+define PRINT_PACKAGES
+import sys, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+extras = [project["optional-dependencies"][name] for name in sys.argv[1].split(",")]
+packages = sum(extras, project["dependencies"]) + ["setuptools"]
+print(*(package for package in packages if not package.startswith("torch")), sep="\n")
+endef
+export PRINT_PACKAGES
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' \
+		| while IFS='|' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
+
+.PHONY: install
+install: $(VENV)/.installed ## create .venv with everything, development tools included
+
+.PHONY: run
+run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboard on port 8501
+	@$(BIN)/hud up
+
+.PHONY: test
+test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" narrows it down)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: check
+check: $(VENV)/.installed ## check format, lint, types, import directions, spelling and documents
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/codespell
+	@$(BIN)/python .ci/check_files.py
+	@$(BIN)/python docs/generate.py --check
+
+.PHONY: fix
+fix: $(VENV)/.installed ## format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(VENV)/.installed ## write the generated parts of the documents again
+	@$(BIN)/python docs/generate.py
+
+.PHONY: bench
+bench: $(VENV)/.installed-run ## measure how fast the quick start is; writes benchmarks/results/
+	@$(BIN)/python benchmarks/startup.py
+
+.PHONY: clean
+clean: ## remove .venv and caches; measured data in .hud stays
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+
+# pip is the last thing that venv writes: a creation that failed half-way starts again.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Compile HUD needs Python 3.11 or newer, but $(PYTHON) is" \
+			"$$($(PYTHON) --version 2>&1 || true)." \
+			"Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch unpacks in one process while the other packages arrive in a second one.
+$(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing torch and what Compile HUD needs into $(VENV) (this happens once)."
+	@grep -v '^torch==' constraints.txt > $(CONSTRAINTS)
+	@$(PIP) --no-deps $(TORCH) & torch=$$!; trap "kill $$torch 2> /dev/null || true" EXIT; \
+		$(BIN)/python -c "$$PRINT_PACKAGES" $(RUN_EXTRAS) \
+			| $(PIP) -q --no-warn-conflicts -c $(CONSTRAINTS) -r /dev/stdin; \
+		wait $$torch
+	@$(PIP) --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS)]" \
+		| sed '/already satisfied/d'
+	@command -v c++ > /dev/null || echo "warning: there is no C++ compiler (c++), and without one" \
+		"torch.compile cannot build CPU code. On Debian: apt-get install g++ python3-dev" >&2
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.installed-run
+	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),test,dev]"
+	@touch $@

@@ -1,0 +1,175 @@
+"""Write the generated parts of the documents, or check that they are current.
+
+A document holds `<!-- generated: NAME -->` and `<!-- end generated -->` on lines of their own; what
+stands between them comes from the code. `--check` changes nothing and fails when a part is old.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+
+from db.metrics import METRICS
+from models_zoo.catalog import CATALOG
+from models_zoo.variants import VARIANTS
+from runner.cli import main as hud
+from runner.settings import SETTINGS
+from runner.suites import BUILTIN_SUITES
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "models_zoo/README.md")
+BLOCK = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)"
+    r".*?"
+    r"(?P<end><!-- end generated -->)",
+    re.DOTALL,
+)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    titles = list(header)
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
+
+
+def metrics() -> str:
+    """Return the table of metrics."""
+    return table(
+        ("metric", "unit", "better", "floor", "judged", "meaning"),
+        (
+            (
+                f"`{row.name}`",
+                row.unit,
+                str(row.direction).removesuffix("_is_better"),
+                "any change" if row.is_exact else f"{row.relevance_floor:.0%}",
+                "yes" if row.is_judged else "no",
+                row.description,
+            )
+            for row in METRICS.values()
+        ),
+    )
+
+
+def variants() -> str:
+    """Return the table of variants."""
+    return table(
+        ("variant", "mode", "backend", "meaning"),
+        (
+            (f"`{row.name}`", f"`{row.mode}`", f"`{row.backend}`", row.summary)
+            for row in VARIANTS.values()
+        ),
+    )
+
+
+def models() -> str:
+    """Return the table of models."""
+    return table(
+        ("model", "family", "sizes", "what it stresses"),
+        (
+            (f"`{row.name}`", row.family, ", ".join(row.sizes), row.summary)
+            for row in CATALOG.values()
+        ),
+    )
+
+
+def suites() -> str:
+    """Return the table of the suites that come with Compile HUD."""
+    return table(
+        ("suite", "meaning"),
+        ((f"`{row.name}`", row.summary) for row in BUILTIN_SUITES.values()),
+    )
+
+
+def settings() -> str:
+    """Return the table of the settings of hud.toml."""
+    return table(
+        ("section", "key", "default", "meaning"),
+        (
+            (
+                f"`[{row.section}]`",
+                "any name" if row.key == "*" else f"`{row.key}`",
+                "required" if row.is_required else _default(row.default),
+                row.description,
+            )
+            for row in SETTINGS
+        ),
+    )
+
+
+def commands() -> str:
+    """Return the table of the subcommands of `hud`."""
+    return table(("command", "does"), sorted(_walk(hud, name="hud")))
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "metrics": metrics,
+    "models": models,
+    "settings": settings,
+    "suites": suites,
+    "variants": variants,
+}
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{value}`"
+
+
+def _walk(command: click.Command, *, name: str) -> Iterable[tuple[str, str]]:
+    if not isinstance(command, click.Group):
+        arguments = [item for item in command.params if isinstance(item, click.Argument)]
+        usage = " ".join([name, *(_usage(item) for item in arguments)])
+        yield f"`{usage}`", command.get_short_help_str(limit=120)
+        return
+    for child_name, child in command.commands.items():
+        if not child.hidden:
+            yield from _walk(child, name=f"{name} {child_name}")
+
+
+def _usage(argument: click.Argument) -> str:
+    name = (argument.name or "").upper()
+    return name + ("..." if argument.nargs == -1 else "")
+
+
+def render(text: str, *, source: str) -> str:
+    """Return `text` with every generated part made anew; raise KeyError for an unknown name."""
+
+    def body(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in GENERATORS:
+            raise KeyError(f"{source}: nothing generates {name!r}; known: {', '.join(GENERATORS)}")
+        return f"{match['begin']}{GENERATORS[name]()}{match['end']}"
+
+    return BLOCK.sub(body, text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check all documents; return the exit status."""
+    paths = [path for pattern in DOCUMENTS for path in sorted(ROOT.glob(pattern))]
+    stale = []
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        fresh = render(text, source=str(path.relative_to(ROOT)))
+        if fresh != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in arguments:
+                path.write_text(fresh, encoding="utf-8")
+    if stale and "--check" in arguments:
+        sys.stderr.write(f"not current: {', '.join(stale)}; `make docs` writes them again\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
