@@ -1,0 +1,284 @@
+"""hud.toml: read it, check it, and say where it is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import tomllib
+
+from models_zoo.catalog import CATALOG
+from models_zoo.spec import ModelSpec, SizeSpec
+from models_zoo.variants import MODES
+from runner.errors import ConfigError
+from runner.protocol import MeasureSettings
+from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
+from runner.suites import BUILTIN_SUITES, Selection, Suite
+
+CONFIG_NAME = "hud.toml"
+CURRENT_TOOLCHAIN = "current"
+# The only size of a model that hud.toml adds.
+OWN_SHAPE = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A rule that creates jobs."""
+
+    name: str
+    cron: str
+    timezone: str
+    suite: str
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings in force. `path` is None when there is no hud.toml."""
+
+    path: Path | None
+    store_url: str
+    state_dir: Path
+    machine: str
+    measure: MeasureSettings
+    toolchains: Mapping[str, Path]
+    suites: Mapping[str, Suite]
+    schedules: Mapping[str, Schedule]
+    catalog: Mapping[str, ModelSpec]
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A hud.toml as text, to say where in it a key stands."""
+
+    name: str
+    text: str
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    def fail(self, section: str, *, key: str | None = None, problem: str) -> NoReturn:
+        line = find_line(self.text, section=section, key=key)
+        place = f"{self.name} line {line}" if line else self.name
+        what = f"[{section}]" if key is None else f"[{section}] {key}"
+        raise ConfigError(f"{place}: {what}: {problem}")
+
+
+def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
+    """Return the settings of `path`, of HUD_CONFIG or of ./hud.toml, or the defaults.
+
+    Raises ConfigError when a file that was named does not exist or when anything in it is wrong.
+    """
+    named = path or (Path(env["HUD_CONFIG"]) if env.get("HUD_CONFIG") else None)
+    chosen = named or Path(CONFIG_NAME)
+    if named is None and not chosen.exists():
+        return parse_config("", path=None, env=env)
+    try:
+        content = chosen.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the settings in {chosen}: {error}") from error
+    return parse_config(content, path=chosen, env=env)
+
+
+def parse_config(content: str, *, path: Path | None, env: Mapping[str, str]) -> Config:
+    """Return the settings that `content`, the text of `path`, describes.
+
+    Raises ConfigError naming file, line and key.
+    """
+    name = CONFIG_NAME if path is None else str(path)
+    source = _Source(name=name, text=content, tables=_parse_toml(content, name=name))
+    _check_sections(source)
+    base = Path() if path is None else path.parent
+    run = _values(source, "run", source.tables.get("run", {}))
+    server = _values(source, "server", source.tables.get("server", {}))
+    state = _values(source, "paths", source.tables.get("paths", {}))["state"]
+    state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
+    url = _values(source, "store", source.tables.get("store", {}))["url"]
+    suites = {**BUILTIN_SUITES, **_suites(source)}
+    toolchains = _toolchains(source, base)
+    return Config(
+        path=path,
+        store_url=env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir),
+        state_dir=state_dir,
+        machine=_values(source, "machine", source.tables.get("machine", {}))["name"]
+        or socket.gethostname(),
+        measure=MeasureSettings(
+            num_launches=run["launches"],
+            num_rounds=run["rounds"],
+            budget_s=run["budget_s"],
+            num_threads=run["threads"],
+            timeout_s=run["timeout_s"],
+            memory_limit_bytes=run["memory_limit"],
+        ),
+        toolchains=toolchains,
+        suites=suites,
+        schedules=_schedules(source, suites=suites, toolchains=toolchains),
+        catalog={**CATALOG, **_models(source, base)},
+        host=server["host"],
+        port=server["port"],
+    )
+
+
+def default_store_url(state_dir: Path) -> str:
+    """Return the URL of the store in `state_dir`."""
+    return f"duckdb:///{state_dir / 'store.duckdb'}"
+
+
+def demo_store_url(state_dir: Path) -> str:
+    """Return the URL of the separate store for synthetic history in `state_dir`."""
+    return f"duckdb:///{state_dir / 'demo.duckdb'}"
+
+
+def find_line(content: str, *, section: str, key: str | None = None) -> int | None:
+    """Return the 1-based line of `key` in `[section]`, or of the section's header, else None."""
+    header_line = None
+    current = ""
+    for number, line in enumerate(content.splitlines(), start=1):
+        stripped = line.strip()
+        header = re.fullmatch(r"\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", stripped)
+        if header is not None:
+            current = header[1].replace('"', "").replace("'", "").replace(" ", "")
+            header_line = number if current == section else header_line
+        elif current == section and key and re.match(_key_pattern(key), stripped):
+            return number
+    return header_line
+
+
+def _key_pattern(key: str) -> str:
+    return rf"[\"']?{re.escape(key)}[\"']?\s*[=.]"
+
+
+def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        match = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
+        if match is None:
+            raise ConfigError(f"{name}: not valid TOML: {error}") from error
+        raise ConfigError(
+            f"{name} line {match[2]}, column {match[3]}: not valid TOML: {match[1]}"
+        ) from error
+
+
+def _check_sections(source: _Source) -> None:
+    known = list(dict.fromkeys(row.section.partition(".")[0] for row in SETTINGS))
+    for section, value in source.tables.items():
+        if section not in known:
+            source.fail(section, problem=f"unknown section{did_you_mean(section, known)}")
+        if not isinstance(value, dict):
+            source.fail(section, problem=f"must be a section, write [{section}] on its own line")
+
+
+def _values(source: _Source, section: str, table: Any, *, rows: str = "") -> dict[str, Any]:
+    known = section_rows(rows or section)
+    if not isinstance(table, dict):
+        source.fail(section, problem=f"must be a section, write [{section}] on its own line")
+    for key in table:
+        if key not in known and ANY_KEY not in known:
+            source.fail(section, key=key, problem=f"unknown key{did_you_mean(key, known)}")
+    return {row.key: _value(source, section, row, table) for row in known.values()}
+
+
+def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]) -> Any:
+    if row.key not in table:
+        if row.is_required:
+            source.fail(section, problem=f"{row.key} is missing. {row.description}")
+        return row.default
+    try:
+        return row.accept(table[row.key])
+    except ValueError as error:
+        source.fail(section, key=row.key, problem=f"got {table[row.key]!r}, takes {error}")
+
+
+def _named_sections(source: _Source, kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: _values(source, f"{kind}.{name}", table, rows=f"{kind}.NAME")
+        for name, table in source.tables.get(kind, {}).items()
+    }
+
+
+def _suites(source: _Source) -> dict[str, Suite]:
+    return {
+        name: Suite(
+            name=name,
+            summary=f"From {source.name}.",
+            selection=Selection(
+                models=values["models"],
+                modes=values["modes"] or MODES,
+                phases=values["phases"],
+                dtypes=values["dtypes"],
+                shape=values["shape"],
+            ),
+            num_launches=values["launches"],
+            num_rounds=values["rounds"],
+            budget_s=values["budget_s"],
+        )
+        for name, values in _named_sections(source, "suites").items()
+    }
+
+
+def _toolchains(source: _Source, base: Path) -> dict[str, Path]:
+    row = section_rows("toolchains")[ANY_KEY]
+    toolchains = {CURRENT_TOOLCHAIN: Path(sys.executable)}
+    for name, value in source.tables.get("toolchains", {}).items():
+        try:
+            python = row.accept(value)
+        except ValueError:
+            source.fail("toolchains", key=name, problem="takes the path of a Python interpreter")
+        # A bare name is looked up in PATH, as a shell does.
+        toolchains[name] = base / python if "/" in python else Path(python)
+    return toolchains
+
+
+def _schedules(
+    source: _Source, *, suites: Iterable[str], toolchains: Iterable[str]
+) -> dict[str, Schedule]:
+    schedules = {}
+    for name, values in _named_sections(source, "schedules").items():
+        for key, known in (("suite", suites), ("toolchain", toolchains)):
+            if values[key] not in known:
+                source.fail(
+                    f"schedules.{name}",
+                    key=key,
+                    problem=f"no {key} {values[key]!r}{did_you_mean(values[key], known)}",
+                )
+        schedules[name] = Schedule(name=name, **values)
+    return schedules
+
+
+def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
+    models = {}
+    for name, values in _named_sections(source, "models").items():
+        if name in CATALOG:
+            source.fail(
+                f"models.{name}", problem="the zoo has a model of that name; choose another"
+            )
+        models[name] = ModelSpec(
+            name=name,
+            family=values["family"],
+            build=_absolute_build(values["build"], base),
+            summary=f"From {source.name}.",
+            sizes={OWN_SHAPE: SizeSpec(config={}, num_samples=values["num_samples"])},
+            phases=values["phases"],
+        )
+    return models
+
+
+def _absolute_build(build: str, base: Path) -> str:
+    file, colon, attribute = build.partition(":")
+    if not file.endswith(".py"):
+        return build
+    return f"{(base / file).resolve()}{colon}{attribute}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean ...?` with the near names, or what there is when none is near."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; there is {', '.join(names)}"

@@ -1,0 +1,120 @@
+"""Decide which cases a run executes, and in which order, before anything executes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+
+from db.records import Case, Dtype, Phase
+from models_zoo.catalog import find_models, find_size
+from models_zoo.spec import ModelSpec, UnknownNameError
+from models_zoo.variants import VARIANTS
+from runner.protocol import Workload
+from runner.suites import AUTO_SHAPE, Selection, Suite
+
+DEVICES = ("cpu", "cuda")
+_SHAPES_BY_DEVICE = {"cpu": "small", "cuda": "full"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCase:
+    """A case and what the worker must build for it."""
+
+    case: Case
+    workload: Workload
+
+
+def make_plan(
+    selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
+) -> tuple[PlannedCase, ...]:
+    """Return the cases of `selection` on `device`, model by model, eager before what is compiled.
+
+    A model is left out of the phases that it does not have. Raises UnknownNameError for a name that
+    matches nothing, and when nothing at all is left.
+    """
+    find_names([device], known=DEVICES, kind="device")
+    specs = find_models(selection.models, catalog=catalog)
+    # The variants are in the order of their table, where eager is first: each model's first
+    # number is there before its first compilation.
+    variants = find_names(selection.modes, known=VARIANTS, kind="mode")
+    phases = find_names(selection.phases, known=list(Phase), kind="phase")
+    dtypes = find_names(selection.dtypes, known=list(Dtype), kind="dtype")
+    planned = tuple(
+        plan_case(
+            Case(
+                model=spec.name,
+                family=spec.family,
+                phase=Phase(phase),
+                shape=_shape_of(spec, shape=selection.shape, device=device),
+                dtype=Dtype(dtype),
+                mode=VARIANTS[variant].mode,
+                variant=variant,
+                backend=VARIANTS[variant].backend,
+                device=device,
+            ),
+            catalog=catalog,
+        )
+        for spec, dtype, phase, variant in product(specs, dtypes, phases, variants)
+        if phase in spec.phases
+    )
+    if not planned:
+        raise UnknownNameError(
+            f"nothing to measure: none of {', '.join(spec.name for spec in specs)}"
+            f" has the phase {' or '.join(phases)}. `hud list models` shows the phases of each."
+        )
+    return planned
+
+
+def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
+    """Return `case` with its workload; raise UnknownNameError when the catalog lacks its parts."""
+    find_names([case.model], known=catalog, kind="model")
+    find_names([case.variant], known=VARIANTS, kind="mode")
+    spec, variant = catalog[case.model], VARIANTS[case.variant]
+    size = find_size(spec, case.shape)
+    return PlannedCase(
+        case=case,
+        workload=Workload(
+            build=spec.build,
+            config=size.config,
+            num_samples=size.num_samples,
+            num_tokens=size.num_tokens,
+            min_cosine=spec.min_cosine.get(case.dtype),
+            dynamic=variant.dynamic,
+            fullgraph=variant.fullgraph,
+        ),
+    )
+
+
+def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
+    """Return the suite called `name`; raise UnknownNameError when there is none."""
+    if name not in suites:
+        raise UnknownNameError(_no_such("suite", name, suites))
+    return suites[name]
+
+
+def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) -> tuple[str, ...]:
+    """Return the names of `known` that match any glob of `patterns`, in the order of `known`.
+
+    Raises UnknownNameError for a pattern that matches nothing.
+    """
+    patterns = list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise UnknownNameError(_no_such(kind, pattern, known))
+    return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
+
+
+def _shape_of(spec: ModelSpec, *, shape: str, device: str) -> str:
+    # A model from hud.toml has one size, whatever it is called: that one is meant.
+    if len(spec.sizes) == 1:
+        return next(iter(spec.sizes))
+    return _SHAPES_BY_DEVICE[device] if shape == AUTO_SHAPE else shape
+
+
+def _no_such(kind: str, name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"no {kind} {name!r}.{suggestion} There is {', '.join(known)}."

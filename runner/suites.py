@@ -1,0 +1,68 @@
+"""Selections of cases: what a suite says and the suites that come with Compile HUD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models_zoo.variants import MODES
+
+# The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
+AUTO_SHAPE = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which cases: globs of model and variant names, and the other axes of a case."""
+
+    models: tuple[str, ...] = ("*",)
+    modes: tuple[str, ...] = MODES
+    phases: tuple[str, ...] = ("inference",)
+    dtypes: tuple[str, ...] = ("fp32",)
+    shape: str = AUTO_SHAPE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A named selection of cases; what is None is measured as `[run]` in hud.toml says."""
+
+    name: str
+    summary: str
+    selection: Selection
+    num_launches: int | None = None
+    num_rounds: int | None = None
+    budget_s: float | None = None
+
+
+QUICK = Suite(
+    name="quick",
+    summary="First numbers in minutes on any machine: five small models under each mode.",
+    selection=Selection(
+        models=("bert", "gpt2", "vit", "resnet", "nn_transformer"),
+        shape="small",
+    ),
+    # Two launches are the fewest that have both a cold and a warm compilation.
+    num_launches=2,
+    num_rounds=30,
+    budget_s=1.0,
+)
+
+TINY = Suite(
+    name="tiny",
+    summary="Every model at its smallest, eager and default: does it work at all? For CI.",
+    selection=Selection(modes=("eager", "default"), shape="tiny"),
+    num_launches=2,
+    num_rounds=10,
+    budget_s=0.5,
+)
+
+NIGHTLY = Suite(
+    name="nightly",
+    summary="Everything: each model under each variant, inference and training, fp32 and bf16.",
+    selection=Selection(
+        modes=("*",),
+        phases=("inference", "training"),
+        dtypes=("fp32", "bf16"),
+    ),
+)
+
+BUILTIN_SUITES: dict[str, Suite] = {suite.name: suite for suite in (QUICK, TINY, NIGHTLY)}

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.config import Config, demo_store_url, find_line, parse_config
+from runner.errors import ConfigError
+from runner.settings import SETTINGS
+from runner.suites import BUILTIN_SUITES
+
+PATH = Path("/project/hud.toml")
+
+
+def parse(content: str, **env: str) -> Config:
+    return parse_config(content, path=PATH, env=env)
+
+
+def test_without_a_file_everything_has_a_default() -> None:
+    config = parse_config("", path=None, env={})
+    assert config.store_url == "duckdb:///.hud/store.duckdb"
+    assert config.state_dir == Path(".hud")
+    assert config.toolchains == {"current": Path(sys.executable)}
+    assert config.suites == BUILTIN_SUITES
+    assert config.schedules == {}
+    assert (config.host, config.port) == ("127.0.0.1", 8501)
+    assert config.machine
+
+
+def test_every_section_is_read() -> None:
+    config = parse("""
+        [store]
+        url = "postgresql+psycopg://hud@db/hud"
+        [machine]
+        name = "box-7"
+        [run]
+        launches = 5
+        rounds = 7
+        budget_s = 2
+        threads = 4
+        timeout_s = 60
+        memory_limit = "8 GB"
+        [toolchains]
+        nightly = "envs/nightly/bin/python"
+        installed = "python3.13"
+        [suites.mine]
+        models = "bert"
+        modes = ["eager", "default"]
+        shape = "tiny"
+        launches = 2
+        [schedules.night]
+        cron = "30 2 * * mon-fri"
+        timezone = "Europe/Berlin"
+        suite = "mine"
+        toolchain = "nightly"
+        [server]
+        port = 0
+    """)
+    assert config.store_url == "postgresql+psycopg://hud@db/hud"
+    assert config.machine == "box-7"
+    assert config.measure.num_launches == 5
+    assert config.measure.num_rounds == 7
+    assert config.measure.budget_s == 2.0
+    assert config.measure.num_threads == 4
+    assert config.measure.timeout_s == 60.0
+    assert config.measure.memory_limit_bytes == 8_000_000_000
+    assert config.toolchains["nightly"] == Path("/project/envs/nightly/bin/python")
+    assert config.toolchains["installed"] == Path("python3.13")
+    assert config.suites["mine"].selection.models == ("bert",)
+    assert config.suites["mine"].num_launches == 2
+    assert config.schedules["night"].timezone == "Europe/Berlin"
+    assert config.schedules["night"].toolchain == "nightly"
+    assert config.port == 0
+
+
+def test_state_and_store_are_beside_the_file() -> None:
+    config = parse('[paths]\nstate = "state"')
+    assert config.state_dir == Path("/project/state")
+    assert config.store_url == "duckdb:////project/state/store.duckdb"
+
+
+def test_the_environment_wins() -> None:
+    config = parse(
+        '[store]\nurl = "duckdb:///a.duckdb"\n[paths]\nstate = "b"',
+        HUD_DATABASE_URL="duckdb:///c.duckdb",
+        HUD_STATE_DIR="/d",
+    )
+    assert config.store_url == "duckdb:///c.duckdb"
+    assert config.state_dir == Path("/d")
+
+
+def test_the_demo_store_is_another_one() -> None:
+    config = parse("")
+    assert demo_store_url(config.state_dir) != config.store_url
+
+
+def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
+    config = parse("""
+        [models.ours]
+        build = "nets/ours.py:make"
+        num_samples = 8
+        [models.packaged]
+        build = "ours.nets:make"
+        phases = "inference"
+    """)
+    ours, packaged = config.catalog["ours"], config.catalog["packaged"]
+    assert ours.build == "/project/nets/ours.py:make"
+    assert ours.sizes["default"].num_samples == 8
+    assert packaged.build == "ours.nets:make"
+    assert packaged.phases == ("inference",)
+    assert "bert" in config.catalog
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches?"),
+        ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
+        ("zzz = 1", "[zzz]: unknown section; there is store, paths, machine"),
+        ("run = 1", "[run]: must be a section, write [run] on its own line"),
+        ("[suites]\nmine = 1", "[suites.mine]: must be a section"),
+        ("[run]\nlaunches = 0", "line 2: [run] launches: got 0, takes a whole number, 1 or more"),
+        ("[run]\nlaunches = true", "got True, takes a whole number"),
+        ("[run]\nbudget_s = -1.5", "got -1.5, takes a number of seconds above 0"),
+        ('[run]\nmemory_limit = "8 XB"', "got '8 XB', takes a number of bytes above 0 or a text"),
+        ("[run]\nmemory_limit = 0", "got 0, takes a number of bytes"),
+        ("[server]\nport = 99999", "got 99999, takes a port, 0 to 65535"),
+        ('[store]\nurl = ""', "got '', takes a text that is not empty"),
+        ("[toolchains]\nnight = 3", "line 2: [toolchains] night: takes the path of a Python"),
+        ("[suites.a]\nmodels = []", "[suites.a] models: got [], takes a text or a list of texts"),
+        ("[suites.a]\nmodels = [1]", "takes a text or a list of texts"),
+        ('[suites.a]\nphases = "train"', "takes one or more of inference, training"),
+        ('[suites.a]\ndtypes = "fp8"', "takes one or more of fp32, bf16, fp16-autocast"),
+        ('[schedules.n]\nsuite = "tiny"', "line 1: [schedules.n]: cron is missing. When: minute"),
+        ('[schedules.n]\ncron = "0 0 * *"', "takes five cron fields"),
+        ('[schedules.n]\ncron = "0 0 * * 1"', "takes a cron text with weekdays as names"),
+        ('[schedules.n]\ncron = "0 25 * * *"', "takes five cron fields"),
+        (
+            '[schedules.n]\ncron = "0 1 * * *"\ntimezone = "Berlin"',
+            "line 3: [schedules.n] timezone: got 'Berlin', takes a time zone",
+        ),
+        (
+            '[schedules.n]\ncron = "0 1 * * *"\nsuite = "nighly"',
+            "line 3: [schedules.n] suite: no suite 'nighly'; did you mean nightly?",
+        ),
+        (
+            '[schedules.n]\ncron = "0 1 * * *"\ntoolchain = "x"',
+            "line 3: [schedules.n] toolchain: no toolchain 'x'; there is current",
+        ),
+        ('[models.bert]\nbuild = "x"', "line 1: [models.bert]: the zoo has a model of that name"),
+        ("[models.x]", "line 1: [models.x]: build is missing"),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_key(content: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(content)
+    assert str(caught.value).startswith("/project/hud.toml")
+    assert message in str(caught.value)
+
+
+def test_a_syntax_error_is_named_with_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("[run]\nlaunches = = 3\n")
+    assert str(caught.value) == (
+        "/project/hud.toml line 2, column 12: not valid TOML: Invalid value"
+    )
+
+
+def test_a_syntax_error_at_the_end_is_said() -> None:
+    with pytest.raises(ConfigError, match="hud.toml: not valid TOML: .*end of document"):
+        parse('[run]\nlaunches = "')
+
+
+def test_a_key_is_found_in_its_own_section() -> None:
+    content = '[a]\nkey = 1\n[ b . "c" ] # why\n"key" = 2\n'
+    assert find_line(content, section="a", key="key") == 2
+    assert find_line(content, section="b.c", key="key") == 4
+    assert find_line(content, section="b.c") == 3
+    assert find_line(content, section="d", key="key") is None
+
+
+def test_sizes_have_units() -> None:
+    for text, size in [("1024", 1024), ("2 kb", 2000), ("1.5G", 1_500_000_000)]:
+        config = parse(f'[run]\nmemory_limit = "{text}"')
+        assert config.measure.memory_limit_bytes == size
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert all(row.description.endswith(".") for row in SETTINGS)
+    places = [(row.section, row.key) for row in SETTINGS]
+    assert len(places) == len(set(places))
