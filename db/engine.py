@@ -84,6 +84,9 @@ class DuckDbFile:
         self._patience = patience
         self._stamp = path.with_name(path.name + ".generation")
         self._turnstile = Turnstile(path, name=self.name, patience=patience)
+        # They keep compiled statements; NullPool keeps no connection, so the file is let go.
+        self._reader = _duckdb_engine(str(path), read_only=True)
+        self._writer = _duckdb_engine(str(path))
         self._nesting = _Nesting()
 
     def is_missing(self) -> bool:
@@ -104,7 +107,7 @@ class DuckDbFile:
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._patience.timeout_s),
             self._turnstile.reading(),
-            self._connection(self._path, read_only=True) as connection,
+            self._connect(self._reader) as connection,
             connection.begin(),
         ):
             yield connection
@@ -123,14 +126,14 @@ class DuckDbFile:
                 if self.is_missing():
                     yield from self._write_new()
                 else:
-                    with self._connection(self._path, read_only=False) as connection:
+                    with self._connect(self._writer) as connection:
                         yield from self._transaction(connection)
 
     def _write_new(self) -> Iterator[Connection]:
         draft = self._path.with_name(self._path.name + ".new")
         for leftover in (draft, draft.with_name(draft.name + ".wal")):
             leftover.unlink(missing_ok=True)
-        with self._connection(draft, read_only=False) as connection:
+        with self._connect(_duckdb_engine(str(draft))) as connection:
             yield from self._transaction(connection)
             connection.execution_options(isolation_level="AUTOCOMMIT").execute(
                 sa.text("CHECKPOINT")
@@ -146,12 +149,6 @@ class DuckDbFile:
         draft = self._stamp.with_name(self._stamp.name + ".new")
         draft.write_text(str(self.generation() + 1), encoding="ascii")
         os.replace(draft, self._stamp)
-
-    @contextmanager
-    def _connection(self, path: Path, *, read_only: bool) -> Iterator[Connection]:
-        engine = _duckdb_engine(str(path), read_only=read_only)
-        with self._connect(engine) as connection:
-            yield connection
 
     def _connect(self, engine: Engine) -> Connection:
         # The turnstile is ours; the DuckDB shell or a notebook does not know it.

@@ -1,18 +1,82 @@
-"""Create and upgrade the schema."""
+"""Create and upgrade the schema.
+
+Revisions are the files `migrations/mNNNN_*.py`, in the order of their numbers. A store is upgraded
+by the first write; until then an older store cannot be read, since queries expect today's columns.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import inspect
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import column, inspect, select, table
 from sqlalchemy.engine import Connection
 
-from db.tables import Base
+from db.errors import StoreTooNew, StoreUnavailable
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+_VERSION: Final = table("alembic_version", column("version_num"))
+# Alembic's `op` is one global proxy.
+_ONE_AT_A_TIME: Final = threading.Lock()
 
 
-def has_schema(connection: Connection) -> bool:
-    """Return whether the tables are there."""
-    return inspect(connection).has_table("runs")
+def known_revisions(folder: Path = MIGRATIONS) -> tuple[str, ...]:
+    """Return the revisions that this code knows, oldest first."""
+    return tuple(sorted(path.stem.partition("_")[0] for path in folder.glob("m[0-9]*.py")))
 
 
-def create(connection: Connection) -> None:
-    """Create all tables."""
-    Base.metadata.create_all(connection, checkfirst=False)
+def revision_of(connection: Connection) -> str | None:
+    """Return the revision of the schema, None when there are no tables yet."""
+    if not inspect(connection).has_table(_VERSION.name):
+        return None
+    found = connection.execute(select(_VERSION.c.version_num)).scalar()
+    return None if found is None else str(found)
+
+
+def is_readable(connection: Connection, *, name: str) -> bool:
+    """Return whether the store `name` has today's schema, False when it has none yet.
+
+    Raises StoreTooNew for a newer schema and StoreUnavailable for an older one.
+    """
+    revision = revision_of(connection)
+    if revision is None:
+        return False
+    _check_not_newer(revision, name=name)
+    newest = known_revisions()[-1]
+    if revision != newest:
+        raise StoreUnavailable(
+            f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
+            " `hud db migrate` upgrades it, and so does anything that writes to it"
+        )
+    return True
+
+
+def upgrade(connection: Connection, *, name: str, folder: Path = MIGRATIONS) -> None:
+    """Bring the schema of the store `name` up to date; raise StoreTooNew when it is newer."""
+    revision = revision_of(connection)
+    if revision is not None:
+        _check_not_newer(revision, name=name, folder=folder)
+        if revision == known_revisions(folder)[-1]:
+            return
+    script = ScriptDirectory(str(folder), version_locations=[str(folder)])
+
+    def steps(current: Any, _context: Any) -> Any:
+        # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
+        return script._upgrade_revs("head", current)
+
+    with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:
+        environment.configure(connection=connection)
+        environment.run_migrations()
+
+
+def _check_not_newer(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
+    known = known_revisions(folder)
+    if revision not in known:
+        raise StoreTooNew(
+            f"the store {name} has schema {revision}, and this Compile HUD knows {known[0]} to"
+            f" {known[-1]}. Upgrade Compile HUD, or name another store with --store"
+        )

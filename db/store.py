@@ -18,7 +18,7 @@ from db.errors import NotFoundError
 from db.jobs import Job, JobState
 from db.records import Alert, CaseResult, Run, RunState
 from db.rows import alert_values, case_values
-from db.tables import AlertTable, CaseTable, RunTable
+from db.tables import AlertTable, Base, CaseTable, RunTable
 from db.turnstile import Patience
 
 
@@ -61,10 +61,9 @@ class Store:
         return self._database.generation()
 
     def migrate(self) -> None:
-        """Create the store or bring its schema up to date."""
+        """Create the store or bring its schema up to date; raise StoreTooNew when it is newer."""
         with self._database.write() as connection:
-            if not migrate.has_schema(connection):
-                migrate.create(connection)
+            migrate.upgrade(connection, name=self.name)
         self._is_migrated = True
 
     @contextmanager
@@ -75,7 +74,7 @@ class Store:
                 yield connection
             return
         with self._database.read() as connection:
-            if self._is_migrated or migrate.has_schema(connection):
+            if self._is_migrated or migrate.is_readable(connection, name=self.name):
                 self._is_migrated = True
                 yield connection
             else:
@@ -193,5 +192,5 @@ def _replace_alerts(session: Session, alerts: Sequence[Alert]) -> None:
 @contextmanager
 def _empty() -> Iterator[Connection]:
     with DuckDbMemory().write() as connection:
-        migrate.create(connection)
+        Base.metadata.create_all(connection, checkfirst=False)
         yield connection

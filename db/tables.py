@@ -215,5 +215,5 @@ class GenerationTable(Base):
 
     __tablename__ = "generation"
 
-    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     value: Mapped[int] = mapped_column(BigInteger)

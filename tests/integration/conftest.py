@@ -1,0 +1,72 @@
+"""Stores to test against: DuckDB in memory and in a file, and a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.store import Store
+from tests.fakes import FakeClock
+from tests.postgres import PostgresServer, find_binaries, running_server
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Yield a running server; without PostgreSQL skip, but fail where CI is set."""
+    binaries = find_binaries()
+    if binaries is None:
+        reason = "PostgreSQL is not installed: apt-get install postgresql"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with running_server(binaries) as server:
+        yield server
+
+
+@pytest.fixture()
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """Return the URL of an empty database of this test alone."""
+    return postgres_server.create_database(f"hud_{next(_NUMBERS)}")
+
+
+@pytest.fixture()
+def duckdb_url(tmp_path: Path) -> str:
+    """Return the URL of a DuckDB file that does not exist yet."""
+    return f"duckdb:///{tmp_path}/folder/hud.duckdb"
+
+
+@pytest.fixture(params=["file", "postgres"])
+def shared_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty store that several processes can open."""
+    return _url(request)
+
+
+@pytest.fixture(params=["memory", "file", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty store of each kind."""
+    return _url(request)
+
+
+@pytest.fixture()
+def now() -> FakeClock:
+    """Return the clock that the `store` fixture reads."""
+    return FakeClock()
+
+
+@pytest.fixture()
+def store(store_url: str, now: FakeClock) -> Store:
+    """Return an empty store of each kind."""
+    return Store(store_url, now=now)
+
+
+def _url(request: pytest.FixtureRequest) -> str:
+    if request.param == "memory":
+        return "duckdb:///:memory:"
+    name = "postgres_url" if request.param == "postgres" else "duckdb_url"
+    return str(request.getfixturevalue(name))

@@ -1,0 +1,95 @@
+"""A real PostgreSQL server for the tests, from Debian's binaries; on a Unix socket only."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "60",
+    # A test server may lose everything with the machine.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "16MB",
+    "timezone": "Asia/Kolkata",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresServer:
+    """A running server: the folder of its socket."""
+
+    socket_folder: Path
+
+    def create_database(self, name: str) -> str:
+        """Return the store URL of a new, empty database."""
+        with psycopg.connect(
+            host=str(self.socket_folder), user="postgres", dbname="postgres", autocommit=True
+        ) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return f"postgresql+psycopg://postgres@/{name}?host={self.socket_folder}"
+
+
+def find_binaries() -> Path | None:
+    """Return the folder of the newest installed server, None without one."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
+    return next((path for path in reversed(folders) if (path / "initdb").exists()), None)
+
+
+@contextmanager
+def running_server(binaries: Path) -> Iterator[PostgresServer]:
+    """Yield a server with an empty cluster, and remove both at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="hud-pg-"))
+    data = folder / "data"
+    become = _become_postgres(folder)
+    try:
+        _run([binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"], become)
+        options = " ".join(f"-c {key}='{value}'" for key, value in _SETTINGS.items())
+        control = [binaries / "pg_ctl", "-D", data, "-w"]
+        _run([*control, "-o", f"-k {folder} {options}", "-l", folder / "log", "start"], become)
+        try:
+            yield PostgresServer(socket_folder=folder)
+        finally:
+            _run([*control, "-m", "immediate", "stop"], become)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _become_postgres(folder: Path) -> Callable[[], None] | None:
+    # The server refuses to run as root.
+    if os.geteuid() != 0:
+        return None
+    user = pwd.getpwnam("postgres")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+
+    def become() -> None:
+        os.setgroups([])
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+
+    return become
+
+
+def _run(command: Sequence[str | Path], become: Callable[[], None] | None) -> None:
+    done = subprocess.run(
+        [str(part) for part in command],
+        preexec_fn=become,
+        stdin=subprocess.DEVNULL,
+        # The server keeps what it inherits: a pipe would never end.
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed with {done.returncode}")
