@@ -172,7 +172,11 @@ _MOE = ModelSpec(
             length=512,
         ),
     },
+    # Rounding sends a few tokens to another expert, and their outputs elsewhere: at the full width,
+    # bf16 eager alone has 0.987.
+    min_cosine={"bf16": 0.95},
 )
+
 
 _T5 = ModelSpec(
     name="t5",
@@ -267,11 +271,11 @@ _RESNET = ModelSpec(
         "small": _image_size(
             image_size=64,
             embedding_size=16,
-            hidden_sizes=(32, 64),
+            hidden_sizes=(64, 128),
             depths=(1, 1),
             layer_type="bottleneck",
             num_classes=100,
-            batch=4,
+            batch=8,
         ),
         "full": _image_size(
             image_size=224,

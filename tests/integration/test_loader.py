@@ -1,0 +1,191 @@
+"""What a `build` string may name, and what is said when it names nothing."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from models_zoo.loader import ModelLoadError, load_builder
+
+WHOLE = """
+    import torch
+
+    def build(config):
+        return torch.nn.Linear(config["width"], 3)
+
+    def example_inputs(config, *, seed):
+        return {"input": torch.full((2, config["width"]), float(seed))}
+"""
+LOSS = """
+    def loss(outputs, inputs):
+        return outputs.sum()
+"""
+FACTORY = """
+    import torch
+
+    def make(config):
+        return torch.nn.Linear(4, 3), {"input": torch.randn(2, 4)}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _clean_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Stand in an empty folder, with imports that are forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    known = set(sys.modules)
+    yield
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def write(path: str, *sources: str) -> None:
+    file = Path(path)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(textwrap.dedent(source) for source in sources), encoding="utf-8")
+
+
+def message_of(build: str) -> str:
+    with pytest.raises(ModelLoadError) as caught:
+        load_builder(build)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("build", ["bench.py", "./bench.py", "bench"])
+def test_a_module_in_the_working_directory_is_found(build: str) -> None:
+    write("bench.py", WHOLE)
+    builder = load_builder(build)
+    assert builder.build({"width": 5}).in_features == 5
+    assert builder.example_inputs({"width": 5}, seed=7)["input"].tolist() == [[7.0] * 5] * 2
+    assert builder.loss is None
+
+
+def test_an_absolute_path_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("sub/bench.py", WHOLE)
+    monkeypatch.chdir("/")
+    assert load_builder(f"{tmp_path}/sub/bench.py").build({"width": 5}) is not None
+
+
+def test_a_file_imports_what_stands_beside_it() -> None:
+    write("sub/neighbour_of_bench.py", WHOLE)
+    write("sub/bench.py", "from neighbour_of_bench import build, example_inputs")
+    assert load_builder("sub/bench.py").build({"width": 5}) is not None
+
+
+def test_a_file_called_torch_does_not_stand_in_for_torch() -> None:
+    write("torch.py", WHOLE)
+    assert load_builder("torch.py").build({"width": 5}) is not None
+    assert sys.modules["torch"] is torch
+
+
+def test_a_loss_of_its_own_is_kept() -> None:
+    write("bench.py", WHOLE, LOSS)
+    loss = load_builder("bench.py").loss
+    assert loss is not None
+    assert float(loss(torch.ones(3), {})) == 3.0
+
+
+def test_an_object_with_the_same_attributes_will_do() -> None:
+    write("bench.py", WHOLE, LOSS, "class Bench: pass\n")
+    for name in ("build", "example_inputs", "loss"):
+        write("bench.py", Path("bench.py").read_text(), f"Bench.{name} = staticmethod({name})\n")
+    builder = load_builder("bench.py:Bench")
+    assert builder.loss is not None
+    assert builder.build({"width": 5}) is not None
+    assert builder.example_inputs({"width": 5}, seed=0).keys() == {"input"}
+
+
+def test_a_factory_gives_the_same_weights_and_inputs_each_time() -> None:
+    write("bench.py", FACTORY, LOSS)
+    builder = load_builder("bench:make")
+    torch.manual_seed(1)
+    first = builder.build({}).state_dict()
+    inputs = builder.example_inputs({}, seed=0)
+    torch.manual_seed(2)
+    assert all(
+        torch.equal(value, first[key]) for key, value in builder.build({}).state_dict().items()
+    )
+    assert torch.equal(builder.example_inputs({}, seed=0)["input"], inputs["input"])
+    assert not torch.equal(builder.example_inputs({}, seed=1)["input"], inputs["input"])
+    assert builder.loss is not None
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind"),
+    [
+        ("torch.nn.Linear(4, 3)", "Linear"),
+        ("(torch.nn.Linear(4, 3), torch.zeros(2, 4))", "tuple"),
+        ("(torch.nn.Linear(4, 3), {'input': 1})", "tuple"),
+        ("(print, {'input': torch.zeros(2, 4)})", "tuple"),
+        ("(torch.nn.Linear(4, 3), {}, None)", "tuple"),
+    ],
+)
+def test_a_factory_must_return_a_pair(returned: str, kind: str) -> None:
+    write("bench.py", f"import torch\ndef make(config):\n    return {returned}\n")
+    with pytest.raises(ModelLoadError) as caught:
+        load_builder("bench.py:make").build({})
+    assert str(caught.value) == (
+        f"the model 'bench.py:make' returned {kind}, not a pair of nn.Module and dict of tensors"
+        " by the names of forward's arguments."
+    )
+
+
+def test_a_missing_module_is_one_clear_error(tmp_path: Path) -> None:
+    message = message_of("no_such_package.bench")
+    assert message == (
+        "cannot import the model 'no_such_package.bench': ModuleNotFoundError: No module named"
+        " 'no_such_package'. Write `package.module`, `package.module:factory`, `path/to/file.py`"
+        " or `path/to/file.py:factory`, and install what it needs into this interpreter"
+        f" ({sys.executable}); the working directory is {tmp_path}."
+    )
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "bench.py"
+    assert message_of("bench.py").startswith(
+        f"cannot import the model 'bench.py': FileNotFoundError: there is no file {path}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [("import no_such_package", ImportError), ("def", SyntaxError), ("1 / 0", ZeroDivisionError)],
+)
+def test_the_users_own_exception_is_chained(source: str, error: type[Exception]) -> None:
+    write("bench.py", source)
+    with pytest.raises(ModelLoadError, match=r"cannot import the model 'bench\.py'") as caught:
+        load_builder("bench.py")
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_an_attribute_that_is_not_there_is_answered_with_those_that_are() -> None:
+    write("bench.py", "def make(config): ...\n_private = 1\n")
+    assert message_of("bench.py:mak") == (
+        "the model 'bench.py:mak' cannot be loaded: hud_model_bench has no 'mak'. It has make."
+    )
+    write("empty.py", "")
+    assert message_of("empty.py:make").endswith("has no 'make'. It has nothing public.")
+
+
+def test_a_module_without_the_two_functions_is_told_which() -> None:
+    write("bench.py", "build = 1\nloss = 2\n")
+    assert message_of("bench.py") == (
+        "the model 'bench.py' has no function build and no function example_inputs. It needs"
+        " `build(config) -> nn.Module` and `example_inputs(config, *, seed) -> dict[str, Tensor]`,"
+        " or name a function that returns both: `...:factory`."
+    )
+    assert "has no function build" in message_of("bench.py:loss")
+
+
+def test_a_build_string_without_a_module_is_told_what_to_write() -> None:
+    assert message_of(":make") == (
+        "the build string ':make' names no module. Write `package.module`,"
+        " `package.module:factory`, `path/to/file.py` or `path/to/file.py:factory`."
+    )

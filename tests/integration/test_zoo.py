@@ -1,0 +1,188 @@
+"""Each model of the zoo: builds, is seeded, computes and trains in every number format."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models_zoo.catalog import CATALOG
+from models_zoo.loader import load_builder
+
+README = Path(__file__).parents[2] / "models_zoo" / "README.md"
+# The counts that the models' publishers give, or that their published checkpoints hold.
+PUBLISHED_NUM_PARAMETERS = {
+    "bert": 109_514_298,
+    "gpt2": 124_439_808,
+    "llama": 1_235_814_400,
+    "moe": 46_702_792_704,
+    "t5": 222_903_552,
+    "vit": 86_567_656,
+    "resnet": 25_557_032,
+    "unet": 859_520_964,
+    "nn_transformer": 44_140_544,
+}
+UNCUT = {"moe": {"num_layers": 32}}
+
+models = pytest.mark.parametrize("name", CATALOG)
+
+
+def build(name: str) -> nn.Module:
+    spec = CATALOG[name]
+    return load_builder(spec.build).build(spec.sizes["tiny"].config)
+
+
+def inputs_of(name: str, *, seed: int = 0) -> dict[str, Tensor]:
+    spec = CATALOG[name]
+    return load_builder(spec.build).example_inputs(spec.sizes["tiny"].config, seed=seed)
+
+
+def cast(inputs: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    return {
+        key: value.to(dtype) if value.is_floating_point() else value
+        for key, value in inputs.items()
+    }
+
+
+def infer(model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    with torch.no_grad():
+        outputs = model.eval()(**inputs)
+    assert isinstance(outputs, Tensor)
+    return outputs
+
+
+def cosine(left: Tensor, right: Tensor) -> float:
+    return float(
+        torch.cosine_similarity(left.double().flatten(), right.double().flatten(), dim=0).item()
+    )
+
+
+@models
+def test_two_builds_are_equal(name: str) -> None:
+    first, second = build(name).state_dict(), build(name).state_dict()
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+@models
+def test_inputs_follow_their_seed(name: str) -> None:
+    first, again, other = inputs_of(name), inputs_of(name), inputs_of(name, seed=1)
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert not any(torch.equal(first[key], other[key]) for key in first)
+
+
+@models
+def test_every_input_has_the_samples_of_the_catalog(name: str) -> None:
+    num_samples = CATALOG[name].sizes["tiny"].num_samples
+    assert all(num_samples in tensor.shape for tensor in inputs_of(name).values())
+
+
+@models
+def test_building_leaves_the_global_generator_alone(name: str) -> None:
+    before = torch.get_rng_state()
+    build(name)
+    inputs_of(name)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@models
+def test_outputs_vary_and_depend_on_the_inputs(name: str) -> None:
+    model = build(name)
+    outputs = infer(model, inputs_of(name))
+    assert outputs.dtype is torch.float32
+    assert bool(torch.isfinite(outputs).all())
+    assert float(outputs.std()) > 1e-3
+    assert cosine(outputs, infer(model, inputs_of(name, seed=1))) < 0.999
+
+
+@models
+def test_fp64_and_bf16_compute_the_same_thing(name: str) -> None:
+    model, inputs = build(name), inputs_of(name)
+    outputs = infer(model, inputs)
+    exact = infer(copy.deepcopy(model).double(), cast(inputs, torch.float64))
+    rounded = infer(copy.deepcopy(model).to(torch.bfloat16), cast(inputs, torch.bfloat16))
+    assert exact.dtype is torch.float64
+    assert rounded.dtype is torch.bfloat16
+    assert cosine(outputs, exact) > 1 - 1e-9
+    assert cosine(rounded, exact) > 0.999
+
+
+@models
+def test_fp64_is_more_than_fp32_in_a_wider_format(name: str) -> None:
+    model, inputs = build(name), inputs_of(name)
+    exact = infer(copy.deepcopy(model).double(), cast(inputs, torch.float64))
+    assert not torch.equal(exact, exact.float().double())
+
+
+@models
+def test_a_model_goes_to_fp64_and_back(name: str) -> None:
+    model, inputs = build(name), inputs_of(name)
+    before = infer(model, inputs)
+    assert torch.equal(infer(model.double().float(), inputs), before)
+
+
+@models
+def test_a_training_step_reaches_every_parameter(name: str) -> None:
+    model = build(name).train()
+    model(**inputs_of(name)).square().mean().backward()
+    unreached = [
+        key
+        for key, parameter in model.named_parameters()
+        if parameter.grad is None or not bool(torch.isfinite(parameter.grad).all())
+    ]
+    assert unreached == []
+
+
+@models
+def test_training_is_deterministic(name: str) -> None:
+    model, inputs = build(name).train(), inputs_of(name)
+    assert torch.equal(model(**inputs), model(**inputs))
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOG if name != "resnet"])
+def test_attention_is_the_fused_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    fused = nn.functional.scaled_dot_product_attention
+
+    def spy(*args: Any, **kwargs: Any) -> Tensor:
+        calls.append(name)
+        return fused(*args, **kwargs)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
+    model = build(name).train()
+    model(**inputs_of(name))
+    assert calls != []
+
+
+@models
+def test_the_full_model_has_the_published_number_of_parameters(name: str) -> None:
+    spec = CATALOG[name]
+    config = spec.sizes["full"].config
+    assert num_parameters(name, {**config, **UNCUT.get(name, {})}) == PUBLISHED_NUM_PARAMETERS[name]
+    assert f"| `{name}` | {num_parameters(name, config):,} |" in README.read_text(encoding="utf-8")
+
+
+def num_parameters(name: str, config: Mapping[str, Any]) -> int:
+    with torch.device("meta"):
+        model = load_builder(CATALOG[name].build).build(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["inference", "training"])
+@models
+def test_a_model_is_captured_whole(name: str, phase: str) -> None:
+    model, inputs = build(name).train(phase == "training"), inputs_of(name)
+    torch.compiler.reset()
+    # `fullgraph` makes a graph break an error; `aot_eager` captures the backward pass as well.
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    with torch.set_grad_enabled(phase == "training"):
+        eager, captured = model(**inputs), compiled(**inputs)
+    torch.testing.assert_close(captured, eager, rtol=1e-4, atol=1e-5)
+    if phase == "training":
+        captured.square().mean().backward()

@@ -1,0 +1,43 @@
+"""The zoo's README says what the catalog says, and the catalog needs no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models_zoo.catalog import CATALOG
+from models_zoo.spec import ModelSpec
+
+README = Path(__file__).parents[2] / "models_zoo" / "README.md"
+
+
+@pytest.mark.parametrize("spec", CATALOG.values(), ids=CATALOG.keys())
+def test_the_readme_has_the_row_of_each_model(spec: ModelSpec) -> None:
+    text = README.read_text(encoding="utf-8")
+    assert f"| `{spec.name}` | {spec.family} | {spec.summary} |" in text
+    assert f"- **{spec.family}**:" in text
+
+
+def test_the_readme_has_no_row_of_a_model_that_is_gone() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    stresses = lines[lines.index("| model | family | stresses |") + 2 :]
+    documented = [line.split("`")[1] for line in stresses[: stresses.index("")]]
+    assert documented == list(CATALOG)
+
+
+def test_the_catalog_imports_without_torch() -> None:
+    code = (
+        "import sys, models_zoo.catalog, models_zoo.variants;"
+        "print(sorted({'torch', 'transformers', 'diffusers', 'numpy'} & set(sys.modules)))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=README.parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert finished.stdout == "[]\n"
