@@ -1,0 +1,302 @@
+"""Compare two runs, case by case and metric by metric.
+
+On a CPU the wall clock alone decides nothing: neighbours move it by 15 % and more. A change of
+latency_s there counts when the thread CPU time of the same iterations moved as well, or when it
+moved against the eager iterations that were interleaved with it in the same process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from db.metrics import METRICS, Direction
+from db.records import Case, CaseResult, Measurement, Outcome, Run, RunDocument, Verdict
+from runner.analysis.comparison import (
+    Comparison,
+    Judgement,
+    compare_logs,
+    compare_measurements,
+    inconclusive,
+    log_launch_medians,
+)
+from runner.analysis.noise import PAIRED_WALL_SD
+from runner.analysis.stats import estimate
+
+DEFAULT_FAIL_ABOVE = 0.05
+# The name under which an outcome is compared, beside the metrics.
+OUTCOME = "outcome"
+WALL, CPU, EAGER_WALL = "latency_s", "latency_cpu_s", "eager_latency_s"
+# Facts that say which code ran, not where: a difference in them is what one compares for.
+REVISION_FACTS = ("torch_version", "torch_git", "revision")
+
+
+class NotComparableError(ValueError):
+    """Two runs happened in environments whose numbers do not compare; names the facts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactDifference:
+    """One fact of the environment that differs; None where a side does not have it."""
+
+    name: str
+    baseline: Any
+    candidate: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One row: a metric of a case, or its `outcome`, on both sides.
+
+    `baseline` and `candidate` are medians in `unit`, None for an outcome.
+    """
+
+    case: Case
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    baseline: CaseResult
+    candidate: CaseResult
+
+    def measurements(self, metric: str) -> tuple[Measurement, Measurement] | None:
+        left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
+        return None if left is None or right is None else (left, right)
+
+
+Side = RunDocument | Sequence[CaseResult]
+
+
+def compare_results(
+    baseline: Side, candidate: Side, *, fail_above: float = DEFAULT_FAIL_ABOVE
+) -> list[CaseComparison]:
+    """Return a row for each outcome and judged metric of each case, in the baseline's order.
+
+    `fail_above` is the floor of the metrics whose own floor is 5 %; the others' floors scale with
+    it. A case that a side has more than once (measured in rounds) is taken together. Raises
+    NotComparableError when both sides are documents with different fingerprints.
+    """
+    if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
+        check_comparable(baseline.run, candidate=candidate.run)
+    before, after = _by_case(baseline), _by_case(candidate)
+    pairs = [_Pair(before[key], after[key]) for key in before if key in after]
+    num_comparisons = sum(_num_noisy(pair) for pair in pairs)
+    rows: list[CaseComparison] = []
+    for key in dict.fromkeys((*before, *after)):
+        if key in before and key in after:
+            pair = _Pair(before[key], after[key])
+            rows.extend(_compare_pair(pair, fail_above, num_comparisons))
+        else:
+            rows.append(_one_sided(before.get(key), after.get(key)))
+    return rows
+
+
+def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
+    """Return the facts of the two environments that differ, by name."""
+    left, right = baseline.environment, candidate.environment
+    return tuple(
+        FactDifference(name=name, baseline=left.get(name), candidate=right.get(name))
+        for name in sorted({*left, *right})
+        if left.get(name) != right.get(name)
+    )
+
+
+def check_comparable(baseline: Run, *, candidate: Run) -> None:
+    """Raise NotComparableError, naming the facts that differ, unless the fingerprints are equal."""
+    if baseline.fingerprint == candidate.fingerprint:
+        return
+    differences = environment_differences(baseline, candidate=candidate)
+    texts = [
+        f"{item.name}: {item.baseline!r} -> {item.candidate!r}"
+        for item in differences
+        if item.name not in REVISION_FACTS
+    ]
+    raise NotComparableError(
+        f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"
+        f" {'; '.join(texts) or 'facts that were not recorded'}."
+        " Measure both sides on the same machine with the same settings"
+    )
+
+
+def has_failure(rows: Sequence[CaseComparison]) -> bool:
+    """Return whether some row is a significant change beyond the floor in the bad direction."""
+    return any(row.comparison.is_failure for row in rows)
+
+
+def _by_case(side: Side) -> dict[str, CaseResult]:
+    results = side.results if isinstance(side, RunDocument) else side
+    merged: dict[str, CaseResult] = {}
+    for result in results:
+        known = merged.get(result.case.key)
+        merged[result.case.key] = result if known is None else _merge(known, result)
+    return merged
+
+
+def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
+    if first.outcome is not Outcome.OK or second.outcome is not Outcome.OK:
+        return first if first.outcome is not Outcome.OK else second
+    names = dict.fromkeys(item.metric for item in (*first.measurements, *second.measurements))
+    parts = [(first.measurement(name), second.measurement(name)) for name in names]
+    measurements = tuple(_concatenate([part for part in both if part]) for both in parts)
+    return dataclasses.replace(first, measurements=measurements)
+
+
+def _concatenate(parts: Sequence[Measurement]) -> Measurement:
+    samples = tuple(sample for part in parts for sample in part.samples)
+    launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
+    found = estimate(samples, launches=launches)
+    return dataclasses.replace(
+        parts[0],
+        samples=samples,
+        launches=launches,
+        warmups=tuple(warmup for part in parts for warmup in part.warmups),
+        median=found.value,
+        interval=(found.low, found.high),
+    )
+
+
+def _judged(pair: _Pair) -> list[str]:
+    names = [item.metric for item in pair.baseline.measurements]
+    return [
+        name
+        for name in names
+        if name in METRICS and METRICS[name].is_judged and pair.measurements(name)
+    ]
+
+
+def _num_noisy(pair: _Pair) -> int:
+    # The wall clock of a CPU case may be judged against eager: one comparison of its own, too.
+    return sum(not METRICS[name].is_exact for name in _judged(pair))
+
+
+def _compare_pair(pair: _Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
+    rows = [_row(pair, OUTCOME, _compare_outcomes(pair))]
+    judgements = {
+        name: Judgement.of_metric(
+            name,
+            device=pair.baseline.case.device,
+            floor=_floor(name, fail_above),
+            num_comparisons=num_comparisons,
+        )
+        for name in _judged(pair)
+    }
+    found = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
+    if WALL in found and pair.baseline.case.device == "cpu":
+        found[WALL] = _judge_wall_clock(pair, found, judgements[WALL])
+    return rows + [_row(pair, name, comparison) for name, comparison in found.items()]
+
+
+def _floor(metric: str, fail_above: float) -> float:
+    return METRICS[metric].relevance_floor * fail_above / DEFAULT_FAIL_ABOVE
+
+
+def _compare_metric(pair: _Pair, metric: str, judgement: Judgement) -> Comparison:
+    both = pair.measurements(metric)
+    assert both is not None
+    return compare_measurements(both[0], candidate=both[1], judgement=judgement)
+
+
+def _judge_wall_clock(
+    pair: _Pair, found: Mapping[str, Comparison], judgement: Judgement
+) -> Comparison:
+    wall = found[WALL]
+    if wall.ratio is None or not wall.is_relevant:
+        return wall
+    witnesses = [(found.get(CPU), "CPU time"), (_against_eager(pair, judgement), "eager")]
+    known = [(witness, name) for witness, name in witnesses if witness is not None]
+    if not known:
+        return wall
+    for witness, name in known:
+        if witness.is_significant and witness.is_relevant and _same_way(witness, wall):
+            text = "CPU time moved as well" if name == "CPU time" else "it moved against eager too"
+            return dataclasses.replace(
+                wall,
+                verdict=witness.verdict,
+                is_significant=True,
+                reason=f"wall clock {100 * (wall.ratio - 1):+.1f} %: {text}",
+            )
+    return inconclusive(
+        f"wall clock moved by {100 * (wall.ratio - 1):+.1f} %,"
+        f" {' and '.join(name for _, name in known)} did not vouch for it: the machine was busy",
+        of=wall,
+    )
+
+
+def _against_eager(pair: _Pair, judgement: Judgement) -> Comparison | None:
+    walls, eagers = pair.measurements(WALL), pair.measurements(EAGER_WALL)
+    if walls is None or eagers is None:
+        return None
+    if any(wall.launches != eager.launches for wall, eager in zip(walls, eagers, strict=True)):
+        return None
+    if min(sample for side in (*walls, *eagers) for sample in side.samples) <= 0:
+        return None
+    before, after = (
+        log_launch_medians(wall) - log_launch_medians(eager)
+        for wall, eager in zip(walls, eagers, strict=True)
+    )
+    return compare_logs(
+        np.asarray(before),
+        np.asarray(after),
+        direction=Direction.LOWER_IS_BETTER,
+        judgement=dataclasses.replace(judgement, launch_sd=PAIRED_WALL_SD),
+    )
+
+
+def _same_way(one: Comparison, other: Comparison) -> bool:
+    return ((one.ratio or 1) > 1) == ((other.ratio or 1) > 1)
+
+
+def _compare_outcomes(pair: _Pair) -> Comparison:
+    before, after = pair.baseline.outcome, pair.candidate.outcome
+    was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
+    if Outcome.SKIPPED in (before, after) and before is not after:
+        return inconclusive(f"{before} -> {after}: nothing was measured on one side")
+    verdict = Verdict.UNCHANGED
+    if was_ok != is_ok:
+        verdict = Verdict.IMPROVEMENT if is_ok else Verdict.REGRESSION
+    text = f"{before} on both sides" if before is after else f"{before} -> {after}"
+    why = pair.candidate.reason if not is_ok else ""
+    return Comparison(
+        ratio=None,
+        low=None,
+        high=None,
+        verdict=verdict,
+        is_significant=was_ok != is_ok,
+        is_relevant=was_ok != is_ok,
+        reason=f"{text}: {why}" if why else text,
+    )
+
+
+def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> CaseComparison:
+    result = baseline or candidate
+    assert result is not None
+    where = "baseline" if candidate is None else "candidate"
+    return CaseComparison(
+        case=result.case,
+        metric=OUTCOME,
+        unit="",
+        baseline=None,
+        candidate=None,
+        comparison=inconclusive(f"only the {where} has this case ({result.outcome})"),
+    )
+
+
+def _row(pair: _Pair, metric: str, comparison: Comparison) -> CaseComparison:
+    both = pair.measurements(metric)
+    return CaseComparison(
+        case=pair.baseline.case,
+        metric=metric,
+        unit="" if both is None else both[0].unit,
+        baseline=None if both is None else both[0].median,
+        candidate=None if both is None else both[1].median,
+        comparison=comparison,
+    )

@@ -1,0 +1,217 @@
+"""Compare two measurements of one case: by which factor did the candidate move?
+
+Method: Student's interval of the difference of mean log launch medians, its variance moderated by
+the prior of runner/analysis/noise.py, at a level that Bonferroni divides among all comparisons made
+together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (beyond
+the floor) are two facts; a change needs both.
+Assumptions: those of noise.py, and that both sides ran under the same conditions: what differs
+between two evenings but not between launches of one evening is not in the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.metrics import METRICS, Direction, Metric
+from db.records import Measurement, Verdict
+from runner.analysis.noise import PRIOR_DEGREES, prior_sd
+from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile
+
+# Chance that any of all comparisons made together is called significant with nothing changed. 2 %
+# rather than the usual 5 %: whoever gates every change on it sees one in fifty fail for nothing.
+FAMILY_ERROR = 0.02
+# Half-width of a 95 % interval, in standard deviations.
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What is known about candidate / baseline, and what follows from it.
+
+    `ratio` is None where it does not exist (a count that was 0, one side missing); `low` and `high`
+    are then None too. `is_relevant` says that the ratio is beyond the floor, significant or not.
+    """
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    is_significant: bool
+    is_relevant: bool
+    reason: str
+
+    @property
+    def is_failure(self) -> bool:
+        """Return whether this is a significant change beyond the floor in the bad direction."""
+        return self.verdict is Verdict.REGRESSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """How strictly to judge: the floor, how many comparisons share the error, and the prior."""
+
+    floor: float
+    num_comparisons: int = 1
+    launch_sd: float = 0.05
+
+    @classmethod
+    def of_metric(
+        cls, name: str, *, device: str, floor: float, num_comparisons: int = 1
+    ) -> Judgement:
+        """Return how to judge metric `name` on a device of this kind."""
+        return cls(
+            floor=floor,
+            num_comparisons=num_comparisons,
+            launch_sd=prior_sd(name, device=device),
+        )
+
+
+def compare_measurements(
+    baseline: Measurement, *, candidate: Measurement, judgement: Judgement
+) -> Comparison:
+    """Return how `candidate` relates to `baseline`; inconclusive with a reason when it cannot."""
+    metric = METRICS.get(baseline.metric)
+    if metric is None or metric.direction is Direction.NEITHER:
+        return inconclusive(f"no direction of {baseline.metric} is the better one")
+    if (baseline.metric, baseline.unit) != (candidate.metric, candidate.unit):
+        return inconclusive(
+            f"{baseline.metric} in {baseline.unit} and {candidate.metric} in {candidate.unit}"
+            " do not compare"
+        )
+    if metric.is_exact:
+        return _compare_counts(baseline, candidate, metric)
+    if min(*baseline.samples, *candidate.samples) <= 0:
+        return inconclusive("a sample is 0 or below, so there is no ratio")
+    return compare_logs(
+        log_launch_medians(baseline),
+        log_launch_medians(candidate),
+        within=(_within_sd(baseline), _within_sd(candidate)),
+        direction=metric.direction,
+        judgement=judgement,
+    )
+
+
+def compare_logs(
+    baseline: np.ndarray,
+    candidate: np.ndarray,
+    *,
+    direction: Direction,
+    judgement: Judgement,
+    within: tuple[float, float] = (0.0, 0.0),
+) -> Comparison:
+    """Return the comparison of two sides by the logarithms of their launch medians.
+
+    `within` is the standard error of a launch median by what its own samples show, a lower bound
+    of the spread between launches.
+    """
+    difference = float(np.mean(candidate) - np.mean(baseline))
+    degrees = PRIOR_DEGREES + len(baseline) + len(candidate) - 2
+    squares = float(np.sum((baseline - np.mean(baseline)) ** 2))
+    squares += float(np.sum((candidate - np.mean(candidate)) ** 2))
+    variance = (PRIOR_DEGREES * judgement.launch_sd**2 + squares) / degrees
+    error = math.sqrt(
+        max(variance, within[0] ** 2) / len(baseline)
+        + max(variance, within[1] ** 2) / len(candidate)
+    )
+    probability = 1 - FAMILY_ERROR / (2 * max(1, judgement.num_comparisons))
+    margin = student_quantile(probability, degrees=degrees) * error
+    return decide(
+        math.exp(difference),
+        low=math.exp(difference - margin),
+        high=math.exp(difference + margin),
+        direction=direction,
+        floor=judgement.floor,
+    )
+
+
+def decide(
+    ratio: float, *, low: float, high: float, direction: Direction, floor: float
+) -> Comparison:
+    """Return the verdict on a ratio with its interval."""
+    is_significant = not low <= 1 <= high
+    is_relevant = _exceeds(ratio, floor)
+    if is_significant and is_relevant:
+        verdict = _verdict(ratio > 1, direction)
+        reason = f"{_percent(ratio)} is beyond the floor of {100 * floor:g} % and outside noise"
+    elif is_significant:
+        verdict = Verdict.UNCHANGED
+        reason = f"{_percent(ratio)} is outside noise, but not beyond {100 * floor:g} %"
+    elif not _exceeds(low, floor) and not _exceeds(high, floor):
+        verdict = Verdict.UNCHANGED
+        reason = f"a change of {100 * floor:g} % would have shown"
+    else:
+        verdict = Verdict.INCONCLUSIVE
+        reason = (
+            f"anything from {_percent(low)} to {_percent(high)} fits:"
+            f" more launches are needed to tell {100 * floor:g} %"
+        )
+    return Comparison(
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=verdict,
+        is_significant=is_significant,
+        is_relevant=is_relevant,
+        reason=reason,
+    )
+
+
+def inconclusive(reason: str, *, of: Comparison | None = None) -> Comparison:
+    """Return an inconclusive comparison, with the numbers of `of` when there are any."""
+    return Comparison(
+        ratio=None if of is None else of.ratio,
+        low=None if of is None else of.low,
+        high=None if of is None else of.high,
+        verdict=Verdict.INCONCLUSIVE,
+        is_significant=False,
+        is_relevant=of is not None and of.is_relevant,
+        reason=reason,
+    )
+
+
+def log_launch_medians(measurement: Measurement) -> np.ndarray:
+    """Return the logarithm of each launch's median; all samples must be above 0."""
+    return np.log(launch_medians(measurement.samples, launches=measurement.launches))
+
+
+def _within_sd(measurement: Measurement) -> float:
+    # Between launches everything is seen; a single one shows only what its own median may be off.
+    if len(measurement.launches) > 1:
+        return 0.0
+    low, high = order_statistic_interval(np.log(measurement.samples).tolist())
+    return (high - low) / (2 * NORMAL_95)
+
+
+def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metric) -> Comparison:
+    # The highest count of any launch: a graph break in one process of three is a graph break.
+    before, after = max(baseline.samples), max(candidate.samples)
+    ratio = after / before if before else (1.0 if after == before else None)
+    changed = after != before
+    verdict = _verdict(after > before, metric.direction) if changed else Verdict.UNCHANGED
+    text = f"{before:g} -> {after:g}" if changed else f"{before:g} on both sides"
+    return Comparison(
+        ratio=ratio,
+        low=ratio,
+        high=ratio,
+        verdict=verdict,
+        is_significant=changed,
+        is_relevant=changed,
+        reason=f"{text}; counts have no noise",
+    )
+
+
+def _verdict(is_higher: bool, direction: Direction) -> Verdict:
+    is_worse = is_higher == (direction is Direction.LOWER_IS_BETTER)
+    return Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT
+
+
+def _exceeds(ratio: float, floor: float) -> bool:
+    # Both ways by the same factor: 1 / 1.05 undoes 1.05.
+    return max(ratio, 1 / ratio) > 1 + floor
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"

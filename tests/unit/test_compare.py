@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from db.records import CaseResult, Measurement, Outcome, Run, Verdict
+from runner.analysis.compare import (
+    OUTCOME,
+    CaseComparison,
+    NotComparableError,
+    compare_results,
+    environment_differences,
+    has_failure,
+)
+from tests.builders import make_case, make_document, make_measurement, make_result, make_run
+
+NUM_SAMPLES = 9
+
+
+def measured(levels: Mapping[str, Sequence[float]]) -> list[Measurement]:
+    """Return measurements of constant launches, `metric -> level of each launch`."""
+    return [
+        make_measurement(
+            metric,
+            samples=[level for level in launches for _ in range(NUM_SAMPLES)],
+            launches=(NUM_SAMPLES,) * len(launches),
+        )
+        for metric, launches in levels.items()
+    ]
+
+
+def result(levels: Mapping[str, Sequence[float]], *, device: str = "cpu") -> CaseResult:
+    case = make_case(device=device)
+    return make_result(f"result-{device}", case=case, measurements=measured(levels))
+
+
+def row(rows: Sequence[CaseComparison], metric: str) -> CaseComparison:
+    return next(item for item in rows if item.metric == metric)
+
+
+def simulated_run(generator: np.random.Generator, *, slowdown: float = 1.0) -> list[CaseResult]:
+    """Return eager and default as a busy two-core machine would measure them."""
+    results = []
+    for mode in ("eager", "default"):
+        wall, cpu, eager_wall, speedup = [], [], [], []
+        for _ in range(3):
+            level = 0.01 * np.exp(0.04 * generator.standard_normal())
+            eager = level * 1.4 * np.exp(0.02 * generator.standard_normal())
+            jitter = 1 + 0.03 * np.abs(generator.standard_normal((3, 40)))
+            busy = 1 + 0.3 * generator.random()
+            factor = slowdown if mode == "default" else 1.0
+            cpu.extend(level * factor * jitter[0])
+            wall.extend(level * factor * jitter[1] * busy)
+            eager_wall.extend(eager * jitter[2] * busy)
+            speedup.extend(eager / (level * factor) / jitter[0])
+        samples = {"latency_s": wall, "latency_cpu_s": cpu}
+        if mode == "default":
+            samples |= {"eager_latency_s": eager_wall, "speedup": speedup}
+        made = [
+            make_measurement(metric, samples=[float(item) for item in items], launches=(40,) * 3)
+            for metric, items in samples.items()
+        ]
+        results.append(make_result(mode, case=make_case(mode=mode), measurements=made))
+    return results
+
+
+def test_repeats_of_one_build_give_no_verdict_and_a_planted_slowdown_does() -> None:
+    generator = np.random.default_rng(7)
+    false, found = 0, 0
+    for _ in range(20):
+        baseline = simulated_run(generator)
+        rows = compare_results(baseline, simulated_run(generator))
+        verdicts = {item.comparison.verdict for item in rows}
+        false += bool(verdicts & {Verdict.REGRESSION, Verdict.IMPROVEMENT})
+        rows = compare_results(baseline, simulated_run(generator, slowdown=1.15))
+        found += has_failure(rows)
+    assert false <= 1
+    assert found == 20
+
+
+def test_rows_are_paired_by_case_whatever_the_order() -> None:
+    eager = make_result("e", case=make_case(mode="eager"), measurements=measured({"speedup": [1]}))
+    default = make_result("d", case=make_case(), measurements=measured({"speedup": [2]}))
+    rows = compare_results([eager, default], [default, eager])
+    assert [(item.case.mode, item.metric) for item in rows] == [
+        ("eager", OUTCOME),
+        ("eager", "speedup"),
+        ("default", OUTCOME),
+        ("default", "speedup"),
+    ]
+    assert [item.baseline for item in rows] == [None, 1.0, None, 2.0]
+
+
+def test_metrics_that_are_not_judged_have_no_row() -> None:
+    levels = {"latency_cpu_s": [1.0], "throughput_samples_per_s": [1.0], "flux": [1.0]}
+    rows = compare_results([result(levels)], [result(levels)])
+    assert [item.metric for item in rows] == [OUTCOME, "latency_cpu_s"]
+
+
+def test_metric_of_one_side_only_has_no_row() -> None:
+    rows = compare_results([result({"speedup": [1.0]})], [result({"latency_cpu_s": [1.0]})])
+    assert [item.metric for item in rows] == [OUTCOME]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (Outcome.OK, Outcome.OK, Verdict.UNCHANGED),
+        (Outcome.OK, Outcome.TIMEOUT, Verdict.REGRESSION),
+        (Outcome.OK, Outcome.INACCURATE, Verdict.REGRESSION),
+        (Outcome.FAILED, Outcome.OK, Verdict.IMPROVEMENT),
+        (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Verdict.UNCHANGED),
+        (Outcome.OK, Outcome.SKIPPED, Verdict.INCONCLUSIVE),
+        (Outcome.SKIPPED, Outcome.FAILED, Verdict.INCONCLUSIVE),
+        (Outcome.SKIPPED, Outcome.SKIPPED, Verdict.UNCHANGED),
+    ],
+)
+def test_outcomes_compare(before: Outcome, after: Outcome, verdict: Verdict) -> None:
+    rows = compare_results([make_result(outcome=before)], [make_result(outcome=after)])
+    assert row(rows, OUTCOME).comparison.verdict is verdict
+    assert has_failure(rows) is (verdict is Verdict.REGRESSION)
+
+
+def test_reason_of_a_new_failure_is_told() -> None:
+    failed = make_result(outcome="failed", reason="CppCompileError")
+    (found,) = compare_results([make_result(measurements=[make_measurement("flux")])], [failed])
+    assert found.comparison.reason == "ok -> failed: CppCompileError"
+
+
+def test_case_of_one_side_only_is_inconclusive() -> None:
+    one, other = make_result(case=make_case("bert")), make_result(case=make_case("vit"))
+    rows = compare_results([one], [other])
+    assert [item.comparison.reason for item in rows] == [
+        "only the baseline has this case (ok)",
+        "only the candidate has this case (ok)",
+    ]
+    assert not has_failure(rows)
+
+
+def test_busy_machine_is_not_a_regression() -> None:
+    slow, same = [1.3, 1.31, 1.29], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": same})],
+        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": slow})],
+    )
+    found = row(rows, "latency_s").comparison
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == (
+        "wall clock moved by +30.0 %, CPU time and eager did not vouch for it: the machine was busy"
+    )
+    assert found.ratio == pytest.approx(1.3, rel=0.01)
+
+
+def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
+    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same})],
+        [result({"latency_s": slow, "latency_cpu_s": slow})],
+    )
+    found = row(rows, "latency_s").comparison
+    assert found.verdict is Verdict.REGRESSION
+    assert found.reason == "wall clock +30.0 %: CPU time moved as well"
+
+
+def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
+    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": slow})],
+        [result({"latency_s": slow, "latency_cpu_s": same})],
+    )
+    assert row(rows, "latency_s").comparison.verdict is Verdict.INCONCLUSIVE
+
+
+def test_wall_clock_counts_when_it_moved_against_interleaved_eager() -> None:
+    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": same})],
+        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": same})],
+    )
+    found = row(rows, "latency_s").comparison
+    assert found.verdict is Verdict.REGRESSION
+    assert found.reason == "wall clock +30.0 %: it moved against eager too"
+
+
+@pytest.mark.parametrize("eager", [[1.0, 1.0], [0.0, 0.0, 0.0]])
+def test_eager_that_cannot_be_paired_vouches_for_nothing(eager: list[float]) -> None:
+    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": eager})],
+        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": eager})],
+    )
+    assert "CPU time did not vouch" in row(rows, "latency_s").comparison.reason
+
+
+def test_wall_clock_alone_decides_where_nothing_else_was_measured() -> None:
+    rows = compare_results([result({"latency_s": [1.0] * 3})], [result({"latency_s": [2.0] * 3})])
+    assert row(rows, "latency_s").comparison.verdict is Verdict.REGRESSION
+
+
+def test_wall_clock_decides_on_a_gpu() -> None:
+    same, slow = [1.0] * 3, [1.3] * 3
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same}, device="cuda")],
+        [result({"latency_s": slow, "latency_cpu_s": same}, device="cuda")],
+    )
+    assert row(rows, "latency_s").comparison.verdict is Verdict.REGRESSION
+
+
+def test_floor_scales_with_that_of_the_metric() -> None:
+    levels = {"speedup": [1.0] * 9, "compile_cold_s": [1.0] * 60, "graphs": [1.0]}
+    slower = {"speedup": [0.85] * 9, "compile_cold_s": [1.2] * 60, "graphs": [2.0]}
+
+    def verdicts(fail_above: float) -> list[bool]:
+        rows = compare_results([result(levels)], [result(slower)], fail_above=fail_above)
+        return [item.comparison.is_failure for item in rows if item.metric != OUTCOME]
+
+    assert verdicts(0.05) == [True, True, True]
+    assert verdicts(0.10) == [True, False, True]
+    assert verdicts(0.30) == [False, False, True]
+
+
+def test_case_measured_in_rounds_is_taken_together() -> None:
+    rounds = [result({"speedup": [level]}) for level in (1.0, 1.2, 1.1)]
+    rows = compare_results(rounds, [result({"speedup": [1.0]})])
+    assert row(rows, "speedup").baseline == 1.1
+
+
+def test_rounds_without_launch_counts_are_a_launch_each() -> None:
+    rounds = [
+        make_result(measurements=[make_measurement("speedup", samples=[level] * 3)])
+        for level in (1.0, 3.0)
+    ]
+    rows = compare_results(rounds, rounds)
+    assert row(rows, "speedup").baseline == 2.0
+
+
+@pytest.mark.parametrize("is_failed_first", [True, False])
+def test_one_failed_round_makes_the_case_failed(is_failed_first: bool) -> None:
+    rounds = [result({"speedup": [1.0]}), make_result(outcome="failed")]
+    if is_failed_first:
+        rounds.reverse()
+    rows = compare_results([result({"speedup": [1.0]})], rounds)
+    assert row(rows, OUTCOME).comparison.verdict is Verdict.REGRESSION
+
+
+def test_other_fingerprint_is_refused_with_the_facts_that_differ() -> None:
+    with pytest.raises(NotComparableError) as caught:
+        compare_results(make_document(run_on("a", "550")), make_document(run_on("b", "560")))
+    assert str(caught.value) == (
+        "runs run-a and run-b do not compare: their environments differ in driver: '550' -> '560'."
+        " Measure both sides on the same machine with the same settings"
+    )
+
+
+def test_other_fingerprint_without_recorded_facts_is_refused_too() -> None:
+    one, other = make_run(fingerprint="a" * 64), make_run(fingerprint="b" * 64)
+    with pytest.raises(NotComparableError, match="facts that were not recorded"):
+        compare_results(make_document(one), make_document(other))
+
+
+def test_same_fingerprint_compares_whatever_else_differs() -> None:
+    one, other = run_on("a", "550"), run_on("a", "560")
+    assert compare_results(make_document(one), make_document(other))
+    names = [item.name for item in environment_differences(one, candidate=other)]
+    assert names == ["driver"]
+
+
+def run_on(letter: str, driver: str) -> Run:
+    """Return a run whose torch differs with the environment, as it does after an upgrade."""
+    return make_run(
+        f"run-{letter}",
+        fingerprint=letter * 64,
+        environment={"driver": driver, "torch_version": f"2.13-{letter}", "cpu": "x"},
+    )

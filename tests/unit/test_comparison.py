@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from db.metrics import METRICS, Direction, Metric
+from db.records import Measurement, Verdict
+from runner.analysis.comparison import (
+    Comparison,
+    Judgement,
+    compare_logs,
+    compare_measurements,
+    decide,
+)
+from runner.analysis.noise import prior_sd
+from tests.builders import make_measurement
+
+STRICT = Judgement(floor=0.05, launch_sd=0.02)
+
+
+def three_launches(levels: list[float], *, metric: str = "latency_cpu_s") -> Measurement:
+    return make_measurement(
+        metric,
+        samples=[level for level in levels for _ in range(5)],
+        launches=(5,) * len(levels),
+    )
+
+
+def compare(
+    baseline: list[float],
+    candidate: list[float],
+    *,
+    metric: str = "latency_cpu_s",
+    judgement: Judgement = STRICT,
+) -> Comparison:
+    return compare_measurements(
+        three_launches(baseline, metric=metric),
+        candidate=three_launches(candidate, metric=metric),
+        judgement=judgement,
+    )
+
+
+def test_planted_slowdown_is_a_regression() -> None:
+    found = compare([1.0, 1.01, 0.99], [1.15, 1.16, 1.14])
+    assert found.verdict is Verdict.REGRESSION
+    assert found.is_failure
+    assert found.ratio == pytest.approx(1.15, rel=1e-3)
+    assert found.low is not None
+    assert 1 < found.low < 1.15
+
+
+def test_planted_speedup_is_an_improvement() -> None:
+    found = compare([1.15, 1.16, 1.14], [1.0, 1.01, 0.99])
+    assert found.verdict is Verdict.IMPROVEMENT
+    assert not found.is_failure
+
+
+def test_lower_speedup_is_a_regression() -> None:
+    found = compare([2.0, 2.01, 1.99], [1.6, 1.61, 1.59], metric="speedup")
+    assert found.verdict is Verdict.REGRESSION
+
+
+def test_equal_samples_are_unchanged() -> None:
+    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=Judgement(floor=0.1))
+    assert found.ratio == 1.0
+    assert not found.is_significant
+    assert found.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
+
+
+def test_significant_change_below_the_floor_is_unchanged_and_says_so() -> None:
+    calm = Judgement(floor=0.05, launch_sd=0.001)
+    found = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
+    assert found.verdict is Verdict.UNCHANGED
+    assert found.is_significant
+    assert not found.is_relevant
+    assert found.reason == "+3.0 % is outside noise, but not beyond 5 %"
+
+
+def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> None:
+    found = compare([1.0, 0.8, 1.2], [1.1, 0.9, 1.3])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.is_relevant
+    assert not found.is_significant
+    assert "more launches are needed to tell 5 %" in found.reason
+
+
+def test_tight_interval_around_nothing_is_unchanged() -> None:
+    calm = Judgement(floor=0.05, launch_sd=0.001)
+    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
+    assert found.verdict is Verdict.UNCHANGED
+    assert found.reason == "a change of 5 % would have shown"
+
+
+def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
+    up = decide(1.051, low=1.05, high=1.052, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    down = decide(1 / 1.051, low=0.95, high=0.952, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert up.verdict is Verdict.REGRESSION
+    assert down.verdict is Verdict.IMPROVEMENT
+
+
+def test_more_comparisons_made_together_need_more_evidence() -> None:
+    alone = compare([1.0, 1.0, 1.0], [1.1, 1.1, 1.1])
+    many = compare(
+        [1.0, 1.0, 1.0],
+        [1.1, 1.1, 1.1],
+        judgement=Judgement(floor=0.05, launch_sd=0.02, num_comparisons=100_000),
+    )
+    assert alone.verdict is Verdict.REGRESSION
+    assert many.verdict is Verdict.INCONCLUSIVE
+
+
+def test_launches_that_differ_widen_the_interval() -> None:
+    calm, wild = compare([1.0] * 3, [1.1] * 3), compare([0.9, 1.0, 1.1], [1.0, 1.1, 1.2])
+    assert calm.high is not None
+    assert wild.high is not None
+    assert wild.high > calm.high
+
+
+def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
+    found = compare([1.0, 1.0], [1.06, 1.06], judgement=Judgement(floor=0.05, launch_sd=0.04))
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_scatter_within_a_single_launch_counts() -> None:
+    calm = make_measurement("latency_cpu_s", samples=[1.0] * 5)
+    wild = make_measurement("latency_cpu_s", samples=[0.2, 0.5, 1.0, 2.0, 5.0])
+    other = make_measurement("latency_cpu_s", samples=[1.3] * 5)
+    assert compare_measurements(calm, candidate=other, judgement=STRICT).is_significant
+    assert not compare_measurements(wild, candidate=other, judgement=STRICT).is_significant
+    assert not compare_measurements(other, candidate=wild, judgement=STRICT).is_significant
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "ratio"),
+    [
+        (1.0, 1.0, Verdict.UNCHANGED, 1.0),
+        (0.0, 0.0, Verdict.UNCHANGED, 1.0),
+        (1.0, 2.0, Verdict.REGRESSION, 2.0),
+        (0.0, 2.0, Verdict.REGRESSION, None),
+        (2.0, 0.0, Verdict.IMPROVEMENT, 0.0),
+    ],
+)
+def test_counts_are_compared_exactly(
+    before: float, after: float, verdict: Verdict, ratio: float | None
+) -> None:
+    found = compare([before], [after], metric="graph_breaks")
+    assert (found.verdict, found.ratio) == (verdict, ratio)
+    assert found.is_significant is (before != after)
+
+
+def test_count_of_the_worst_launch_counts() -> None:
+    assert compare([0.0, 0.0, 0.0], [0.0, 3.0, 0.0], metric="recompiles").is_failure
+
+
+def test_unknown_metric_is_inconclusive() -> None:
+    sample = make_measurement("flux", samples=[1.0])
+    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "no direction of flux is the better one"
+
+
+def test_metric_without_a_better_direction_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Metric(name="flux", unit="1", direction=Direction.NEITHER, description="")
+    monkeypatch.setitem(METRICS, "flux", row)
+    sample = make_measurement("flux", samples=[1.0])
+    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert found.reason == "no direction of flux is the better one"
+
+
+def test_other_unit_is_inconclusive() -> None:
+    found = compare_measurements(
+        make_measurement(samples=[1.0]),
+        candidate=make_measurement(samples=[1000.0], unit="ms"),
+        judgement=STRICT,
+    )
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "latency_s in s and latency_s in ms do not compare"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, -1.0)])
+def test_numbers_without_a_ratio_are_inconclusive(before: float, after: float) -> None:
+    found = compare([before], [after])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.ratio is None
+
+
+def test_error_rate_over_a_family_is_what_it_says() -> None:
+    generator = np.random.default_rng(0)
+    judgement = Judgement(floor=0.0, num_comparisons=1, launch_sd=0.05)
+    sides = 0.05 * generator.standard_normal((4000, 2, 3))
+    found = [
+        compare_logs(
+            before, after, direction=Direction.LOWER_IS_BETTER, judgement=judgement
+        ).is_significant
+        for before, after in sides
+    ]
+    assert 0.005 < np.mean(found) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "sd"),
+    [
+        ("latency_s", "cpu", 0.08),
+        ("latency_s", "cuda", 0.02),
+        ("compile_cold_s", "cuda", 0.10),
+        ("peak_bytes", "cpu", 0.01),
+        ("flux", "cpu", 0.05),
+    ],
+)
+def test_prior_spread_depends_on_metric_and_device(metric: str, device: str, sd: float) -> None:
+    assert prior_sd(metric, device=device) == sd
+    assert Judgement.of_metric(metric, device=device, floor=0.05).launch_sd == sd
+
+
+@given(
+    st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5),
+    st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5),
+    st.floats(min_value=1e-3, max_value=1e3),
+)
+def test_comparison_does_not_depend_on_the_unit_or_the_order_of_launches(
+    baseline: list[float], candidate: list[float], factor: float
+) -> None:
+    plain = compare(baseline, candidate)
+    scaled = compare(
+        [factor * level for level in reversed(baseline)],
+        [factor * level for level in sorted(candidate)],
+    )
+    assert plain.ratio is not None
+    assert scaled.ratio == pytest.approx(plain.ratio)
+    assert scaled.low == pytest.approx(plain.low)
+
+
+@given(st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5))
+def test_swapping_the_sides_inverts_the_ratio(levels: list[float]) -> None:
+    one, other = compare([1.0, 1.1], levels), compare(levels, [1.0, 1.1])
+    assert one.ratio is not None
+    assert one.high is not None
+    assert other.ratio is not None
+    assert other.low is not None
+    assert math.isclose(one.ratio * other.ratio, 1.0)
+    assert math.isclose(one.high * other.low, 1.0)
