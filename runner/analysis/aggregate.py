@@ -1,0 +1,75 @@
+"""One number for many cases, over what all compared columns have in common.
+
+Method: the geometric mean, the only mean of ratios that does not depend on which side is the
+reference (Fleming and Wallace, How Not to Lie with Statistics, CACM 1986), over the subjects that
+are there in every column: a mode that fails on the hard models must not look faster for it.
+Assumptions: every subject weighs the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from db.records import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortMeans:
+    """The geometric mean of each column over `num_common` of `num_subjects` subjects.
+
+    A column has no mean when nothing is common to all.
+    """
+
+    means: Mapping[str, float]
+    num_common: int
+    num_subjects: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRate:
+    """How many of the cases that were tried ended ok; skipped ones were not tried."""
+
+    num_ok: int
+    num_tried: int
+
+    @property
+    def share(self) -> float | None:
+        """Return the share that ended ok, None when none was tried."""
+        return self.num_ok / self.num_tried if self.num_tried else None
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean; raise ValueError on no values or one that is not above 0."""
+    numbers = list(values)
+    if not numbers or min(numbers) <= 0:
+        raise ValueError("a geometric mean needs at least one value, and all of them above 0")
+    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
+
+
+def common_cohort(columns: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the subjects that every column has a value above 0 for, in order of their names.
+
+    `columns` is variant -> subject -> value, a value only where the case is ok.
+    """
+    found = [{name for name, value in column.items() if value > 0} for column in columns.values()]
+    return tuple(sorted(set.intersection(*found))) if found else ()
+
+
+def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
+    """Return the geometric mean of each column over the common cohort."""
+    cohort = common_cohort(columns)
+    subjects = {subject for column in columns.values() for subject in column}
+    means = {
+        name: geometric_mean(column[subject] for subject in cohort)
+        for name, column in columns.items()
+        if cohort
+    }
+    return CohortMeans(means=means, num_common=len(cohort), num_subjects=len(subjects))
+
+
+def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
+    """Return how many of `outcomes` are ok, of those that are not skipped."""
+    tried = [outcome for outcome in outcomes if outcome is not Outcome.SKIPPED]
+    return PassRate(num_ok=sum(outcome is Outcome.OK for outcome in tried), num_tried=len(tried))
