@@ -3,7 +3,8 @@
 RunnerError
 |-- ConfigError       hud.toml or an environment variable is wrong
 |-- SpoolFull         a result could not be written down: no room, no permission
-|-- ExecutorError     the worker host cannot be started or is gone for good
+|-- ExecutorError     the worker host is gone for good
+|   `-- ToolchainUnusable   it could not even be started, or not with this device
 |-- ResumeError       an interrupted run cannot be continued here
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
@@ -27,6 +28,10 @@ class SpoolFull(RunnerError):
 
 class ExecutorError(RunnerError):
     """No case can be executed any more."""
+
+
+class ToolchainUnusable(ExecutorError):
+    """The toolchain cannot measure here; nothing was measured."""
 
 
 class ResumeError(RunnerError):

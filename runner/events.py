@@ -1,0 +1,49 @@
+"""What a run tells the person who watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from db.records import Case, CaseResult, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Something worth a line of its own."""
+
+    text: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The plan is fixed; `num_done` of its cases have a result from before an interruption."""
+
+    run: Run
+    num_done: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseStarted:
+    """A case is handed to the executor."""
+
+    case: Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFinished:
+    """A case result is kept."""
+
+    result: CaseResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """Nothing more will be executed."""
+
+    run: Run
+
+
+Event = Said | RunStarted | CaseStarted | CaseFinished | RunEnded
+Notify = Callable[[Event], None]

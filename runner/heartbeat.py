@@ -1,0 +1,27 @@
+"""A thread that says now and then that a run is alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+HEARTBEAT_S = 15.0
+
+
+@contextmanager
+def heartbeat(beat: Callable[[], None], *, every_s: float = HEARTBEAT_S) -> Iterator[None]:
+    """Call `beat` every `every_s` seconds, from a thread of its own, until the block ends."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(every_s):
+            beat()
+
+    thread = threading.Thread(target=run, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

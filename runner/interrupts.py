@@ -1,0 +1,68 @@
+"""Ctrl-C and SIGTERM as one orderly event."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from runner.errors import RunInterrupted
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """While entered, the first SIGINT or SIGTERM raises RunInterrupted in the main thread.
+
+    Inside `deferred` it calls a function instead and is remembered. The second
+    signal finds the handlers that were there before. Outside the main thread nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self._is_requested = False
+        self._previous: dict[int, Any] = {}
+        self._instead: Callable[[], None] | None = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def were_requested(self) -> bool:
+        """Return whether a signal has come."""
+        return self._is_requested
+
+    @contextmanager
+    def deferred(self, instead: Callable[[], None]) -> Iterator[None]:
+        """Call `instead` when a signal comes during the block, which then runs to its end."""
+        self._instead = instead
+        try:
+            if self._is_requested:
+                instead()
+            yield
+        finally:
+            self._instead = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._is_requested = True
+        self._restore()
+        if self._instead is None:
+            raise RunInterrupted("stopped before a case was running")
+        self._instead()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}

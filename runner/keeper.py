@@ -1,0 +1,98 @@
+"""Keeps what a run produces: first in the spool, then, whenever it is willing, in the store."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from db.errors import StoreError
+from db.queries import load_runs
+from db.records import CaseResult, Run, RunState
+from db.store import Store
+from runner.errors import SpoolFull
+from runner.events import Notify, Said
+from runner.spool import DrainReport, Spool
+
+# Four heartbeats: three may be missed while the store is busy.
+STALE_AFTER_S = 60.0
+
+
+class Keeper:
+    """Where results go. Without a store they stay in the spool, without a spool in memory alone."""
+
+    def __init__(self, store: Store | None, *, spool: Spool | None, notify: Notify) -> None:
+        self.store = store
+        self._spool = spool
+        self._notify = notify
+        self._trouble = ""
+
+    def keep(self, run: Run, *, result: CaseResult | None = None) -> None:
+        """Write `result`, or news of the run itself, to the spool and pass it on to the store.
+
+        Raises SpoolFull when it cannot even be spooled. Trouble with the store is only said: what
+        is in the spool goes in later.
+        """
+        if self._spool is not None:
+            self._spool.write(run, result=result)
+            self.drain()
+
+    def keep_state(self, run: Run) -> None:
+        """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
+
+        A run whose end cannot be told is marked interrupted once its heartbeats are missed.
+        """
+        try:
+            self.keep(run)
+        except SpoolFull:
+            if self.store is not None:
+                with contextlib.suppress(StoreError):
+                    self.store.save_run(run)
+
+    def drain(self) -> DrainReport:
+        """Pass on what waits in the spool and return how it went."""
+        if self._spool is None or self.store is None:
+            return DrainReport()
+        report = self._spool.drain(self.store)
+        for broken in report.broken:
+            self._say(f"set aside {broken.path}: {broken.reason}")
+        self._say_trouble(report)
+        return report
+
+    def interrupt_dead_runs(self, *, machine: str, device: str) -> None:
+        """Mark runs interrupted whose process died without a word.
+
+        The caller holds the device of this machine, so no other run on it can be alive; runs of
+        other machines are known by their heartbeats.
+        """
+        if self.store is None:
+            return
+        with contextlib.suppress(StoreError):
+            for summary in load_runs(self.store):
+                run = summary.run
+                if run.state is not RunState.RUNNING or run.machine != machine:
+                    continue
+                if run.plan and run.plan[0].device == device:
+                    self.store.save_run(
+                        replace(run, state=RunState.INTERRUPTED, finished_at=summary.heartbeat_at)
+                    )
+            self.store.interrupt_stale_runs(older_than_s=STALE_AFTER_S)
+
+    def beat(self, run_id: str) -> None:
+        """Tell the store that the run is alive; a store that is busy now hears the next one."""
+        if self.store is not None:
+            with contextlib.suppress(StoreError):
+                self.store.heartbeat(run_id)
+
+    def _say_trouble(self, report: DrainReport) -> None:
+        # Once while it lasts, not once a case.
+        if report.trouble and not self._trouble:
+            self._say(
+                f"{report.trouble}. {report.num_left} results wait in the spool;"
+                " they go in with the next run or with `hud ingest`"
+            )
+        elif self._trouble and not report.trouble:
+            self._notify(Said(text="the store takes results again; nothing was lost"))
+        self._trouble = report.trouble
+
+    def _say(self, text: str) -> None:
+        self._notify(Said(text=text, is_warning=True))

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from db.errors import StoreLocked
+from db.queries import load_document, load_run, load_runs
+from db.records import CaseResult, Outcome, Run, RunDocument, RunState
+from db.store import Store
+from models_zoo.spec import UnknownNameError
+from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
+from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
+from runner.executor_api import CaseOrder
+from runner.heartbeat import heartbeat
+from runner.keeper import Keeper
+from runner.locks import waiting_lock
+from runner.protocol import MeasureSettings
+from runner.service import RunRequest, Surroundings, run_plan
+from runner.spool import Spool
+from runner.suites import Selection
+from tests.builders import START, make_run
+from tests.fakes import FACTS, FakeClock, FakeExecutor, make_catalog
+
+CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")
+REQUEST = RunRequest(
+    suite="mine",
+    selection=Selection(models=("bert", "takes_3s"), modes=("eager", "default")),
+    toolchain="current",
+    device="cpu",
+    settings=MeasureSettings(),
+    machine="box",
+)
+
+
+class Place:
+    """A state directory with a store, and everything a run needs in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.lock_dir = folder / "locks"
+        self.store: Store | None = Store(f"duckdb:///{folder / 'store.duckdb'}", now=self.clock)
+        self.spool: Spool | None = Spool(folder / "spool", now=self.clock)
+        self.events: list[Event] = []
+
+    def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
+        executor.clock = self.clock
+        keeper = Keeper(self.store, spool=self.spool, notify=self.events.append)
+        around = Surroundings(
+            executor=executor,
+            keeper=keeper,
+            catalog=CATALOG,
+            lock_dir=self.lock_dir,
+            load_document=self.load,
+            notify=self.events.append,
+            now=self.clock,
+        )
+        return run_plan(request, around=around)
+
+    def load(self, run_id: str) -> RunDocument:
+        assert self.store is not None
+        return load_document(self.store, run_id)
+
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
+    """Return what calls `do` in the middle of the case with this 1-based number."""
+    seen: list[str] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order.case.key)
+        if len(seen) == number:
+            do()
+
+    return on_execute
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_is_stored_with_every_result(place: Place) -> None:
+    executor = FakeExecutor()
+    document = place.run(executor=executor)
+    assert place.load("latest") == document
+    assert document.run.state is RunState.FINISHED
+    assert document.run.revision == "2.13.0+cpu@0123456789"
+    assert document.run.environment["num_threads"] == 1
+    assert [result.case for result in document.results] == list(document.run.plan)
+    assert executor.is_open is False
+    assert place.spool is not None
+    assert place.spool.pending() == ()
+
+
+def test_what_happens_is_told_in_order(place: Place) -> None:
+    place.run(executor=FakeExecutor())
+    kinds = [type(event).__name__ for event in place.events]
+    assert kinds == ["Said", "RunStarted", *["CaseStarted", "CaseFinished"] * 4, "RunEnded"]
+
+
+def test_a_result_is_in_the_store_before_the_next_case_starts(place: Place) -> None:
+    stored: list[int] = []
+    executor = FakeExecutor(on_execute=lambda order: stored.append(count(order.run_id)))
+
+    def count(run_id: str) -> int:
+        return len(place.load(run_id).results)
+
+    place.run(executor=executor)
+    assert stored == [0, 1, 2, 3]
+
+
+def test_a_case_that_fails_does_not_end_the_run(place: Place) -> None:
+    selection = Selection(models=("fails", "times_out", "bert"), modes=("eager",))
+    request = replace(REQUEST, selection=selection)
+    document = place.run(request, executor=FakeExecutor())
+    outcomes = {result.case.model: result.outcome for result in document.results}
+    assert outcomes == {
+        "bert": Outcome.OK,
+        "fails": Outcome.FAILED,
+        "times_out": Outcome.TIMEOUT,
+    }
+    assert document.run.state is RunState.FINISHED
+
+
+def test_an_unknown_name_is_said_before_anything_starts(place: Place) -> None:
+    executor = FakeExecutor()
+    request = replace(REQUEST, selection=Selection(models=("brt",)))
+    with pytest.raises(UnknownNameError, match="Did you mean bert"):
+        place.run(request, executor=executor)
+    assert place.events == []
+
+
+class MoodyStore(Store):
+    """A store that is locked while `is_locked`."""
+
+    is_locked = False
+
+    def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
+        if self.is_locked:
+            raise StoreLocked("the store is held by PID 7")
+        return super().ingest(run, result, spool_id=spool_id)
+
+
+def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: Path) -> None:
+    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    store.is_locked = True
+
+    def unlock() -> None:
+        store.is_locked = False
+
+    document = place.run(executor=FakeExecutor(on_execute=on_case(4, unlock)))
+    assert place.said()[1:] == [
+        "the store is held by PID 7. 1 results wait in the spool;"
+        " they go in with the next run or with `hud ingest`",
+        "the store takes results again; nothing was lost",
+    ]
+    assert place.load("latest") == document
+
+
+def test_what_stayed_in_the_spool_goes_in_with_the_next_run(place: Place, tmp_path: Path) -> None:
+    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    store.is_locked = True
+    first = place.run(executor=FakeExecutor())
+    assert place.spool is not None
+    assert len(place.spool.pending()) == 5
+    store.is_locked = False
+    place.run(executor=FakeExecutor())
+    assert place.load(first.run.id) == first
+
+
+def test_without_a_store_results_are_returned_all_the_same(place: Place) -> None:
+    place.store = place.spool = None
+    assert len(place.run(executor=FakeExecutor()).results) == 4
+
+
+def test_ctrl_c_keeps_what_was_measured(place: Place) -> None:
+    executor = FakeExecutor(on_execute=on_case(3, interrupt))
+    document = place.run(executor=executor)
+    assert executor.is_cancelled
+    assert len(document.results) == 2
+    assert document.run.state is RunState.INTERRUPTED
+    assert place.load("latest") == document
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sigterm_is_as_orderly_as_ctrl_c(place: Place) -> None:
+    executor = FakeExecutor(on_execute=on_case(1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    assert place.run(executor=executor).run.state is RunState.INTERRUPTED
+    assert place.load("latest").results == ()
+
+
+def test_ctrl_c_before_the_first_case_ends_at_once(place: Place) -> None:
+    class SlowToOpen(FakeExecutor):
+        def open(self) -> dict[str, object]:
+            interrupt()
+            return dict(FACTS)
+
+    with pytest.raises(RunInterrupted, match="stopped before a case was running"):
+        place.run(executor=SlowToOpen())
+    assert place.store is not None
+    assert load_runs(place.store) == []
+
+
+def test_a_resumed_run_executes_only_what_is_left(place: Place) -> None:
+    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(3, interrupt)))
+    executor = FakeExecutor()
+    request = replace(REQUEST, resume_id=interrupted.run.id)
+    place.events.clear()
+    document = place.run(request, executor=executor)
+    assert executor.executed == [case.key for case in interrupted.run.plan[2:]]
+    assert document.run.state is RunState.FINISHED
+    assert document.run.id == interrupted.run.id
+    assert [result.case for result in document.results] == list(document.run.plan)
+    assert place.load(document.run.id) == document
+    (started,) = [event for event in place.events if isinstance(event, RunStarted)]
+    assert started.num_done == 2
+
+
+def test_a_resumed_run_is_measured_as_it_began(place: Place) -> None:
+    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+    seen: list[MeasureSettings] = []
+    changed = replace(
+        REQUEST,
+        resume_id=interrupted.run.id,
+        settings=MeasureSettings(num_rounds=3, num_threads=2),
+    )
+    place.run(changed, executor=FakeExecutor(on_execute=lambda order: seen.append(order.settings)))
+    assert set(seen) == {REQUEST.settings}
+
+
+def test_another_revision_cannot_resume(place: Place) -> None:
+    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+    request = replace(REQUEST, resume_id=interrupted.run.id)
+    newer = FakeExecutor(facts={**FACTS, "torch_version": "2.14.0"})
+    with pytest.raises(ResumeError, match=r"at revision 2.13.0\+cpu@0123456789, this is 2.14.0@"):
+        place.run(request, executor=newer)
+
+
+def test_another_environment_cannot_resume(place: Place) -> None:
+    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+    request = replace(REQUEST, resume_id=interrupted.run.id)
+    other = FakeExecutor(facts={**FACTS, "cpu_model": "Other CPU"})
+    with pytest.raises(ResumeError, match=r"in another environment \(cpu_model differ\)"):
+        place.run(request, executor=other)
+
+
+def test_a_finished_run_cannot_resume(place: Place) -> None:
+    finished = place.run(executor=FakeExecutor())
+    request = replace(REQUEST, resume_id=finished.run.id)
+    with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
+        place.run(request, executor=FakeExecutor())
+
+
+def test_a_full_spool_ends_the_run_and_keeps_what_was_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk() -> None:
+        def no_room(_descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", no_room)
+
+    with pytest.raises(SpoolFull, match="`hud run --resume"):
+        place.run(executor=FakeExecutor(on_execute=on_case(3, fill_disk)))
+    document = place.load("latest")
+    assert len(document.results) == 2
+    assert document.run.state is RunState.INTERRUPTED
+
+
+def test_a_host_that_is_gone_interrupts_the_run(place: Place) -> None:
+    def host_dies() -> None:
+        raise ExecutorError("no host can be started any more")
+
+    with pytest.raises(ExecutorError, match="no host can be started"):
+        place.run(executor=FakeExecutor(on_execute=on_case(2, host_dies)))
+    document = place.load("latest")
+    assert len(document.results) == 1
+    assert document.run.state is RunState.INTERRUPTED
+
+
+def test_a_toolchain_that_does_not_start_is_told_from_one_that_dies(place: Place) -> None:
+    class Unusable(FakeExecutor):
+        def open(self) -> dict[str, object]:
+            raise ExecutorError("no torch there")
+
+    with pytest.raises(ToolchainUnusable, match="no torch there"):
+        place.run(executor=Unusable())
+
+
+def test_a_run_whose_process_died_is_marked_interrupted_by_the_next(place: Place) -> None:
+    assert place.store is not None
+    place.store.save_run(make_run("dead", machine="box"))
+    place.store.save_run(make_run("elsewhere", machine="other"))
+    place.run(executor=FakeExecutor())
+    assert load_run(place.store, "dead").state is RunState.INTERRUPTED
+    assert load_run(place.store, "elsewhere").state is RunState.RUNNING
+
+
+def test_a_run_without_heartbeats_is_marked_interrupted(place: Place) -> None:
+    assert place.store is not None
+    place.store.save_run(make_run("elsewhere", machine="other"))
+    place.clock.advance(61.0)
+    place.run(executor=FakeExecutor())
+    assert load_run(place.store, "elsewhere").state is RunState.INTERRUPTED
+
+
+@pytest.fixture
+def device_holder(place: Place) -> Iterator[threading.Event]:
+    """Hold the device in another thread until the event is set."""
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with waiting_lock(place.lock_dir / "device-cpu.lock", on_wait=lambda _pid: None):
+            is_held.set()
+            is_over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    yield is_over
+    is_over.set()
+    thread.join()
+
+
+def test_a_second_run_says_whom_it_waits_for(place: Place, device_holder: threading.Event) -> None:
+    class Impatient(list[Event]):
+        def append(self, event: Event) -> None:
+            super().append(event)
+            if isinstance(event, Said) and event.text.startswith("waiting"):
+                device_holder.set()
+
+    place.events = Impatient()
+    place.run(executor=FakeExecutor())
+    assert place.said()[0] == f"waiting for device cpu, held by PID {os.getpid()}"
+    assert isinstance(place.events[-1], RunEnded)
+    assert sum(isinstance(event, CaseFinished) for event in place.events) == 4
+
+
+def test_ctrl_c_ends_the_waiting(place: Place, device_holder: threading.Event) -> None:
+    class Interrupting(list[Event]):
+        def append(self, _event: Event) -> None:
+            interrupt()
+
+    place.events = Interrupting()
+    with pytest.raises(RunInterrupted):
+        place.run(executor=FakeExecutor())
+    assert not device_holder.is_set()
+
+
+def test_the_heart_beats_until_the_block_ends() -> None:
+    beats: list[None] = []
+    has_beaten_twice = threading.Event()
+
+    def beat() -> None:
+        beats.append(None)
+        if len(beats) == 2:
+            has_beaten_twice.set()
+
+    with heartbeat(beat, every_s=0.001):
+        assert has_beaten_twice.wait(60)
+    assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_heartbeat_reaches_the_store(place: Place) -> None:
+    assert place.store is not None
+    keeper = Keeper(place.store, spool=None, notify=place.events.append)
+    keeper.beat("not-there-yet")
+    place.store.save_run(make_run("run-1"))
+    place.clock.advance(5.0)
+    keeper.beat("run-1")
+    (summary,) = load_runs(place.store)
+    assert summary.heartbeat_at is not None
+    assert (summary.heartbeat_at - START).total_seconds() == 5.0
