@@ -94,7 +94,7 @@ _ROWS = (
         name="compile_cold_s",
         unit="s",
         direction=LOWER,
-        description="First call minus a later call, with an empty compile cache.",
+        description="First three calls minus three later ones, with an empty compile cache.",
         # Compile time depends on the C++ compiler, the disk and every neighbour of the machine.
         relevance_floor=0.15,
     ),
@@ -102,7 +102,7 @@ _ROWS = (
         name="compile_warm_s",
         unit="s",
         direction=LOWER,
-        description="First call minus a later call, in a fresh process with the cache filled.",
+        description="As cold, but in a fresh process that finds the compile cache filled.",
         relevance_floor=0.15,
     ),
     Metric(

@@ -1,0 +1,40 @@
+"""Which environment a run happened in: its revision and its comparability fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# What must be equal for two results to be compared. Not torch's own version: that is the revision,
+# the very thing whose effect is measured. Not the host name: machines of one kind compare.
+COMPARABILITY_KEYS = (
+    "device_name",
+    "driver_version",
+    "cuda_version",
+    "python_minor",
+    "cpu_model",
+    "cpu_capability",
+    "num_cpus",
+    "num_threads",
+    "flags",
+)
+
+
+def fingerprint(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over the comparability subset of `facts`, as 64 hex digits."""
+    subset = {key: facts.get(key) for key in COMPARABILITY_KEYS}
+    return hashlib.sha256(json.dumps(subset, sort_keys=True).encode()).hexdigest()
+
+
+def differing_keys(baseline: Mapping[str, Any], *, candidate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the comparability keys whose facts differ."""
+    return tuple(key for key in COMPARABILITY_KEYS if baseline.get(key) != candidate.get(key))
+
+
+def revision(facts: Mapping[str, Any]) -> str:
+    """Return torch's version with the first ten digits of its commit, `2.13.0+cpu@0123456789`."""
+    version = facts.get("torch_version", "unknown")
+    commit = facts.get("torch_git")
+    return f"{version}@{str(commit)[:10]}" if commit else str(version)

@@ -1,0 +1,109 @@
+"""Compiling a model as a variant asks, how long it took, and which mode really ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from db.records import Case, RunWarning
+from runner.measure.device import Device
+from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
+from runner.protocol import Workload
+
+# The first call compiles; with CUDA graphs the second warms up and the third records the graph.
+NUM_COMPILE_CALLS = 3
+CUDAGRAPH_MODES: Mapping[str, str] = {
+    "reduce-overhead": "default",
+    "max-autotune": "max-autotune-no-cudagraphs",
+}
+AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTimes:
+    """Wall seconds of the first calls and of an equal number of later ones."""
+
+    first_calls_s: tuple[float, ...]
+    later_calls_s: tuple[float, ...]
+
+    @property
+    def compile_s(self) -> float:
+        """Return what the first calls took beyond the later ones, at least 0."""
+        return max(0.0, sum(self.first_calls_s) - sum(self.later_calls_s))
+
+
+def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
+    """Return `model` under torch.compile as `case` says; `model` itself stays eager."""
+    options: dict[str, Any] = {
+        "backend": case.backend,
+        "dynamic": workload.dynamic,
+        "fullgraph": workload.fullgraph,
+    }
+    if case.backend == "inductor":
+        options["mode"] = case.mode
+    compiled: Callable[..., Any] = torch.compile(model, **options)
+    return compiled
+
+
+def time_compilation(step: Callable[[], object], *, device: Device) -> CompileTimes:
+    """Return the times of the first calls of `step`, which compile, and of later ones."""
+    first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    return CompileTimes(first_calls_s=first, later_calls_s=later)
+
+
+def effective_mode(
+    case: Case, *, counts: CompileCounts, device: Device
+) -> tuple[str, tuple[RunWarning, ...]]:
+    """Return the mode that really ran and, where it is not the one asked for, the warnings."""
+    if case.backend == "eager":
+        return "eager", ()
+    if counts.num_graphs == 0:
+        return "eager", (
+            _fallback(
+                case.mode,
+                "eager",
+                "Dynamo captured no graph: every operator ran eagerly",
+                "run with TORCH_LOGS=graph_breaks to see what stopped it",
+            ),
+        )
+    if case.backend != "inductor":
+        return case.mode, ()
+    mode = case.mode
+    reasons: list[str] = []
+    if mode in CUDAGRAPH_MODES and (why := _why_no_cudagraphs(counts, device=device)):
+        mode = CUDAGRAPH_MODES[mode]
+        reasons.append(why)
+    if mode in AUTOTUNE_MODES and not device.is_cuda and counts.num_autotuned == 0:
+        mode = "default"
+        reasons.append("Inductor found nothing to autotune on this device")
+    if mode == case.mode:
+        return mode, ()
+    hint = (
+        "read the skip reasons in the result's details"
+        if device.is_cuda
+        else f"a CUDA device is needed to see what {case.mode} can do"
+    )
+    return mode, (_fallback(case.mode, mode, "; ".join(reasons), hint),)
+
+
+def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
+    if not device.is_cuda:
+        return "CUDA graphs need a CUDA device"
+    if counts.num_cudagraph_skips > 0:
+        reasons = "; ".join(counts.cudagraph_skip_reasons) or "no reason given"
+        return f"Inductor skipped CUDA graphs {counts.num_cudagraph_skips} times ({reasons})"
+    if has_recorded_cudagraphs() is False:
+        return "no CUDA graph was recorded"
+    return ""
+
+
+def _fallback(asked: str, ran: str, why: str, hint: str) -> RunWarning:
+    return RunWarning(
+        code="mode-fallback",
+        text=f"asked for {asked}, ran as {ran}: {why}",
+        hint=hint,
+    )

@@ -1,0 +1,108 @@
+"""The facts of the environment, gathered by the interpreter that measures."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# Settings of torch that change what is measured; they belong to the fingerprint.
+FLAG_VARIABLES = (
+    "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "TORCHINDUCTOR_FREEZING",
+    "TORCHINDUCTOR_CPP_WRAPPER",
+    "TORCH_COMPILE_DISABLE",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUDA_LAUNCH_BLOCKING",
+)
+PACKAGES = ("numpy", "triton", "transformers", "diffusers")
+
+
+def gather_facts(device_kind: str) -> dict[str, Any]:
+    """Return the facts as JSON values; a fact that cannot be had is None."""
+    facts: dict[str, Any] = {
+        "torch_version": torch.__version__,
+        "torch_git": torch.version.git_version,
+        "cuda_version": torch.version.cuda,
+        "python_version": platform.python_version(),
+        "python_minor": ".".join(platform.python_version_tuple()[:2]),
+        "hostname": platform.node(),
+        "os": platform.platform(),
+        "cpu_model": _cpu_model(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "num_cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "cxx_compiler": _compiler_version(),
+        "device_kind": device_kind,
+        "flags": _flags(),
+    }
+    for package in PACKAGES:
+        facts[f"{package}_version"] = _package_version(package)
+    facts.update(_cuda_facts() if device_kind == "cuda" else _no_cuda_facts(facts["cpu_model"]))
+    return facts
+
+
+def _cuda_facts() -> dict[str, Any]:
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            f"no CUDA device is usable by torch {torch.__version__};"
+            " check `nvidia-smi` and that torch is a CUDA build"
+        )
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "device_name": properties.name,
+        "device_memory_bytes": properties.total_memory,
+        "compute_capability": f"{properties.major}.{properties.minor}",
+        "num_multiprocessors": properties.multi_processor_count,
+        "driver_version": _driver_version(),
+    }
+
+
+def _no_cuda_facts(cpu_model: str) -> dict[str, Any]:
+    return {"device_name": cpu_model, "driver_version": None}
+
+
+def _flags() -> dict[str, Any]:
+    flags: dict[str, Any] = {name: os.environ.get(name) for name in FLAG_VARIABLES}
+    flags["float32_matmul_precision"] = torch.get_float32_matmul_precision()
+    return flags
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _driver_version() -> str | None:
+    return _first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+
+
+def _compiler_version() -> str | None:
+    return _first_line([os.environ.get("CXX", "g++"), "--version"])
+
+
+def _first_line(command: list[str]) -> str | None:
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.splitlines()[0].strip() if answer.stdout else None

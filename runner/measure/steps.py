@@ -1,0 +1,44 @@
+"""The steps of a launch, in the order that DESIGN section 4 fixes, with their times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+STEP_ORDER = (
+    "fingerprint",
+    "build",
+    "eager oracle",
+    "compile",
+    "accuracy",
+    "warm up",
+    "sample",
+    "memory",
+    "result",
+)
+
+
+class StepLog:
+    """Records when each step began and ended, in seconds since the log was made."""
+
+    def __init__(self, *, now_s: Callable[[], float] = time.perf_counter) -> None:
+        self._now_s = now_s
+        self._origin_s = now_s()
+        self._open = ""
+        self.entries: list[dict[str, float | str]] = []
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Record the block as step `name`; steps neither nest nor go back in STEP_ORDER."""
+        assert not self._open, f"step {name!r} inside step {self._open!r}"
+        done = [STEP_ORDER.index(str(entry["name"])) for entry in self.entries]
+        assert not done or STEP_ORDER.index(name) > max(done), f"step {name!r} came too late"
+        self._open = name
+        start_s = self._now_s() - self._origin_s
+        try:
+            yield
+        finally:
+            self._open = ""
+            end_s = self._now_s() - self._origin_s
+            self.entries.append({"name": name, "start_s": start_s, "end_s": end_s})

@@ -1,0 +1,185 @@
+"""What is executed: the model with its inputs, as steps of one phase.
+
+Inference is one forward call under no_grad in eval mode. Training is forward, loss, backward and an
+AdamW step in train mode (dropout is off in the zoo). Eager and compiled share parameters and, in
+training, the optimizer, so that both work on the same numbers in the same memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from db.records import Dtype, Phase
+from models_zoo.loader import load_builder
+from runner.measure.accuracy import flatten
+from runner.measure.device import Device
+from runner.protocol import LaunchRequest
+
+# AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
+# and the last iteration does the arithmetic of the first one.
+LEARNING_RATE = 0.0
+
+Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
+Forward = Callable[..., Any]
+
+
+def mean_square(outputs: object, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Return the sum of the outputs' mean squares: the loss of a model without its own."""
+    del inputs
+    return sum_of_means(outputs)
+
+
+def sum_of_means(outputs: object) -> torch.Tensor:
+    """Return the sum over tensors of their mean squares, in fp32."""
+    total = torch.zeros(())
+    for tensor in _floating(outputs):
+        total = total.to(tensor.device) + tensor.float().square().mean()
+    return total
+
+
+def _floating(outputs: object) -> Iterator[torch.Tensor]:
+    if isinstance(outputs, torch.Tensor):
+        if outputs.is_floating_point():
+            yield outputs
+    elif isinstance(outputs, Mapping):
+        for value in outputs.values():
+            yield from _floating(value)
+    elif isinstance(outputs, list | tuple):
+        for value in outputs:
+            yield from _floating(value)
+
+
+@dataclass(slots=True)
+class Subject:
+    """A model on its device with inputs, ready to execute one phase."""
+
+    model: torch.nn.Module
+    inputs: dict[str, torch.Tensor]
+    phase: Phase
+    dtype: Dtype
+    device: Device
+    loss: Loss
+    optimizer: torch.optim.Optimizer | None = None
+    scaler: torch.amp.GradScaler | None = None
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the autocast context of this dtype, a null context without one."""
+        if self.dtype is Dtype.FP16_AUTOCAST:
+            return torch.autocast(self.device.kind, dtype=torch.float16)
+        return nullcontext()
+
+    def step(self, forward: Forward) -> Callable[[], object]:
+        """Return one iteration of this phase that goes through `forward`."""
+        if self.phase is Phase.INFERENCE:
+            return lambda: self._infer(forward)
+        return lambda: self._train(forward)
+
+    def result(self, forward: Forward) -> torch.Tensor:
+        """Return what is checked against the oracle: outputs, in training also every gradient."""
+        if self.phase is Phase.INFERENCE:
+            return flatten(self._infer(forward))
+        self._zero_grad()
+        outputs = self._forward_backward(forward, scaler=None)
+        gradients = [
+            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
+        ]
+        vector = flatten([outputs, *gradients])
+        self._zero_grad()
+        return vector
+
+    def alive(self) -> Iterator[torch.Tensor]:
+        """Yield every tensor that lives between iterations."""
+        yield from self.model.buffers()
+        yield from self.inputs.values()
+        for parameter in self.model.parameters():
+            yield parameter
+            if parameter.grad is not None:
+                yield parameter.grad
+        if self.optimizer is not None:
+            for state in self.optimizer.state.values():
+                yield from (value for value in state.values() if torch.is_tensor(value))
+
+    def _infer(self, forward: Forward) -> object:
+        with torch.no_grad(), self.autocast():
+            return forward(**self.inputs)
+
+    def _forward_backward(self, forward: Forward, *, scaler: torch.amp.GradScaler | None) -> object:
+        with self.autocast():
+            outputs = forward(**self.inputs)
+            loss = self.loss(outputs, self.inputs)
+        if scaler is None:
+            loss.backward()
+        else:
+            scaler.scale(loss).backward()
+        return outputs
+
+    def _train(self, forward: Forward) -> None:
+        assert self.optimizer is not None
+        self._zero_grad()
+        self._forward_backward(forward, scaler=self.scaler)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    def _zero_grad(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.grad = None
+
+
+def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
+    """Return the model and inputs of `request` on `device`, in its dtype.
+
+    Raises models_zoo's ModelLoadError, or whatever the model's own code raises.
+    """
+    builder = load_builder(request.workload.build)
+    config = request.workload.config
+    model = builder.build(config)
+    inputs = builder.example_inputs(config, seed=request.settings.seed)
+    case = request.case
+    weights = torch.bfloat16 if case.dtype is Dtype.BF16 else torch.float32
+    model = model.to(device=device.kind, dtype=weights)
+    model.train(case.phase is Phase.TRAINING)
+    subject = Subject(
+        model=model,
+        inputs={name: _move(tensor, device, weights) for name, tensor in inputs.items()},
+        phase=case.phase,
+        dtype=case.dtype,
+        device=device,
+        loss=builder.loss or mean_square,
+    )
+    if case.phase is Phase.TRAINING:
+        subject.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+        if case.dtype is Dtype.FP16_AUTOCAST:
+            subject.scaler = torch.amp.GradScaler(device.kind)
+    return subject
+
+
+def fp64_twin(subject: Subject) -> Subject:
+    """Return a copy of `subject` in fp64 without autocast: the oracle. `subject` is left alone."""
+    model = copy.deepcopy(subject.model).double()
+    inputs = {
+        name: _move(tensor, subject.device, torch.float64)
+        for name, tensor in subject.inputs.items()
+    }
+    return Subject(
+        model=model,
+        inputs=inputs,
+        phase=subject.phase,
+        dtype=Dtype.FP32,
+        device=subject.device,
+        loss=subject.loss,
+    )
+
+
+def _move(tensor: torch.Tensor, device: Device, dtype: torch.dtype) -> torch.Tensor:
+    if tensor.is_floating_point():
+        return tensor.to(device=device.kind, dtype=dtype)
+    return tensor.to(device=device.kind)

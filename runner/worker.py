@@ -1,0 +1,302 @@
+"""The worker host: a process with torch and its compiler imported that forks one child a launch.
+
+`python -m runner.worker` reads one JSON order a line from standard input and answers one JSON line
+each on standard output. A child is a fresh process in its own session with its own compile cache,
+so nothing that a model does can reach the next one; only imports are shared. The host itself
+executes no operator and touches no CUDA, so that forking it is safe. It blocks in `select`; when
+the runner dies, standard input ends and the host kills what it started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch._inductor.codecache
+import torch._inductor.compile_fx
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+from db.records import Outcome
+from runner.measure.facts import gather_facts
+from runner.measure.launch import run_launch
+from runner.protocol import (
+    PROTOCOL_VERSION,
+    LaunchReport,
+    LaunchRequest,
+    check_protocol_version,
+    write_json,
+)
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
+MAX_REASON_CHARS = 500
+
+
+def main() -> int:
+    """Serve orders until standard input ends; return the exit status."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Whatever a library prints must not be taken for an answer.
+    os.dup2(2, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _answer(answers, {"event": "ready", "protocol_version": PROTOCOL_VERSION})
+    orders = _Orders()
+    while (order := orders.next()) is not None:
+        # A cancel that crossed the end of its case has nothing left to do.
+        if order["action"] != "cancel":
+            _answer(answers, _serve(order, orders=orders))
+    return 0
+
+
+class _Orders:
+    """The lines of standard input, read without buffering beyond what `select` can see."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.has_ended = False
+
+    def next(self) -> dict[str, Any] | None:
+        """Return the next order, None when the runner is gone."""
+        while b"\n" not in self._rest and not self.has_ended:
+            self.read()
+        if b"\n" not in self._rest:
+            return None
+        line, self._rest = self._rest.split(b"\n", 1)
+        order: dict[str, Any] = json.loads(line)
+        return order
+
+    def read(self) -> None:
+        """Take what is there, waiting for it when there is nothing."""
+        data = os.read(0, 65536)
+        self._rest += data
+        self.has_ended = not data
+
+
+def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
+    check_protocol_version(order)
+    action = order["action"]
+    log_path = Path(order["log_path"])
+    work: Callable[[], None]
+    if action == "facts":
+        work = _facts_work(order)
+    elif action == "prime":
+        _prepare_compiler()
+        work = _prime
+    else:
+        request = LaunchRequest.from_json(order["request"])
+        if action == "launch" and request.case.backend == "inductor":
+            _prepare_compiler()
+        _preload(request.workload.build)
+        work = _launch_work(request)
+    started_s = time.monotonic()
+    oom_kills = _oom_kills()
+    child = os.fork()
+    if child == 0:
+        _live(work, log_path=log_path)
+    ending = _wait(child, timeout_s=float(order["timeout_s"]), orders=orders)
+    _kill_group(child)
+    _reap_strays()
+    return {
+        "event": "exited",
+        "ending": ending,
+        "was_oom_killed": _oom_kills() > oom_kills,
+        "duration_s": time.monotonic() - started_s,
+    }
+
+
+def _preload(build: str) -> None:
+    """Import a model file of the zoo before forking, so that its launches share the import.
+
+    A user's own file is left to the child: it may do anything, and must do it there.
+    """
+    if build.startswith("models_zoo.") and build not in sys.modules:
+        try:
+            importlib.import_module(build)
+        except (ImportError, RuntimeError):
+            # transformers wraps a failing import in RuntimeError. The child meets the same error
+            # and reports it as the case's outcome.
+            return
+
+
+_is_compiler_prepared = False
+
+
+def _prepare_compiler() -> None:
+    """Find out once which vector instructions the C++ compiler can target; children inherit it."""
+    global _is_compiler_prepared
+    if not _is_compiler_prepared:
+        pick_vec_isa()
+        _is_compiler_prepared = True
+
+
+def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
+    """Be the child: own session, own log, die with the host, never return."""
+    status = 1
+    try:
+        os.setsid()
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        faulthandler.enable()
+        work()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the worker's top: a child must never return into the host
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _launch_work(request: LaunchRequest) -> Callable[[], None]:
+    def work() -> None:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir
+        limit = request.settings.memory_limit_bytes
+        if limit is not None:
+            _limit_memory(limit, is_cuda=request.case.device == "cuda")
+        write_json(Path(request.report_path), _report(request).to_json())
+
+    return work
+
+
+def _limit_memory(limit_bytes: int, *, is_cuda: bool) -> None:
+    if is_cuda:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
+        return
+    # RLIMIT_AS would count what is merely reserved; torch reserves a lot.
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _report(request: LaunchRequest) -> LaunchReport:
+    try:
+        return run_launch(request)
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        return _failure(Outcome.OUT_OF_MEMORY, error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's top: an outcome, no crash
+        text = str(error).lower()
+        is_memory = any(known in text for known in OUT_OF_MEMORY_TEXTS)
+        return _failure(Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED, error)
+
+
+def _failure(outcome: Outcome, error: BaseException) -> LaunchReport:
+    traceback.print_exc()
+    text = " ".join(str(error).split())[:MAX_REASON_CHARS]
+    return LaunchReport(outcome=outcome, reason=f"{type(error).__name__}: {text}")
+
+
+def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:
+    def work() -> None:
+        write_json(Path(order["report_path"]), gather_facts(order["device"]))
+
+    return work
+
+
+def _prime() -> None:
+    """Compile something tiny, so that the precompiled header exists before a case is timed."""
+
+    def tiny(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1).sum()
+
+    torch.set_num_threads(1)
+    torch.compile(tiny)(torch.ones(64))
+
+
+def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
+    """Return how `child` ended: `exit N`, `signal N`, `timeout` or `cancelled`."""
+    handle = os.pidfd_open(child)
+    deadline_s = time.monotonic() + timeout_s
+    ending = ""
+    try:
+        while not ending:
+            readable, _, _ = select.select(
+                [handle, 0], [], [], max(0.0, deadline_s - time.monotonic())
+            )
+            if handle in readable:
+                break
+            if not readable:
+                ending = "timeout"
+            else:
+                # The runner says nothing while a child runs but `cancel`, or goes away.
+                orders.read()
+                ending = "cancelled"
+                if not orders.has_ended:
+                    orders.next()
+    finally:
+        os.close(handle)
+    if ending:
+        _kill_group(child)
+    _, status = os.waitpid(child, 0)
+    if ending:
+        return ending
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return f"exit {os.WEXITSTATUS(status)}"
+
+
+def _kill_group(child: int) -> None:
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        # Nobody is left in the group: the usual case.
+        return
+    except PermissionError:
+        os.kill(child, signal.SIGKILL)
+
+
+def _reap_strays() -> None:
+    """Kill and collect descendants that left the child's session; the host is their reaper."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            for stray in _children():
+                os.kill(stray, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _children() -> list[int]:
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    return [int(pid) for pid in text.split()]
+
+
+def _oom_kills() -> int:
+    """Return how often the kernel's out-of-memory killer has struck, 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _answer(stream: Any, document: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(document) + "\n")
+    stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

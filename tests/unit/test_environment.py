@@ -1,0 +1,29 @@
+"""Revision and comparability."""
+
+from __future__ import annotations
+
+from runner.environment import COMPARABILITY_KEYS, differing_keys, fingerprint, revision
+
+FACTS = {key: f"some {key}" for key in COMPARABILITY_KEYS} | {
+    "torch_version": "2.13.0",
+    "torch_git": "0123456789abcdef",
+    "hostname": "one",
+}
+
+
+def test_a_revision_is_version_and_commit() -> None:
+    assert revision(FACTS) == "2.13.0@0123456789"
+    assert revision({"torch_version": "2.13.0"}) == "2.13.0"
+
+
+def test_another_torch_or_host_compares() -> None:
+    other = FACTS | {"torch_version": "2.14.0", "hostname": "two"}
+    assert fingerprint(other) == fingerprint(FACTS)
+    assert differing_keys(FACTS, candidate=other) == ()
+
+
+def test_each_comparability_key_changes_the_fingerprint_and_is_named() -> None:
+    for key in COMPARABILITY_KEYS:
+        other = FACTS | {key: "another"}
+        assert fingerprint(other) != fingerprint(FACTS)
+        assert differing_keys(FACTS, candidate=other) == (key,)

@@ -1,0 +1,84 @@
+"""What runner and worker say to each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from db.records import Outcome, RunWarning
+from runner.measure.steps import STEP_ORDER, StepLog
+from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings, RawMetric, Workload
+from tests.builders import make_case
+
+REQUEST = LaunchRequest(
+    case=make_case(),
+    workload=Workload(build="m", config={"depth": 2}, num_samples=1, num_tokens=None),
+    settings=MeasureSettings(),
+    launch=0,
+    cache_dir="cache",
+    report_path="report",
+    log_path="log",
+)
+REPORT = LaunchReport(
+    outcome=Outcome.OK,
+    effective_mode="default",
+    metrics={"latency_s": RawMetric(samples=(1.0, 2.0), method="clock", warmups=(3.0,))},
+    warnings=(RunWarning(code="unsettled", text="moved"),),
+    details={"core": 1},
+)
+
+
+def test_a_request_survives_json() -> None:
+    assert LaunchRequest.from_json(json.loads(json.dumps(REQUEST.to_json()))) == REQUEST
+
+
+def test_a_report_survives_json() -> None:
+    assert LaunchReport.from_json(json.loads(json.dumps(REPORT.to_json()))) == REPORT
+
+
+def test_another_protocol_version_is_refused() -> None:
+    document = REPORT.to_json() | {"protocol_version": 99}
+    with pytest.raises(ValueError, match="version 99.*same Compile HUD checkout"):
+        LaunchReport.from_json(document)
+
+
+def test_steps_are_recorded_with_their_times() -> None:
+    moments = iter([100.0, 101.0, 103.0, 104.0, 108.0])
+    log = StepLog(now_s=lambda: next(moments))
+    with log.step("build"):
+        pass
+    with log.step("sample"):
+        pass
+    assert log.entries == [
+        {"name": "build", "start_s": 1.0, "end_s": 3.0},
+        {"name": "sample", "start_s": 4.0, "end_s": 8.0},
+    ]
+
+
+def test_a_step_inside_another_is_refused() -> None:
+    log = StepLog()
+    with log.step("sample"), pytest.raises(AssertionError, match="inside"), log.step("memory"):
+        pass
+
+
+def test_a_step_out_of_order_is_refused() -> None:
+    log = StepLog()
+    with log.step("memory"):
+        pass
+    with pytest.raises(AssertionError, match="too late"), log.step("sample"):
+        pass
+
+
+def test_the_order_is_the_one_of_the_design() -> None:
+    assert STEP_ORDER == (
+        "fingerprint",
+        "build",
+        "eager oracle",
+        "compile",
+        "accuracy",
+        "warm up",
+        "sample",
+        "memory",
+        "result",
+    )
