@@ -1,0 +1,54 @@
+"""The project's own files, as text and as syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("app", "db", "models_zoo", "runner")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", ".ci")
+
+
+@cache
+def python_files(*folders: str) -> tuple[str, ...]:
+    """Return the paths of all Python files in `folders`, relative to the project."""
+    return tuple(
+        sorted(
+            str(path.relative_to(ROOT))
+            for folder in folders
+            for path in (ROOT / folder).rglob("*.py")
+        )
+    )
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return the text of a file of the project."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    """Return the syntax tree of a Python file of the project."""
+    return ast.parse(text_of(name), filename=name)
+
+
+def imported_modules(tree: ast.AST) -> set[str]:
+    """Return the modules that the statements below `tree` import; `from a.b import c` is `a.b`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def documents() -> tuple[str, ...]:
+    """Return the paths of all documents for users, relative to the project."""
+    patterns = ("*.md", "docs/**/*.md", "models_zoo/*.md", "benchmarks/*.md")
+    return tuple(
+        sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
+    )
