@@ -1,0 +1,178 @@
+"""The house rules that no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.project.sources import (
+    FOLDERS,
+    PACKAGES,
+    imported_modules,
+    python_files,
+    text_of,
+    tree_of,
+)
+
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
+PRINTERS = re.compile(r"runner/(cli|commands/.*|cli_.*)\.py|(benchmarks|docs|\.ci)/.*")
+# The worker's top, the scheduler's job wrapper, a notifier's send.
+CATCHERS = re.compile(r"runner/(worker|schedule|alerts/notifiers)\.py")
+# These run under any toolchain's interpreter, Python 3.10 included.
+WORKER_SIDE = re.compile(
+    r"runner/(worker|protocol|measure/.*)\.py|db/(records|metrics|errors)\.py|models_zoo/.*\.py"
+)
+WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
+MODEL_PACKAGES = {"transformers", "diffusers"}
+NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}
+
+every_file = pytest.mark.parametrize("name", python_files(*FOLDERS))
+every_packaged_file = pytest.mark.parametrize("name", python_files(*PACKAGES))
+every_worker_file = pytest.mark.parametrize(
+    "name", [name for name in python_files(*PACKAGES) if WORKER_SIDE.fullmatch(name)]
+)
+
+
+@every_file
+def test_module_is_short(name: str) -> None:
+    assert len(text_of(name).splitlines()) <= MAX_MODULE_LINES
+
+
+@every_file
+def test_functions_are_short(name: str) -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}"
+        for node in _functions(tree_of(name))
+        if (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
+    ]
+    assert not long
+
+
+@every_file
+def test_imports_are_absolute(name: str) -> None:
+    imports = [node for node in ast.walk(tree_of(name)) if isinstance(node, ast.ImportFrom)]
+    assert not [node.lineno for node in imports if node.level]
+
+
+@every_file
+def test_annotations_are_postponed(name: str) -> None:
+    assert not text_of(name).strip() or "from __future__ import annotations" in text_of(name)
+
+
+@every_packaged_file
+def test_no_first_party_import_hides_in_a_function(name: str) -> None:
+    hidden = {
+        module
+        for function in _functions(tree_of(name))
+        for module in imported_modules(function)
+        if module.partition(".")[0] in PACKAGES
+    }
+    assert not hidden
+
+
+@every_packaged_file
+def test_only_the_command_line_prints(name: str) -> None:
+    calls = [node for node in ast.walk(tree_of(name)) if isinstance(node, ast.Call)]
+    prints = [
+        node.lineno for node in calls if isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert not prints or PRINTERS.fullmatch(name)
+
+
+@every_packaged_file
+def test_exceptions_are_swallowed_wholesale_in_three_places_only(name: str) -> None:
+    swallowing = [
+        handler.lineno
+        for handler in ast.walk(tree_of(name))
+        if isinstance(handler, ast.ExceptHandler)
+        and _catches_everything(handler)
+        and not isinstance(handler.body[-1], ast.Raise)
+    ]
+    assert not swallowing or CATCHERS.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in python_files(*FOLDERS) if name.endswith("/__init__.py")]
+)
+def test_package_files_are_empty(name: str) -> None:
+    assert text_of(name) == ""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_say_that_they_are_typed(package: str) -> None:
+    assert text_of(f"{package}/py.typed") == ""
+
+
+@every_file
+def test_open_ends_name_an_issue(name: str) -> None:
+    open_end = re.compile("TO" + r"DO(?!\(#\d+\))|FIX" + "ME|XX" + "X")
+    assert not open_end.findall(text_of(name))
+
+
+@every_worker_file
+def test_worker_side_parses_on_python_3_10(name: str) -> None:
+    ast.parse(text_of(name), filename=name, feature_version=(3, 10))
+
+
+@every_worker_file
+def test_worker_side_needs_only_torch_and_the_model(name: str) -> None:
+    allowed = set(sys.stdlib_module_names) | WORKER_PACKAGES
+    if name.startswith("models_zoo/"):
+        allowed |= MODEL_PACKAGES
+    used = {module.partition(".")[0] for module in imported_modules(tree_of(name))}
+    assert used <= allowed
+
+
+@every_worker_file
+def test_worker_side_uses_nothing_newer_than_python_3_10(name: str) -> None:
+    tree = tree_of(name)
+    # What stands under `if sys.version_info ...:` has an alternative for older versions.
+    guarded = {
+        id(inner)
+        for node in tree.body
+        if isinstance(node, ast.If) and "version_info" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    imports = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in guarded
+    ]
+    names = {alias.name for node in imports for alias in node.names}
+    assert not names & NEWER_THAN_3_10
+
+
+def test_every_exception_is_read_by_a_test() -> None:
+    classes = {
+        node.name: name
+        for name in python_files(*PACKAGES)
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.ClassDef) and _is_exception(node)
+    }
+    tests = "\n".join(text_of(name) for name in python_files("tests"))
+    assert classes
+    unread = {f"{path} {name}" for name, path in classes.items() if name not in tests}
+    assert not unread
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _catches_everything(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(names & {"Exception", "BaseException"})
+
+
+def _is_exception(node: ast.ClassDef) -> bool:
+    bases = [ast.unparse(base) for base in node.bases]
+    return any(base.endswith(("Error", "Exception")) for base in bases)
