@@ -130,20 +130,39 @@ class DuckDbFile:
                         yield from self._transaction(connection)
 
     def _write_new(self) -> Iterator[Connection]:
+        self._check_no_orphan()
         draft = self._path.with_name(self._path.name + ".new")
-        for leftover in (draft, draft.with_name(draft.name + ".wal")):
-            leftover.unlink(missing_ok=True)
-        with self._connect(_duckdb_engine(str(draft))) as connection:
-            yield from self._transaction(connection)
-            connection.execution_options(isolation_level="AUTOCOMMIT").execute(
-                sa.text("CHECKPOINT")
-            )
-        os.replace(draft, self._path)
+        _remove(draft)
+        try:
+            with self._connect(_duckdb_engine(str(draft))) as connection:
+                yield from self._transaction(connection, is_new=True)
+            os.replace(draft, self._path)
+        finally:
+            _remove(draft)
 
-    def _transaction(self, connection: Connection) -> Iterator[Connection]:
-        with connection.begin():
+    def _check_no_orphan(self) -> None:
+        # DuckDB would replay the old log into the new file.
+        log = self._path.with_name(self._path.name + ".wal")
+        if log.exists():
+            raise StoreUnavailable(
+                f"the store {self.name} is gone, but its log {log.name} is still there. Bring the"
+                " store back (`hud db restore`), or move the log away to start afresh"
+            )
+
+    def _transaction(self, connection: Connection, *, is_new: bool = False) -> Iterator[Connection]:
+        transaction = connection.begin()
+        try:
             yield connection
             self._raise_generation()
+            transaction.commit()
+            if is_new:
+                # Nothing may be left in a log that would not move with the file.
+                autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+                autocommit.execute(sa.text("CHECKPOINT"))
+        except BaseException:
+            # After a full disk DuckDB cannot even roll back; closing it discards the transaction.
+            connection.invalidate()
+            raise
 
     def _raise_generation(self) -> None:
         draft = self._stamp.with_name(self._stamp.name + ".new")
@@ -280,6 +299,11 @@ class _Nesting:
             yield
         finally:
             self._state.is_inside = False
+
+
+def _remove(draft: Path) -> None:
+    for path in (draft, draft.with_name(draft.name + ".wal")):
+        path.unlink(missing_ok=True)
 
 
 def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:

@@ -34,12 +34,12 @@ _SQLSTATE_LOCK: Final = ("55P03",)
 
 def is_lock_held(error: BaseException) -> bool:
     """Return whether `error` says that another process has the DuckDB file open."""
-    return _LOCK_HELD.search(_first_line(error)) is not None
+    return _LOCK_HELD.search(_text(error)) is not None
 
 
 def lock_holder(error: BaseException) -> int | None:
     """Return the PID that DuckDB's error message names."""
-    found = _HOLDER.search(_first_line(error))
+    found = _HOLDER.search(_text(error))
     return int(found.group(1)) if found else None
 
 
@@ -78,7 +78,7 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
     if isinstance(error, OSError):
         return _from_os(error, name=name)
     sqlstate = getattr(getattr(error, "orig", None), "sqlstate", None)
-    text = _first_line(error)
+    text = _text(error)
     if sqlstate in _SQLSTATE_FULL or _FULL.search(text):
         return store_full(name)
     if sqlstate in _SQLSTATE_LOCK or _LOCK_HELD.search(text):
@@ -110,6 +110,7 @@ def _from_os(error: OSError, *, name: str) -> StoreError | None:
     )
 
 
-def _first_line(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
+    # SQLAlchemy adds the statement; the driver's own text may have more lines, each of them news.
     text = str(getattr(error, "orig", None) or error)
-    return text.splitlines()[0] if text else type(error).__name__
+    return " ".join(text.split()) or type(error).__name__

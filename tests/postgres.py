@@ -55,7 +55,7 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
     try:
         _run([binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"], become)
         options = " ".join(f"-c {key}='{value}'" for key, value in _SETTINGS.items())
-        control = [binaries / "pg_ctl", "-D", data, "-w"]
+        control: list[object] = [binaries / "pg_ctl", "-D", data, "-w"]
         _run([*control, "-o", f"-k {folder} {options}", "-l", folder / "log", "start"], become)
         try:
             yield PostgresServer(socket_folder=folder)
@@ -80,7 +80,7 @@ def _become_postgres(folder: Path) -> Callable[[], None] | None:
     return become
 
 
-def _run(command: Sequence[str | Path], become: Callable[[], None] | None) -> None:
+def _run(command: Sequence[object], become: Callable[[], None] | None) -> None:
     done = subprocess.run(
         [str(part) for part in command],
         preexec_fn=become,

@@ -29,13 +29,13 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture()
+@pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
     """Return the URL of an empty database of this test alone."""
     return postgres_server.create_database(f"hud_{next(_NUMBERS)}")
 
 
-@pytest.fixture()
+@pytest.fixture
 def duckdb_url(tmp_path: Path) -> str:
     """Return the URL of a DuckDB file that does not exist yet."""
     return f"duckdb:///{tmp_path}/folder/hud.duckdb"
@@ -53,13 +53,13 @@ def store_url(request: pytest.FixtureRequest) -> str:
     return _url(request)
 
 
-@pytest.fixture()
+@pytest.fixture
 def now() -> FakeClock:
     """Return the clock that the `store` fixture reads."""
     return FakeClock()
 
 
-@pytest.fixture()
+@pytest.fixture
 def store(store_url: str, now: FakeClock) -> Store:
     """Return an empty store of each kind."""
     return Store(store_url, now=now)

@@ -1,0 +1,117 @@
+"""The queue of requested runs: no night twice, no job lost with its process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from db import processes
+from db.errors import NotFoundError
+from db.jobs import MAX_ATTEMPTS, Job
+from db.store import Store
+from db.tables import JobTable
+from tests.fakes import FakeClock
+
+
+def _enqueue(store: Store, key: str = "nightly/2026-01-01") -> bool:
+    return store.enqueue_job(
+        dedupe_key=key, suite="nightly", toolchain="stable", trigger="schedule"
+    )
+
+
+def _lease(store: Store) -> Job:
+    job = store.lease_job(lease_s=60)
+    assert job is not None
+    return job
+
+
+def _hold(store: Store, holder: str) -> None:
+    with store.write() as session:
+        for row in session.query(JobTable):
+            row.holder = holder
+
+
+def _dead_process() -> str:
+    code = "from db.processes import this_process; print(this_process())"
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
+def test_a_job_is_queued_once_for_its_key(store: Store) -> None:
+    assert _enqueue(store)
+    assert not _enqueue(store)
+    job = _lease(store)
+    store.finish_job(job.id, run_id="run-1", state="done")
+    assert not _enqueue(store)
+
+
+def test_jobs_are_leased_oldest_first_and_once(store: Store, now: FakeClock) -> None:
+    for key in ("a", "b"):
+        _enqueue(store, key)
+        now.advance(1)
+    first = _lease(store)
+    assert (first.dedupe_key, first.suite, first.toolchain) == ("a", "nightly", "stable")
+    assert (first.trigger, first.num_attempts) == ("schedule", 1)
+    assert _lease(store).dedupe_key == "b"
+    assert store.lease_job() is None
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_finished_job_is_not_leased_again(store: Store, state: str) -> None:
+    _enqueue(store)
+    store.finish_job(_lease(store).id, run_id=None, state=state)
+    assert store.lease_job() is None
+
+
+def test_a_job_of_a_dead_process_is_tried_three_times(store: Store) -> None:
+    _enqueue(store)
+    dead = _dead_process()
+    attempts = []
+    for _ in range(MAX_ATTEMPTS):
+        attempts.append(_lease(store).num_attempts)
+        _hold(store, dead)
+    assert attempts == [1, 2, 3]
+    assert store.lease_job() is None
+    with store.write() as session:
+        assert [row.state for row in session.query(JobTable)] == ["failed"]
+
+
+def test_a_lease_on_another_host_counts_until_it_runs_out(store: Store, now: FakeClock) -> None:
+    _enqueue(store)
+    job = _lease(store)
+    _hold(store, "elsewhere/1/2")
+    now.advance(59)
+    assert store.lease_job(lease_s=60) is None
+    store.renew_job(job.id)
+    now.advance(59)
+    assert store.lease_job(lease_s=60) is None
+    now.advance(1)
+    assert _lease(store).num_attempts == 2
+
+
+def test_asking_for_work_in_vain_writes_nothing(store: Store) -> None:
+    store.migrate()
+    before = store.generation()
+    assert store.lease_job() is None
+    assert store.generation() == before
+
+
+def test_unknown_jobs_and_states_are_refused(store: Store) -> None:
+    with pytest.raises(NotFoundError, match="no job 'ghost'"):
+        store.renew_job("ghost")
+    with pytest.raises(NotFoundError, match="no job 'ghost'"):
+        store.finish_job("ghost", run_id=None, state="done")
+    with pytest.raises(ValueError, match="'over' is not a valid JobState"):
+        store.finish_job("ghost", run_id=None, state="over")
+
+
+def test_this_process_is_there_and_an_ended_one_is_gone() -> None:
+    assert processes.is_gone(processes.this_process()) is False
+    assert processes.is_gone(_dead_process()) is True
+    assert processes.is_gone("elsewhere/1/2") is None
+
+
+def test_a_reused_pid_is_another_process() -> None:
+    host, pid, _ = processes.this_process().rsplit("/", 2)
+    assert processes.is_gone(f"{host}/{pid}/1") is True

@@ -1,0 +1,126 @@
+"""A migrated store equals a fresh one, and a newer or older one is refused with a clear message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy.engine import Connection
+
+from db import migrate, queries
+from db.errors import StoreTooNew, StoreUnavailable
+from db.store import Store
+from db.tables import Base
+from tests.builders import make_result, make_run
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+revision = "m0002"
+down_revision = "m0001"
+def upgrade():
+    op.add_column("runs", sa.Column("note", sa.String()))
+"""
+
+
+def _set_revision(store: Store, revision: str) -> None:
+    with store.write() as session:
+        session.connection().execute(
+            sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision}
+        )
+
+
+def _later_release(folder: Path) -> Path:
+    for path in migrate.MIGRATIONS.glob("m*.py"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "m0002_add_note.py").write_text(NEXT)
+    return folder
+
+
+def _columns(connection: Connection) -> set[tuple[str, str, str, bool, bool]]:
+    inspector = sa.inspect(connection)
+    return {
+        (
+            table,
+            column["name"],
+            str(column["type"]),
+            column["nullable"],
+            column["name"] in inspector.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in inspector.get_table_names()
+        for column in inspector.get_columns(table)
+        if table != "alembic_version"
+    }
+
+
+def test_migrations_make_what_the_tables_say_on_duckdb(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    store.migrate()
+    fresh = sa.create_engine("duckdb:///:memory:")
+    with fresh.connect() as connection:
+        Base.metadata.create_all(connection)
+        created = _columns(connection)
+    fresh.dispose()
+    with store.read() as connection:
+        assert _columns(connection) == created
+
+
+def test_migrations_make_what_the_tables_say_on_postgresql(postgres_url: str) -> None:
+    store = Store(postgres_url)
+    store.migrate()
+    with store.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_fact_tables_have_no_key_on_duckdb(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    store.migrate()
+    with store.read() as connection:
+        for table in ("measurements", "samples"):
+            assert sa.inspect(connection).get_pk_constraint(table)["constrained_columns"] == []
+            assert sa.inspect(connection).get_indexes(table) == []
+
+
+def test_migrating_twice_keeps_everything(store: Store) -> None:
+    run = make_run()
+    store.ingest(run, make_result(run=run), spool_id="f")
+    store.migrate()
+    assert len(queries.load_results(store, run.id)) == 1
+
+
+def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) -> None:
+    store.save_run(make_run())
+    folder = _later_release(tmp_path)
+    with store.write() as session:
+        migrate.upgrade(session.connection(), name=store.name, folder=folder)
+        note = session.connection().execute(sa.text("SELECT id, note FROM runs")).all()
+    assert [tuple(row) for row in note] == [("run-1", None)]
+
+
+def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
+    store = Store(shared_url)
+    store.save_run(make_run())
+    _set_revision(store, "m0999")
+    message = "has schema m0999, and this Compile HUD knows m0001 to .*Upgrade Compile HUD"
+    with pytest.raises(StoreTooNew, match=message):
+        Store(shared_url).save_run(make_run("other"))
+    with pytest.raises(StoreTooNew, match=message):
+        queries.load_runs(Store(shared_url))
+
+
+def test_an_older_store_is_not_read_before_it_is_upgraded(
+    shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(shared_url).migrate()
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: ("m0001", "m0002"))
+    with pytest.raises(StoreUnavailable, match="has schema m0001, .* reads m0002.*hud db migrate"):
+        queries.load_runs(Store(shared_url))
+
+
+def test_revisions_are_numbered_without_a_gap() -> None:
+    known = migrate.known_revisions()
+    assert known == tuple(f"m{number:04}" for number in range(1, len(known) + 1))

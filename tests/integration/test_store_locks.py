@@ -1,0 +1,142 @@
+"""Several processes on one store: all make progress, and who must wait too long is told why."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from db import queries
+from db.errors import StoreLocked
+from db.store import Store
+from tests.builders import make_run
+from tests.integration import store_processes
+from tests.integration.store_processes import FakeMonotonic, child
+
+
+def _impatient(url: str) -> Store:
+    clock = FakeMonotonic()
+    return Store(url, lock_timeout_s=5, sleep=clock.sleep, monotonic=clock)
+
+
+@pytest.mark.parametrize("action", ["read", "write"])
+def test_a_foreign_holder_of_the_file_is_named(duckdb_url: str, action: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    store = _impatient(duckdb_url)
+    with child(store_processes.hold_file, store.name) as (process, pipe):
+        assert pipe.recv() == "held"
+        with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 5 s"):
+            queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+    assert len(queries.load_runs(store)) == 1
+
+
+@pytest.mark.parametrize(
+    ("held", "action"), [("write", "read"), ("write", "write"), ("read", "write")]
+)
+def test_one_of_ours_that_stays_too_long_is_named(duckdb_url: str, held: str, action: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    store = _impatient(duckdb_url)
+    with child(store_processes.hold_transaction, duckdb_url, held) as (process, pipe):
+        assert pipe.recv() == "held"
+        with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .*`hud ingest`"):
+            queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+
+
+def test_readers_do_not_wait_for_readers(duckdb_url: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    with child(store_processes.hold_transaction, duckdb_url, "read") as (_, pipe):
+        assert pipe.recv() == "held"
+        assert len(queries.load_runs(_impatient(duckdb_url))) == 1
+
+
+def test_a_lock_dies_with_its_holder(duckdb_url: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    with child(store_processes.hold_transaction, duckdb_url, "write") as (process, pipe):
+        assert pipe.recv() == "held"
+        process.kill()
+        process.join()
+        _impatient(duckdb_url).save_run(make_run("b"))
+
+
+def test_a_waiting_writer_goes_before_new_readers(duckdb_url: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    is_waiting, may_go_on = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        is_waiting.set()
+        may_go_on.wait()
+
+    writer = Store(duckdb_url, sleep=sleep)
+    thread = threading.Thread(target=lambda: writer.save_run(make_run("b")))
+    with Store(duckdb_url).read():
+        thread.start()
+        is_waiting.wait()
+        with pytest.raises(StoreLocked):
+            queries.load_runs(_impatient(duckdb_url))
+    may_go_on.set()
+    thread.join()
+    assert len(queries.load_runs(_impatient(duckdb_url))) == 2
+
+
+def test_a_held_postgresql_store_is_an_error_after_the_timeout(postgres_url: str) -> None:
+    Store(postgres_url).save_run(make_run())
+    store = Store(postgres_url, lock_timeout_s=0.05)
+    with child(store_processes.hold_transaction, postgres_url, "write") as (_, pipe):
+        assert pipe.recv() == "held"
+        with pytest.raises(StoreLocked, match="within 0.05 s"):
+            store.save_run(make_run("b"))
+        assert len(queries.load_runs(store)) == 1
+
+
+def test_two_processes_with_the_same_files_store_each_once(shared_url: str) -> None:
+    names = [f"file-{number}" for number in range(15)]
+    with (
+        child(store_processes.ingest, shared_url, names) as (_, first),
+        child(store_processes.ingest, shared_url, names) as (_, second),
+    ):
+        for pipe in (first, second):
+            assert pipe.recv() == "ready"
+        for pipe in (first, second):
+            pipe.send("go")
+        answers = [pipe.recv() for _ in names for pipe in (first, second)]
+    stored = [name for name, is_new in answers if is_new]
+    assert sorted(stored) == sorted(names)
+    store = Store(shared_url)
+    for name in names:
+        assert queries.load_result(store, name) == store_processes.result_of(name)
+    with store.read() as connection:
+        for table in ("case_results", "ingested"):
+            assert connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() == 15
+
+
+def test_two_writers_and_two_readers_make_progress(shared_url: str) -> None:
+    Store(shared_url).save_run(store_processes.run_of_many())
+    names = [[f"{writer}-{number}" for number in range(10)] for writer in ("a", "b")]
+    with (
+        child(store_processes.read_for_ever, shared_url) as (_, reader),
+        child(store_processes.read_for_ever, shared_url) as (_, other_reader),
+        child(store_processes.ingest, shared_url, names[0]) as (_, writer),
+        child(store_processes.ingest, shared_url, names[1]) as (_, other_writer),
+    ):
+        for pipe in (writer, other_writer):
+            assert pipe.recv() == "ready"
+            pipe.send("go")
+        for pipe, expected in ((writer, names[0]), (other_writer, names[1])):
+            assert [pipe.recv() for _ in expected] == [(name, True) for name in expected]
+        for pipe in (reader, other_reader):
+            assert [pipe.recv() for _ in range(3)] == [1, 2, 3]
+
+
+def test_threads_of_one_process_share_the_store(store: Store) -> None:
+    store.migrate()
+
+    def work(number: int) -> None:
+        for place in range(3):
+            store.save_run(make_run(f"run-{number}-{place}"))
+            queries.load_runs(store)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert len(queries.load_runs(store)) == 12
