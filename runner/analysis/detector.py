@@ -39,11 +39,12 @@ MEDIAN_INEFFICIENCY = math.sqrt(math.pi / 2)
 class Step:
     """A place where the level changes, with what is known of both sides.
 
-    `index` is the first point of the new level and `end` one past its last. `change` is after over
-    before less 1, `error` its standard error, `low` and `high` its 95 % interval, `noise` the
-    relative sd of the old level.
+    `start` is the first point of the old level, `index` of the new one, `end` one past its last.
+    `change` is after over before less 1, `error` its standard error, `low` and `high` its 95 %
+    interval, `noise` the relative sd of the old level.
     """
 
+    start: int
     index: int
     end: int
     before: float
@@ -57,6 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
+    previous: int
     start: int
     before: float
     noise: float
@@ -98,7 +100,7 @@ def _find_levels(numbers: np.ndarray, *, trigger: float) -> list[_Level]:
             continue
         noise = robust_sd(numbers[start:tail]) / before
         if abs(_median(recent) / before - 1) > NOISE_MULTIPLE * noise:
-            levels.append(_Level(tail, before, noise, len(baseline)))
+            levels.append(_Level(start, tail, before, noise, len(baseline)))
             start = tail
     return levels
 
@@ -123,6 +125,7 @@ def _describe(numbers: np.ndarray, level: _Level, end: int) -> Step:
     margin = error * student_quantile((1 + CONFIDENCE) / 2, degrees=level.num_before - 1)
     ratio = after / level.before
     return Step(
+        start=level.previous,
         index=level.start,
         end=end,
         before=level.before,

@@ -105,7 +105,8 @@ def test_interval_uses_the_noise_of_the_new_level_too() -> None:
 
 def test_end_of_a_level_is_the_start_of_the_next() -> None:
     first, second = describe_steps(noisy([(30, 1.0), (20, 1.1), (20, 1.3)]))
-    assert (first.end, second.index, second.end) == (50, 50, 70)
+    assert (first.start, first.index, first.end) == (0, 30, 50)
+    assert (second.start, second.index, second.end) == (30, 50, 70)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])

@@ -1,0 +1,173 @@
+"""From the histories of a case's metrics to alerts about steps.
+
+Method: find_steps on each series of each machine, higher-is-better metrics inverted first; counts
+by a rule of their own, since they have no noise and may be 0: a value outside everything seen in
+the last 14 points is news at once. A series is one environment class, so nothing is ever compared
+across a change of the fingerprint.
+Assumptions: those of detector.py; points are ordered by the start of their run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from db.metrics import METRICS, Direction, Metric
+from db.records import Alert, AlertState, Sighting, Verdict
+from db.summaries import OutcomePoint, Point, Series
+from runner.analysis.cause import Cause, cause_of, wall_clock_is_alone
+from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, describe_steps
+from runner.analysis.shift import Shift, Track, relative
+
+STEP = "step"
+# What the judge has to read: what it judges, and what tells whose fault a step is.
+NEEDED_METRICS = (
+    *(name for name, metric in METRICS.items() if metric.is_judged),
+    "eager_latency_s",
+    "eager_latency_cpu_s",
+)
+
+
+def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
+    """Return the identity of an alert: the same however often the history is judged."""
+    text = "\n".join((series_key, kind, first_bad_run_id))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def sighting(point: Point | OutcomePoint) -> Sighting:
+    """Return where `point` is on the time axis."""
+    return Sighting(run_id=point.run_id, revision=point.revision, at=point.at)
+
+
+def judge_histories(histories: Iterable[Series]) -> Iterator[Alert]:
+    """Yield the alerts of all series; those of one case must come one after the other."""
+    for _, group in groupby(histories, key=lambda series: series.header.case.key):
+        yield from judge_case(list(group))
+
+
+def judge_case(histories: Sequence[Series]) -> list[Alert]:
+    """Return an alert for every step in the series of one case, the fixed ones too."""
+    tracks = [track for series in histories for track in _tracks(series)]
+    found = []
+    for track in tracks:
+        metric = METRICS.get(track.header.metric)
+        if metric is None or not metric.is_judged or metric.direction is Direction.NEITHER:
+            continue
+        siblings = {
+            other.header.metric: other
+            for other in tracks
+            if (other.machine, other.header.fingerprint)
+            == (track.machine, track.header.fingerprint)
+        }
+        for shift in _shifts(track, metric):
+            if not wall_clock_is_alone(shift, track, siblings):
+                found.append(_alert(track, shift, cause_of(shift, track, siblings)))
+    return found
+
+
+def _tracks(series: Series) -> list[Track]:
+    # Machines of one kind share a series; each has its own level.
+    machines = dict.fromkeys(point.machine for point in series.points)
+    return [
+        Track(
+            header=series.header,
+            machine=machine,
+            points=tuple(point for point in series.points if point.machine == machine),
+        )
+        for machine in machines
+    ]
+
+
+def _shifts(track: Track, metric: Metric) -> list[Shift]:
+    shifts = _count_shifts(track, metric) if metric.is_exact else _level_shifts(track, metric)
+    kept: list[Shift] = []
+    for shift in shifts:
+        # Back to where a regression started from is the end of that one, not news of its own.
+        if not any(shift.is_end_of(earlier) for earlier in kept):
+            kept.append(shift)
+    return kept
+
+
+def _level_shifts(track: Track, metric: Metric) -> list[Shift]:
+    # A number of 0 or below has no relative change.
+    points = tuple(point for point in track.points if point.median > 0)
+    values = np.array([point.median for point in points])
+    is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+    costs = 1 / values if is_inverted else values
+    return [
+        Shift(
+            points=points,
+            costs=tuple(costs.tolist()),
+            old=range(max(step.start, step.index - BASELINE_POINTS), step.index),
+            new=range(step.index, step.end),
+            before=step.before,
+            after=step.after,
+            interval=(step.low, step.high),
+            floor=metric.relevance_floor,
+            num_points_to_return=SUSTAINED_POINTS,
+            is_inverted=is_inverted,
+        )
+        for step in describe_steps(costs, floor=metric.relevance_floor)
+    ]
+
+
+def _count_shifts(track: Track, metric: Metric) -> list[Shift]:
+    points = track.points
+    sign = 1.0 if metric.direction is Direction.LOWER_IS_BETTER else -1.0
+    costs = tuple(sign * point.median for point in points)
+    shifts = []
+    for index in range(1, len(costs)):
+        old = range(max(0, index - BASELINE_POINTS), index)
+        seen = [costs[place] for place in old]
+        if min(seen) <= costs[index] <= max(seen):
+            continue
+        change = relative(costs[index], to=costs[index - 1])
+        shifts.append(
+            Shift(
+                points=points,
+                costs=costs,
+                old=old,
+                new=range(index, len(costs)),
+                before=costs[index - 1],
+                after=costs[index],
+                interval=None if change is None else (change, change),
+                floor=0.0,
+                num_points_to_return=1,
+                is_inverted=False,
+            )
+        )
+    return shifts
+
+
+def _alert(track: Track, shift: Shift, cause: Cause) -> Alert:
+    header = track.header
+    first_bad = shift.points[shift.new.start]
+    end = shift.place_of_return()
+    last = shift.points[-1 if end is None else end - 1]
+    change = shift.change
+    return Alert(
+        id=alert_id(header.key, kind=STEP, first_bad_run_id=first_bad.run_id),
+        series_key=header.key,
+        kind=STEP,
+        state=AlertState.OPEN if end is None else AlertState.FIXED,
+        verdict=Verdict.REGRESSION if shift.is_regression else Verdict.IMPROVEMENT,
+        case=header.case,
+        metric=header.metric,
+        unit=header.unit,
+        machine=track.machine,
+        fingerprint=header.fingerprint,
+        first_bad=sighting(first_bad),
+        last_good=sighting(shift.points[shift.new.start - 1]),
+        last_seen=last.at,
+        baseline=shift.shown(shift.before),
+        candidate=shift.shown(shift.after),
+        change_pct=None if change is None else 100 * change,
+        interval_pct=shift.interval_pct,
+        is_significant=shift.is_significant,
+        is_relevant=shift.is_relevant,
+        cause_kind=cause.kind,
+        cause_text=cause.text,
+    )

@@ -1,0 +1,111 @@
+"""A step in a series as the judge handles it: in costs, of which less is better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from db.summaries import Point, SeriesHeader
+
+# A return to less than half of the change, or within the floor, is no longer the new level.
+RETURN_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """A series on one machine, oldest point first."""
+
+    header: SeriesHeader
+    machine: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A change of level at `new.start`; costs are the values, inverted where higher is better.
+
+    `old` and `new` are the places whose medians `before` and `after` are; `interval` is that of the
+    relative change of the cost, None where there is none.
+    """
+
+    points: tuple[Point, ...]
+    costs: tuple[float, ...]
+    old: range
+    new: range
+    before: float
+    after: float
+    interval: tuple[float, float] | None
+    floor: float
+    num_points_to_return: int
+    is_inverted: bool
+
+    @property
+    def is_regression(self) -> bool:
+        """Return whether the cost went up."""
+        return self.after > self.before
+
+    @property
+    def cost_change(self) -> float | None:
+        """Return the relative change of the cost, None from 0."""
+        return relative(self.after, to=self.before)
+
+    @property
+    def change(self) -> float | None:
+        """Return the relative change of the metric itself, None from 0."""
+        return relative(self.shown(self.after), to=self.shown(self.before))
+
+    @property
+    def interval_pct(self) -> tuple[float, float] | None:
+        """Return the interval of the metric's own change in percent, low end first."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        if self.is_inverted:
+            low, high = 1 / (1 + high) - 1, 1 / (1 + low) - 1
+        return 100 * low, 100 * high
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the interval leaves out no change; a count's change always does."""
+        return self.interval is None or not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def is_relevant(self) -> bool:
+        """Return whether the change reaches the metric's floor."""
+        change = self.change
+        return change is None or abs(change) >= self.floor
+
+    @property
+    def limit(self) -> float:
+        """Return the cost that parts being back from being at the new level."""
+        moved = self.after - self.before
+        margin = min(self.floor * abs(self.before), RETURN_SHARE * abs(moved))
+        return self.before + math.copysign(margin, moved)
+
+    def shown(self, cost: float) -> float:
+        """Return `cost` as a value of the metric."""
+        return 1 / cost if self.is_inverted else abs(cost)
+
+    def is_back(self, cost: float) -> bool:
+        """Return whether `cost` is as good as before a regression, or as bad as before a gain."""
+        return cost <= self.limit if self.is_regression else cost >= self.limit
+
+    def is_end_of(self, earlier: Shift) -> bool:
+        """Return whether this is the way back from `earlier`, a regression, to where it began."""
+        if self.is_regression or not earlier.is_regression or earlier.is_back(self.before):
+            return False
+        return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
+
+    def place_of_return(self) -> int | None:
+        """Return where the costs start to be back for good enough, None when they never are."""
+        num_back = 0
+        for place in range(self.new.start, len(self.costs)):
+            num_back = num_back + 1 if self.is_back(self.costs[place]) else 0
+            if num_back == self.num_points_to_return:
+                return place - num_back + 1
+        return None
+
+
+def relative(value: float, *, to: float) -> float | None:
+    """Return value / to - 1, None when `to` is 0."""
+    return value / to - 1 if to else None

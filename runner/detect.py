@@ -1,0 +1,87 @@
+"""Judge the stored history and bring the alerts in the store up to date."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from db.errors import NotFoundError
+from db.queries import load_alerts, load_histories, load_outcomes, load_result
+from db.records import Alert
+from db.store import Store
+from db.summaries import OutcomeHistory
+from runner.analysis.judge import NEEDED_METRICS, judge_histories
+from runner.analysis.lifecycle import update_alerts
+from runner.analysis.outcomes import OUTCOME, judge_outcomes
+
+logger = logging.getLogger(__name__)
+
+# A compiler's message may be pages long; the first lines say what it is.
+MAX_REASON_LENGTH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectReport:
+    """All alerts in the store after judging; which were opened, which are over."""
+
+    alerts: tuple[Alert, ...]
+    new: tuple[Alert, ...]
+    fixed: tuple[Alert, ...]
+
+
+def detect(store: Store) -> DetectReport:
+    """Judge every history in `store` and save what changed; a second time changes nothing.
+
+    Raises what the store raises. Nothing is locked while the numbers are looked at, and the alerts
+    are read last, so that what people set meanwhile is kept.
+    """
+    outcomes = load_outcomes(store)
+    found = list(judge_histories(load_histories(store, metrics=NEEDED_METRICS)))
+    failures = judge_outcomes(outcomes)
+    stored = load_alerts(store)
+    known = {alert.id for alert in stored}
+    found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
+    update = update_alerts(found, stored=stored, judged_runs=_run_ids(outcomes))
+    store.save_alerts(update.changed)
+    logger.info(
+        "judged %d runs: %d alerts, %d new, %d fixed",
+        len(_run_ids(outcomes)),
+        len(update.alerts),
+        len(update.new),
+        len(update.fixed),
+    )
+    return DetectReport(alerts=update.alerts, new=update.new, fixed=update.fixed)
+
+
+def _run_ids(outcomes: Sequence[OutcomeHistory]) -> set[str]:
+    return {point.run_id for history in outcomes for point in history.points}
+
+
+def _with_reasons(
+    store: Store, failures: Iterable[Alert], *, outcomes: Sequence[OutcomeHistory], known: set[str]
+) -> list[Alert]:
+    """Return `failures` with the reason of the first failed result added, where it is new."""
+    result_ids = {
+        (history.machine, history.case.key, point.run_id): point.result_id
+        for history in outcomes
+        for point in history.points
+    }
+    told = []
+    for alert in failures:
+        result_id = result_ids.get((alert.machine, alert.case.key, alert.first_bad.run_id))
+        reason = ""
+        if alert.kind == OUTCOME and alert.id not in known and result_id is not None:
+            reason = _reason(store, result_id)
+        text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
+        told.append(dataclasses.replace(alert, cause_text=text))
+    return told
+
+
+def _reason(store: Store, result_id: str) -> str:
+    try:
+        return load_result(store, result_id).reason[:MAX_REASON_LENGTH].strip()
+    except NotFoundError:
+        # Pruned between two reads: the alert stands without it.
+        return ""

@@ -1,0 +1,100 @@
+"""Builders of histories: series and outcomes as the store returns them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from db.metrics import METRICS
+from db.records import Case, Outcome, RunState, series_key
+from db.summaries import OutcomeHistory, OutcomePoint, Point, Series, SeriesHeader
+from tests.builders import FINGERPRINT, START, make_case
+
+
+def night(number: int) -> datetime:
+    """Return when the run of night `number` started."""
+    return START + timedelta(days=number)
+
+
+def make_series(
+    values: Sequence[float],
+    *,
+    case: Case | None = None,
+    metric: str = "speedup",
+    machine: str = "box",
+    fingerprint: str = FINGERPRINT,
+    first_night: int = 0,
+) -> Series:
+    """Return a series with one point a night; the run of night 3 is `run-3`."""
+    case = case or make_case()
+    key = series_key(case, metric=metric, fingerprint=fingerprint)
+    points = tuple(
+        Point(
+            series_key=key,
+            run_id=f"run-{number}",
+            result_id=f"result-{number}",
+            revision=f"2.14.0.dev{number}",
+            at=night(number),
+            machine=machine,
+            fingerprint=fingerprint,
+            median=value,
+            low=value,
+            high=value,
+            num_samples=1,
+        )
+        for number, value in enumerate(values, start=first_night)
+    )
+    return Series(header=_header(points, key, case, metric), points=points)
+
+
+def _header(points: Sequence[Point], key: str, case: Case, metric: str) -> SeriesHeader:
+    return SeriesHeader(
+        key=key,
+        case=case,
+        metric=metric,
+        unit=METRICS[metric].unit if metric in METRICS else "1",
+        machine=points[-1].machine,
+        fingerprint=points[-1].fingerprint,
+        num_points=len(points),
+        first_at=points[0].at,
+        last_at=points[-1].at,
+        last_run_id=points[-1].run_id,
+        last_value=points[-1].median,
+    )
+
+
+def joined(one: Series, other: Series) -> Series:
+    """Return both as one series, in the order of their nights."""
+    points = sorted((*one.points, *other.points), key=lambda point: point.at)
+    return dataclasses.replace(one, points=tuple(points))
+
+
+def make_outcomes(
+    plans: Sequence[Mapping[str, Outcome | None]],
+    *,
+    suite: str = "nightly",
+    machine: str = "box",
+    states: Mapping[int, RunState] | None = None,
+    suites: Mapping[int, str] | None = None,
+) -> list[OutcomeHistory]:
+    """Return histories from one plan a night, `model -> outcome` (None: planned, no result)."""
+    points: dict[str, list[OutcomePoint]] = {}
+    for number, plan in enumerate(plans):
+        for model, outcome in plan.items():
+            points.setdefault(model, []).append(
+                OutcomePoint(
+                    run_id=f"run-{number}",
+                    result_id=None if outcome is None else f"result-{number}",
+                    revision=f"2.14.0.dev{number}",
+                    at=night(number),
+                    suite=(suites or {}).get(number, suite),
+                    run_state=(states or {}).get(number, RunState.FINISHED),
+                    fingerprint=FINGERPRINT,
+                    outcome=outcome,
+                )
+            )
+    return [
+        OutcomeHistory(case=make_case(model), machine=machine, points=tuple(found))
+        for model, found in points.items()
+    ]
