@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from db.metrics import METRICS
+from db.schema_doc import markdown as schema
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.cli import main as hud
@@ -112,6 +113,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "metrics": metrics,
     "models": models,
+    "schema": schema,
     "settings": settings,
     "suites": suites,
     "variants": variants,
@@ -138,8 +140,8 @@ def _walk(command: click.Command, *, name: str) -> Iterable[tuple[str, str]]:
 
 
 def _usage(argument: click.Argument) -> str:
-    name = (argument.name or "").upper()
-    return name + ("..." if argument.nargs == -1 else "")
+    name = argument.metavar or (argument.name or "").upper()
+    return name + ("..." if argument.nargs == -1 and not name.endswith("...") else "")
 
 
 def render(text: str, *, source: str) -> str:
