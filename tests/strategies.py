@@ -1,0 +1,145 @@
+"""hypothesis strategies for every record."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from hypothesis import strategies as st
+
+from db.records import (
+    Alert,
+    AlertState,
+    Case,
+    CaseResult,
+    Dtype,
+    Measurement,
+    Outcome,
+    Phase,
+    Run,
+    RunDocument,
+    RunState,
+    RunWarning,
+    Sighting,
+    Verdict,
+)
+
+# What both databases keep as it is: `db.rows.clean_text` replaces the rest.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.%'", min_size=1, max_size=12)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+TIMES = st.datetimes(
+    min_value=datetime(1990, 1, 1),  # noqa: DTZ001
+    max_value=datetime(2100, 1, 1),  # noqa: DTZ001
+    timezones=st.just(timezone.utc),
+)
+JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+JSON_OBJECTS = st.dictionaries(TEXT, JSON_VALUES, max_size=3)
+
+CASES = st.builds(
+    Case,
+    model=NAMES,
+    family=NAMES,
+    phase=st.sampled_from(Phase),
+    shape=NAMES,
+    dtype=st.sampled_from(Dtype),
+    mode=NAMES,
+    variant=NAMES,
+    backend=TEXT,
+    device=NAMES,
+)
+WARNINGS = st.builds(RunWarning, code=NAMES, text=TEXT, hint=TEXT)
+SIGHTINGS = st.builds(Sighting, run_id=NAMES, revision=TEXT, at=TIMES)
+
+
+@st.composite
+def measurements(draw: st.DrawFn, *, metric: str | None = None) -> Measurement:
+    """Return a measurement whose launches add up."""
+    launches = draw(st.lists(st.integers(0, 3), max_size=3).filter(lambda item: sum(item) > 0))
+    num_samples = sum(launches) or draw(st.integers(1, 4))
+    samples = draw(st.lists(NUMBERS, min_size=num_samples, max_size=num_samples))
+    return Measurement(
+        metric=metric or draw(NAMES),
+        unit=draw(NAMES),
+        samples=tuple(samples),
+        median=draw(NUMBERS),
+        interval=(draw(NUMBERS), draw(NUMBERS)),
+        method=draw(TEXT),
+        launches=tuple(launches),
+        warmups=tuple(draw(st.lists(NUMBERS, max_size=2))),
+    )
+
+
+@st.composite
+def results(
+    draw: st.DrawFn, *, result_id: str | None = None, run_id: str | None = None
+) -> CaseResult:
+    """Return a result; only outcome ok has measurements, and these are in the order of metrics."""
+    outcome = draw(st.sampled_from(Outcome))
+    metrics = sorted(draw(st.sets(NAMES, max_size=3))) if outcome is Outcome.OK else []
+    return CaseResult(
+        id=result_id or draw(NAMES),
+        run_id=run_id or draw(NAMES),
+        case=draw(CASES),
+        outcome=outcome,
+        started_at=draw(TIMES),
+        finished_at=draw(TIMES),
+        reason=draw(TEXT),
+        effective_mode=draw(NAMES),
+        warnings=tuple(draw(st.lists(WARNINGS, max_size=2))),
+        measurements=tuple(draw(measurements(metric=metric)) for metric in metrics),
+        details=draw(JSON_OBJECTS),
+        log_tail=draw(TEXT),
+    )
+
+
+def runs(*, run_id: st.SearchStrategy[str] = NAMES) -> st.SearchStrategy[Run]:
+    """Return runs of real measurements."""
+    return st.builds(
+        Run,
+        id=run_id,
+        started_at=TIMES,
+        suite=NAMES,
+        toolchain=NAMES,
+        revision=TEXT,
+        machine=NAMES,
+        environment=JSON_OBJECTS,
+        fingerprint=NAMES,
+        plan=st.lists(CASES, max_size=3).map(tuple),
+        state=st.sampled_from(RunState),
+        finished_at=st.none() | TIMES,
+        trigger=NAMES,
+        is_synthetic=st.just(False),
+    )
+
+
+DOCUMENTS = st.builds(RunDocument, run=runs(), results=st.lists(results(), max_size=2).map(tuple))
+ALERTS = st.builds(
+    Alert,
+    id=NAMES,
+    series_key=NAMES,
+    kind=st.sampled_from(["step", "outcome", "vanished"]),
+    state=st.sampled_from(AlertState),
+    verdict=st.sampled_from(Verdict),
+    case=CASES,
+    metric=NAMES,
+    unit=NAMES,
+    machine=NAMES,
+    fingerprint=NAMES,
+    first_bad=SIGHTINGS,
+    last_seen=TIMES,
+    last_good=st.none() | SIGHTINGS,
+    baseline=st.none() | NUMBERS,
+    candidate=st.none() | NUMBERS,
+    change_pct=st.none() | NUMBERS,
+    interval_pct=st.none() | st.tuples(NUMBERS, NUMBERS),
+    is_significant=st.booleans(),
+    is_relevant=st.booleans(),
+    is_confirmed=st.none() | st.booleans(),
+    cause_kind=NAMES,
+    cause_text=TEXT,
+)
