@@ -13,12 +13,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=
 
-# Prints what pyproject.toml asks for in the named extras, torch left out.
+# Prints what pyproject.toml asks for in the named extras: not torch, but what it needs everywhere.
 define PRINT_PACKAGES
 import sys, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 extras = [project["optional-dependencies"][name] for name in sys.argv[1].split(",")]
-packages = sum(extras, project["dependencies"]) + ["setuptools"]
+packages = sum(extras, project["dependencies"]) + ["networkx", "setuptools", "sympy"]
 print(*(package for package in packages if not package.startswith("torch")), sep="\n")
 endef
 export PRINT_PACKAGES

@@ -1,0 +1,105 @@
+"""What .ci/run does on a bare machine, with stand-ins for the programs that it calls."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project.sources import ROOT, text_of
+
+LOGGING = '#!/bin/sh\necho "{name} $*" >> {log}\n'
+
+
+class Machine:
+    """A PATH with nothing in it but what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        self.log = folder / "log"
+        for name in ("bash", "dirname"):
+            (self.programs / name).symlink_to(str(shutil.which(name)))
+        self.add("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        self.add("id", "#!/bin/sh\necho 0\n")
+        for name in ("apt-get", "make", "chromium", "c++"):
+            self.add(name, LOGGING.format(name=name, log=self.log))
+
+    def add(self, name: str, text: str) -> None:
+        """Put a program there."""
+        path = self.programs / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def remove(self, name: str) -> None:
+        """Take a program away."""
+        (self.programs / name).unlink()
+
+    def run(self) -> tuple[int, list[str], str]:
+        """Return .ci/run's exit status, what it called and what it complained about."""
+        done = subprocess.run(
+            [str(self.programs / "bash"), str(ROOT / ".ci" / "run")],
+            env={"PATH": str(self.programs)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        return done.returncode, lines, done.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine with everything that can be there."""
+    return Machine(tmp_path)
+
+
+def test_checks_come_before_tests(machine: Machine) -> None:
+    status, calls, _ = machine.run()
+    assert status == 0
+    makes = [call for call in calls if call.startswith("make")]
+    assert [call.split()[-1] for call in makes] == ["check", "test"]
+    assert calls[-1] == makes[-1]
+
+
+def test_failed_check_fails_before_any_test(machine: Machine) -> None:
+    machine.add("make", f'#!/bin/sh\necho "make $*" >> {machine.log}\nexit 3\n')
+    status, calls, _ = machine.run()
+    assert status == 3
+    assert [call.split()[-1] for call in calls if call.startswith("make")] == ["check"]
+
+
+@pytest.mark.parametrize(("program", "package"), [("chromium", "chromium"), ("c++", "g++")])
+def test_missing_program_is_installed(machine: Machine, program: str, package: str) -> None:
+    machine.remove(program)
+    status, calls, _ = machine.run()
+    assert status == 0
+    update, install, *_ = calls
+    assert update == "apt-get update -q"
+    assert install.startswith("apt-get install -y -q --no-install-recommends ")
+    assert package in install.split()
+
+
+def test_without_root_sudo_installs(machine: Machine) -> None:
+    machine.remove("chromium")
+    machine.add("id", "#!/bin/sh\necho 1000\n")
+    machine.add("sudo", LOGGING.format(name="sudo", log=machine.log))
+    status, calls, _ = machine.run()
+    assert status == 0
+    assert calls[0] == "sudo --preserve-env=DEBIAN_FRONTEND apt-get update -q"
+
+
+def test_without_root_and_sudo_the_packages_are_named(machine: Machine) -> None:
+    machine.remove("chromium")
+    machine.add("id", "#!/bin/sh\necho 1000\n")
+    status, calls, complaint = machine.run()
+    assert status == 1
+    assert "not root and no sudo; install these packages first: chromium" in complaint
+    assert calls == []
+
+
+def test_workflow_calls_the_same_script() -> None:
+    assert "run: .ci/run" in text_of(".github/workflows/ci.yml")
