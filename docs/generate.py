@@ -106,7 +106,7 @@ def settings() -> str:
 
 def commands() -> str:
     """Return the table of the subcommands of `hud`."""
-    return table(("command", "does"), sorted(_walk(hud, name="hud")))
+    return table(("command", "does"), _walk(hud, name="hud"))
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
