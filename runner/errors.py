@@ -8,6 +8,8 @@ RunnerError
 |-- ResumeError       an interrupted run cannot be continued here
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
+|-- DocumentNotWritten   `--json PATH` cannot be written
+|-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
 """
 
@@ -44,6 +46,14 @@ class SchedulerHeld(RunnerError):
 
 class NoSuchDocument(RunnerError, LookupError):
     """No run, revision or result file answers to the name."""
+
+
+class DocumentNotWritten(RunnerError):
+    """The result document has no place to go."""
+
+
+class DashboardUnavailable(RunnerError):
+    """Nothing can be served."""
 
 
 class RunInterrupted(RunnerError):

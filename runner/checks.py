@@ -1,0 +1,193 @@
+"""hud doctor: what is here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from db.errors import StoreError
+from db.queries import load_runs
+from db.store import Store
+from runner.spool import Spool
+
+# Compile caches of a nightly run take several GB.
+_MIN_FREE_BYTES = 5 * 1024**3
+# Above this share of busy CPUs the neighbours are part of the measurement.
+_MAX_LOAD_PER_CPU = 0.5
+_PROBE_TIMEOUT_S = 60.0
+_PROBE_SOURCE = "#include <vector>\nint main() { return std::vector<int>().size(); }\n"
+
+
+class CheckState(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of `hud doctor`; `hint` says what to do unless the state is ok."""
+
+    name: str
+    state: CheckState
+    text: str
+    hint: str = ""
+
+
+def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> Iterator[Check]:
+    """Yield one check after the other; `python` is the toolchain's interpreter."""
+    yield Check(name="python", state=CheckState.OK, text=platform.python_version())
+    yield check_package("duckdb")
+    yield check_torch(python)
+    yield check_compiler(os.environ.get("CXX", "g++"))
+    yield check_gpu()
+    yield check_disk(free_bytes=shutil.disk_usage(_existing(state_dir)).free, place=state_dir)
+    yield check_store(store)
+    yield check_spool(spool)
+    load = os.getloadavg()[0]
+    yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
+    yield check_governor(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
+
+
+def check_package(name: str) -> Check:
+    """Return whether the package is installed, and its version."""
+    try:
+        return Check(name=name, state=CheckState.OK, text=importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Check(
+            name=name,
+            state=CheckState.FAIL,
+            text="not installed",
+            hint="`make install` installs everything",
+        )
+
+
+def check_torch(python: Path) -> Check:
+    """Return whether the toolchain's interpreter has torch, and its version."""
+    script = "import torch; print(torch.__version__, torch.cuda.is_available())"
+    answer = _ask([str(python), "-c", script])
+    if answer is None:
+        return Check(
+            name="torch",
+            state=CheckState.FAIL,
+            text=f"{python} cannot import torch",
+            hint="install torch there, or set [toolchains] in hud.toml",
+        )
+    version, _, has_cuda = answer.partition(" ")
+    device = "with a GPU" if has_cuda == "True" else "CPU only"
+    return Check(name="torch", state=CheckState.OK, text=f"{version}, {device} ({python})")
+
+
+def check_compiler(compiler: str) -> Check:
+    """Return whether the C++ compiler that Inductor needs is there and works."""
+    hint = "install one (`apt-get install g++`), or point CXX to it"
+    if shutil.which(compiler) is None:
+        text = f"no {compiler}: torch.compile cannot generate code for the CPU"
+        return Check(name="compiler", state=CheckState.FAIL, text=text, hint=hint)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.cpp"
+        source.write_text(_PROBE_SOURCE, encoding="ascii")
+        command = [compiler, str(source), "-o", str(source.with_suffix(""))]
+        if _ask(command) is None:
+            text = f"{compiler} does not compile a program of two lines"
+            return Check(name="compiler", state=CheckState.FAIL, text=text, hint=hint)
+    version = (_ask([compiler, "--version"]) or compiler).splitlines()[0]
+    return Check(name="compiler", state=CheckState.OK, text=version)
+
+
+def check_gpu() -> Check:
+    """Return which GPU there is; none is fine."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    if shutil.which(query[0]) is None:
+        return Check(name="gpu", state=CheckState.OK, text="none; cases run on the CPU")
+    answer = _ask(query)
+    if answer is None:
+        return Check(
+            name="gpu",
+            state=CheckState.WARN,
+            text="nvidia-smi finds no GPU",
+            hint="check the driver; in a container, `--gpus all`",
+        )
+    return Check(name="gpu", state=CheckState.OK, text=answer.replace("\n", "; "))
+
+
+def check_disk(*, free_bytes: int, place: Path) -> Check:
+    """Return whether there is room for results and compile caches."""
+    text = f"{free_bytes / 1024**3:.1f} GiB free for {place}"
+    if free_bytes >= _MIN_FREE_BYTES:
+        return Check(name="disk", state=CheckState.OK, text=text)
+    hint = "compile caches need some GiB: make room or set [paths] state"
+    return Check(name="disk", state=CheckState.WARN, text=text, hint=hint)
+
+
+def check_store(store: Store) -> Check:
+    """Return whether the store can be read."""
+    try:
+        runs = load_runs(store, limit=1)
+    except StoreError as error:
+        hint = "see docs/configuration.md for [store] url"
+        return Check(name="store", state=CheckState.FAIL, text=str(error), hint=hint)
+    last = f"last run {runs[0].run.started_at:%Y-%m-%d %H:%M} UTC" if runs else "no run yet"
+    return Check(name="store", state=CheckState.OK, text=f"{store.name}, {last}")
+
+
+def check_spool(spool: Spool) -> Check:
+    """Return whether results wait for the store or were set aside."""
+    num_broken = len(list(spool.broken_directory.glob("*.json")))
+    num_waiting = len(spool.pending())
+    text = f"{num_waiting} results waiting, {num_broken} set aside as broken"
+    if num_broken:
+        hint = f"look at {spool.broken_directory}; move a file back once its cause is gone"
+        return Check(name="spool", state=CheckState.WARN, text=text, hint=hint)
+    if num_waiting:
+        return Check(
+            name="spool", state=CheckState.WARN, text=text, hint="`hud ingest` stores them"
+        )
+    return Check(name="spool", state=CheckState.OK, text="empty")
+
+
+def check_load(load: float, *, num_cpus: int) -> Check:
+    """Return whether the machine is quiet enough to measure."""
+    text = f"{num_cpus} CPUs, load {load:.1f}"
+    if load <= _MAX_LOAD_PER_CPU * num_cpus:
+        return Check(name="cpu", state=CheckState.OK, text=text)
+    hint = "neighbours disturb wall times; measure when it is quiet"
+    return Check(name="cpu", state=CheckState.WARN, text=text, hint=hint)
+
+
+def check_governor(path: Path) -> Check:
+    """Return whether the CPU's clock is held steady."""
+    try:
+        governor = path.read_text(encoding="ascii").strip()
+    except OSError:
+        return Check(name="governor", state=CheckState.OK, text="not adjustable here")
+    if governor == "performance":
+        return Check(name="governor", state=CheckState.OK, text=governor)
+    hint = "`cpupower frequency-set -g performance` makes numbers steadier"
+    return Check(name="governor", state=CheckState.WARN, text=governor, hint=hint)
+
+
+def _existing(path: Path) -> Path:
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
+
+
+def _ask(command: list[str]) -> str | None:
+    """Return what `command` prints, None when it fails."""
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,0 +1,84 @@
+"""The command line `hud`: its commands, and one clear line for every expected error."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+from typing import Any
+
+import click
+
+from db.errors import StoreError
+from models_zoo.spec import UnknownNameError
+from runner.analysis.compare import NotComparableError
+from runner.commands.compare import compare
+from runner.commands.look import list_group, regressions, runs, show
+from runner.commands.run import EXIT_INTERRUPTED, run
+from runner.commands.serving import schedule, serve, up
+from runner.commands.upkeep import db_group, demo, detect, doctor, ingest
+from runner.errors import RunInterrupted, RunnerError
+
+EXIT_USAGE = 2
+_EXPECTED = (RunnerError, StoreError, UnknownNameError, NotComparableError)
+
+
+class _Commands(click.Group):
+    """Commands in the order of this file, and errors without a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which they were added."""
+        del ctx
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an expected error becomes one line and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except _EXPECTED as error:
+            if os.environ.get("HUD_DEBUG"):
+                raise
+            click.echo(f"hud: {error}", err=True)
+            ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
+
+
+def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not ctx.resilient_parsing:
+        try:
+            click.echo(f"hud {importlib.metadata.version('compile-hud')}")
+        except importlib.metadata.PackageNotFoundError:
+            click.echo("hud, not installed: running from a checkout")
+        ctx.exit()
+
+
+@click.group(cls=_Commands)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Track the performance of PyTorch models under torch.compile."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+
+
+for command in (
+    up,
+    run,
+    schedule,
+    serve,
+    list_group,
+    runs,
+    show,
+    regressions,
+    compare,
+    detect,
+    ingest,
+    doctor,
+    demo,
+    db_group,
+):
+    main.add_command(command)

@@ -1,0 +1,110 @@
+"""What every command shares: its options, its errors, its output."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runner.config import load_config
+from runner.wiring import Seams, Workplace
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+# Wide enough for every table: where there is no terminal, nothing is folded or cut.
+_PIPE_WIDTH = 400
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else.")
+
+
+def with_workplace(function: _Function) -> _Function:
+    """Add `--store` and `--config` and pass the Workplace they lead to as the first argument."""
+
+    @click.option("--store", "store_url", metavar="URL", help="The store, instead of the one set.")
+    @click.option(
+        "--config",
+        "config_path",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The settings, instead of ./hud.toml.",
+    )
+    @click.pass_context
+    def wrapper(
+        context: click.Context,
+        /,
+        *args: Any,
+        store_url: str | None,
+        config_path: Path | None,
+        **options: Any,
+    ) -> Any:
+        seams = context.obj if isinstance(context.obj, Seams) else Seams()
+        config = load_config(config_path, env=seams.env)
+        if store_url is not None:
+            config = replace(config, store_url=as_store_url(store_url))
+        return function(Workplace(config=config, seams=seams), *args, **options)
+
+    return cast("_Function", functools.update_wrapper(wrapper, function))
+
+
+def as_store_url(text: str) -> str:
+    """Return `text` as a store URL; a plain path is that of a DuckDB file."""
+    return text if "://" in text else f"duckdb:///{text}"
+
+
+def print_json(value: Any) -> None:
+    """Print `value` to standard output."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def stdout() -> Console:
+    """Return a console on standard output."""
+    console = Console(file=sys.stdout, highlight=False)
+    return console if console.is_terminal else _piped(sys.stdout)
+
+
+def stderr() -> Console:
+    """Return a console on standard error."""
+    console = Console(file=sys.stderr, highlight=False)
+    return console if console.is_terminal else _piped(sys.stderr)
+
+
+def _piped(stream: Any) -> Console:
+    return Console(file=stream, highlight=False, width=_PIPE_WIDTH, color_system=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table; numbers stand at its right."""
+
+    name: str
+    is_number: bool = False
+
+
+def print_table(
+    columns: Sequence[Column], *, rows: Sequence[Sequence[str]], console: Console | None = None
+) -> None:
+    """Print a table without lines, as `ls -l` would."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.name, justify="right" if column.is_number else "left", overflow="fold"
+        )
+    for row in rows:
+        # As Text: rich would read square brackets as markup.
+        table.add_row(*(Text(cell) for cell in row))
+    console = console or stdout()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    console.file.write("".join(f"{line}\n" for line in lines))

@@ -1,0 +1,303 @@
+"""hud list, runs, show, regressions: look without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from db.metrics import METRICS
+from db.queries import load_alerts, load_document, load_runs
+from db.records import Alert, AlertState, Outcome, Verdict
+from db.summaries import RunSummary
+from models_zoo.variants import VARIANTS
+from runner.analysis.repro import repro_command
+from runner.commands.common import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    stdout,
+    with_workplace,
+)
+from runner.commands.run import print_results
+from runner.links import series_url
+from runner.text import percent, quantity
+from runner.wiring import Workplace
+
+ALL_STATES = "all"
+
+
+@click.group("list")
+def list_group() -> None:
+    """Show what there is: models, modes, suites, metrics, toolchains."""
+
+
+@list_group.command()
+@json_option
+@with_workplace
+def models(workplace: Workplace, *, as_json: bool) -> None:
+    """Show the models that can be measured."""
+    specs = list(workplace.config.catalog.values())
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": spec.name,
+                    "family": spec.family,
+                    "phases": list(spec.phases),
+                    "shapes": list(spec.sizes),
+                    "build": spec.build,
+                    "summary": spec.summary,
+                }
+                for spec in specs
+            ]
+        )
+        return
+    names = ("model", "family", "shapes", "phases", "what it stresses")
+    rows = [
+        (spec.name, spec.family, " ".join(spec.sizes), " ".join(spec.phases), spec.summary)
+        for spec in specs
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+@list_group.command()
+@json_option
+@with_workplace
+def modes(_workplace: Workplace, *, as_json: bool) -> None:
+    """Show the modes and the variants of them."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": variant.name,
+                    "mode": variant.mode,
+                    "backend": variant.backend,
+                    "dynamic": variant.dynamic,
+                    "fullgraph": variant.fullgraph,
+                    "summary": variant.summary,
+                }
+                for variant in VARIANTS.values()
+            ]
+        )
+        return
+    rows = [(item.name, item.mode, item.backend, item.summary) for item in VARIANTS.values()]
+    names = ("variant", "mode", "backend", "what it is")
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+@list_group.command()
+@json_option
+@with_workplace
+def suites(workplace: Workplace, *, as_json: bool) -> None:
+    """Show the suites and what they select."""
+    found = list(workplace.config.suites.values())
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": suite.name,
+                    "models": list(suite.selection.models),
+                    "modes": list(suite.selection.modes),
+                    "phases": list(suite.selection.phases),
+                    "dtypes": list(suite.selection.dtypes),
+                    "shape": suite.selection.shape,
+                    "summary": suite.summary,
+                }
+                for suite in found
+            ]
+        )
+        return
+    rows = [
+        (
+            suite.name,
+            " ".join(suite.selection.models),
+            " ".join(suite.selection.modes),
+            " ".join(suite.selection.phases),
+            " ".join(suite.selection.dtypes),
+            suite.selection.shape,
+            suite.summary,
+        )
+        for suite in found
+    ]
+    names = ("suite", "models", "modes", "phases", "dtypes", "shape", "what for")
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+@list_group.command()
+@json_option
+@with_workplace
+def metrics(_workplace: Workplace, *, as_json: bool) -> None:
+    """Show the metrics, their units and which way is better."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": row.name,
+                    "unit": row.unit,
+                    "direction": str(row.direction),
+                    "relevance_floor": row.relevance_floor,
+                    "judged": row.is_judged,
+                    "description": row.description,
+                }
+                for row in METRICS.values()
+            ]
+        )
+        return
+    rows = [
+        (
+            row.name,
+            row.unit,
+            str(row.direction).replace("_", " "),
+            f"{row.relevance_floor:.0%}" if row.is_judged else "not judged",
+            row.description,
+        )
+        for row in METRICS.values()
+    ]
+    names = ("metric", "unit", "direction", "floor", "what it is")
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+@list_group.command()
+@json_option
+@with_workplace
+def toolchains(workplace: Workplace, *, as_json: bool) -> None:
+    """Show the toolchains and their interpreters."""
+    found = workplace.config.toolchains
+    if as_json:
+        print_json([{"name": name, "python": str(python)} for name, python in found.items()])
+        return
+    rows = [(name, str(python)) for name, python in found.items()]
+    print_table([Column(name="toolchain"), Column(name="interpreter")], rows=rows)
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
+@json_option
+@with_workplace
+def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
+    """List the runs in the store, the newest first."""
+    found = load_runs(workplace.store(), limit=limit)
+    if as_json:
+        print_json([_run_json(summary) for summary in found])
+        return
+    if not found:
+        click.echo("no run in this store yet; `hud run` makes one", err=True)
+        return
+    rows = [
+        (
+            summary.run.id,
+            f"{summary.run.started_at:%Y-%m-%d %H:%M}",
+            str(summary.run.state),
+            summary.run.suite,
+            summary.run.toolchain,
+            summary.run.revision,
+            summary.run.machine,
+            f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(summary.run.plan)}",
+        )
+        for summary in found
+    ]
+    names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", "machine")
+    columns = [*(Column(name=name) for name in names), Column(name="ok", is_number=True)]
+    print_table(columns, rows=rows)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@json_option
+@with_workplace
+def show(workplace: Workplace, *, run_id: str, as_json: bool) -> None:
+    """Show one run: RUN is an id, the start of one, or `latest`."""
+    document = load_document(workplace.store(), run_id)
+    if as_json:
+        print_json(document.to_json())
+        return
+    run = document.run
+    facts = [
+        ("run", run.id),
+        ("state", f"{run.state}, {len(document.results)} of {len(run.plan)} cases"),
+        ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("suite", run.suite),
+        ("toolchain", run.toolchain),
+        ("revision", run.revision),
+        ("machine", f"{run.machine} ({run.environment.get('device_name', 'unknown device')})"),
+    ]
+    console = stdout()
+    for name, value in facts:
+        console.print(f"{name:10} {value}", markup=False)
+    console.print()
+    print_results(document)
+
+
+@click.command()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
+    default=(str(AlertState.OPEN),),
+    show_default=True,
+    help="Alerts in this state; all lists every one, improvements included.",
+)
+@json_option
+@with_workplace
+def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
+    """List the alerts, the largest change first."""
+    has_all = ALL_STATES in states
+    wanted = None if has_all else [AlertState(state) for state in states]
+    alerts = [
+        alert
+        for alert in load_alerts(workplace.store(), states=wanted)
+        if has_all or alert.verdict is Verdict.REGRESSION
+    ]
+    alerts.sort(key=_worst_first)
+    if as_json:
+        print_json([alert_json(alert, workplace=workplace) for alert in alerts])
+        return
+    if not alerts:
+        click.echo("no alert in this state", err=True)
+        return
+    rows = [
+        (
+            alert.case.key,
+            alert.metric,
+            str(alert.state),
+            str(alert.verdict),
+            quantity(alert.baseline, unit=alert.unit),
+            quantity(alert.candidate, unit=alert.unit),
+            percent(alert.change_pct),
+            alert.first_bad.revision,
+            alert.cause_text,
+        )
+        for alert in alerts
+    ]
+    columns = [
+        *(Column(name=name) for name in ("case", "metric", "state", "verdict")),
+        *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+        *(Column(name=name) for name in ("since", "what")),
+    ]
+    print_table(columns, rows=rows)
+
+
+def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
+    """Return the regression object of DESIGN 6.2."""
+    config = workplace.config
+    return {
+        **alert.to_json(),
+        "repro": repro_command(alert.case),
+        "url": series_url(alert, host=config.host, port=config.port),
+    }
+
+
+def _worst_first(alert: Alert) -> tuple[bool, float]:
+    # A case that failed or vanished has no number; it comes before every slowdown.
+    return (alert.change_pct is not None, -abs(alert.change_pct or 0.0))
+
+
+def _run_json(summary: RunSummary) -> dict[str, Any]:
+    document = summary.run.to_json()
+    # The plan is long, and `hud show --json` has it.
+    plan = document.pop("plan")
+    counts = {str(outcome): num for outcome, num in summary.num_by_outcome.items()}
+    return {**document, "num_planned": len(plan), "outcomes": counts}

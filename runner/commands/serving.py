@@ -1,0 +1,168 @@
+"""hud up, schedule, serve: what stays running."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+
+import click
+
+from db.errors import StoreError
+from db.records import RunState
+from models_zoo.spec import UnknownNameError
+from runner.commands.common import stderr, with_workplace
+from runner.commands.run import judge, print_results, run_in_terminal
+from runner.errors import ResumeError, RunInterrupted, RunnerError, SchedulerHeld
+from runner.events import Notify, Said
+from runner.interrupts import Interrupts
+from runner.keeper import Keeper
+from runner.links import dashboard_url
+from runner.plan import find_suite
+from runner.progress import TerminalProgress
+from runner.schedule import JobLoop, scheduling
+from runner.supervise import (
+    FIRST_RUN,
+    Dashboard,
+    FirstRun,
+    check_dashboard,
+    dashboard_command,
+    first_run_of,
+)
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
+
+host_option = click.option("--host", help="Address to listen on, instead of the one set.")
+port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
+
+
+@click.command()
+@host_option
+@port_option
+@click.option("--exit-after-run", is_flag=True, help="End when the first run is over.")
+@with_workplace
+def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_run: bool) -> None:
+    """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
+    workplace = _with_address(workplace, host=host, port=port)
+    config = workplace.config
+    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    command = dashboard_command(host=config.host, port=config.port, store_url=config.store_url)
+    # Ctrl-C is how one ends it: exit code 0.
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(Interrupts())
+            stack.enter_context(Dashboard(command, notify=notify))
+            notify(Said(text=f"dashboard: {dashboard_url(host=config.host, port=config.port)}"))
+            wake = threading.Event()
+            _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
+            _drain(workplace, notify=notify)
+            _first_run(workplace, notify=notify)
+            if not exit_after_run:
+                notify(Said(text="ready; Ctrl-C ends it"))
+                _job_loop(workplace, wake=wake, notify=notify).run_forever()
+        except (RunInterrupted, KeyboardInterrupt):
+            notify(Said(text="ending; everything measured is kept"))
+
+
+@click.command()
+@with_workplace
+def schedule(workplace: Workplace) -> None:
+    """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
+    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    schedules = workplace.config.schedules
+    wake = threading.Event()
+    state_dir = workplace.config.state_dir
+    with Interrupts(), scheduling(schedules, state_dir=state_dir, wake=wake) as scheduler:
+        for job in scheduler.get_jobs():
+            notify(Said(text=f"schedule {job.id}: next at {job.next_run_time:%Y-%m-%d %H:%M %Z}"))
+        if not schedules:
+            notify(Said(text="no [schedules.NAME] in hud.toml; only queued jobs are run"))
+        _drain(workplace, notify=notify)
+        try:
+            _job_loop(workplace, wake=wake, notify=notify).run_forever()
+        except (RunInterrupted, KeyboardInterrupt):
+            notify(Said(text="ending; everything measured is kept"))
+
+
+@click.command()
+@host_option
+@port_option
+@with_workplace
+def serve(workplace: Workplace, *, host: str | None, port: int | None) -> None:
+    """Serve the dashboard alone."""
+    serve_dashboard(_with_address(workplace, host=host, port=port))
+
+
+def serve_dashboard(workplace: Workplace) -> None:
+    """Become the dashboard's process; does not return."""
+    config = workplace.config
+    command = dashboard_command(host=config.host, port=config.port, store_url=config.store_url)
+    click.echo(f"dashboard: {dashboard_url(host=config.host, port=config.port)}", err=True)
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os.execv(command[0], command)
+
+
+def _with_address(workplace: Workplace, *, host: str | None, port: int | None) -> Workplace:
+    config = workplace.config
+    host = config.host if host is None else host
+    port = check_dashboard(host=host, port=config.port if port is None else port)
+    return replace(workplace, config=replace(config, host=host, port=port))
+
+
+def _start_scheduling(
+    stack: ExitStack, *, workplace: Workplace, wake: threading.Event, notify: Notify
+) -> None:
+    config = workplace.config
+    try:
+        stack.enter_context(scheduling(config.schedules, state_dir=config.state_dir, wake=wake))
+    except SchedulerHeld as error:
+        notify(Said(text=f"{error}. The dashboard runs all the same", is_warning=True))
+
+
+def _drain(workplace: Workplace, *, notify: Notify) -> None:
+    Keeper(workplace.store(), spool=workplace.spool(), notify=notify).drain()
+
+
+def _first_run(workplace: Workplace, *, notify: Notify) -> None:
+    """Measure what a new store starts with; trouble is said and the dashboard stays."""
+    try:
+        first = first_run_of(workplace.store(), config=workplace.config)
+        if first is not None:
+            _run_first(first, workplace=workplace, notify=notify)
+    except RunInterrupted:
+        raise
+    except (RunnerError, StoreError, UnknownNameError) as error:
+        notify(Said(text=f"the first run is not complete: {error}", is_warning=True))
+
+
+def _run_first(first: FirstRun, *, workplace: Workplace, notify: Notify) -> None:
+    order = RunOrder(
+        suite=find_suite(first.suite, suites=workplace.config.suites),
+        toolchain=first.toolchain,
+        device=first.device or AUTO_DEVICE,
+        trigger=FIRST_RUN,
+        resume_id=first.resume_id,
+    )
+    try:
+        document = run_in_terminal(order, workplace=workplace)
+    except ResumeError as error:
+        notify(Said(text=f"{error}. A new run is started", is_warning=True))
+        document = run_in_terminal(
+            replace(order, device=AUTO_DEVICE, resume_id=None), workplace=workplace
+        )
+    if document.run.state is not RunState.FINISHED:
+        raise RunInterrupted(f"run {document.run.id} was interrupted; `hud up` continues it")
+    print_results(document)
+    judge(document, workplace=workplace)
+
+
+def _job_loop(workplace: Workplace, *, wake: threading.Event, notify: Notify) -> JobLoop:
+    return JobLoop(
+        workplace=workplace,
+        notify=notify,
+        judge=functools.partial(judge, workplace=workplace),
+        wake=wake,
+    )

@@ -1,0 +1,161 @@
+"""hud ingest, detect, doctor, demo and db: keep it running."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from db.errors import RecordError
+from db.records import RunDocument
+from db.store import Store
+from runner.checks import Check, CheckState, run_checks
+from runner.commands.common import json_option, print_json, stderr, stdout, with_workplace
+from runner.commands.look import alert_json
+from runner.commands.serving import serve_dashboard
+from runner.config import CURRENT_TOOLCHAIN, demo_store_url
+from runner.demo import fill_demo
+from runner.detect import detect as detect_alerts
+from runner.wiring import Workplace
+
+_STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+@with_workplace
+def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
+    """Store what waits in the spool, and the result FILES of `hud run --json`."""
+    store = workplace.store()
+    num_ingested = num_duplicates = 0
+    for path in files:
+        new, known = ingest_document(read_document(path), store=store)
+        num_ingested += new
+        num_duplicates += known
+    report = workplace.spool().drain(store)
+    num_ingested += report.num_ingested
+    num_duplicates += report.num_duplicates
+    for broken in report.broken:
+        stderr().print(f"set aside {broken.path}: {broken.reason}", markup=False)
+    if report.trouble:
+        stderr().print(f"{report.num_left} results still wait: {report.trouble}", markup=False)
+    if as_json:
+        print_json(
+            {
+                "ingested": num_ingested,
+                "duplicates": num_duplicates,
+                "broken": [str(broken.path) for broken in report.broken],
+                "left": report.num_left,
+                "trouble": report.trouble,
+            }
+        )
+    else:
+        click.echo(
+            f"{num_ingested} results stored, {num_duplicates} were in already,"
+            f" {len(report.broken)} set aside, {report.num_left} left"
+        )
+    sys.exit(int(bool(report.trouble or report.broken)))
+
+
+def read_document(path: Path) -> RunDocument:
+    """Return the run in a result file; raise RecordError naming the file."""
+    try:
+        return RunDocument.from_json(json.loads(path.read_bytes()))
+    except ValueError as error:
+        raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
+
+
+def ingest_document(document: RunDocument, *, store: Store) -> tuple[int, int]:
+    """Store a run with its results; return how many were new and how many were in already."""
+    num_new = sum(
+        store.ingest(document.run, result, spool_id=f"document-{result.id}")
+        for result in document.results
+    )
+    store.save_run(document.run)
+    return num_new, len(document.results) - num_new
+
+
+@click.command()
+@json_option
+@with_workplace
+def detect(workplace: Workplace, *, as_json: bool) -> None:
+    """Judge the stored history again; the same history gives the same alerts."""
+    report = detect_alerts(workplace.store())
+    if as_json:
+        print_json([alert_json(alert, workplace=workplace) for alert in report.alerts])
+    else:
+        click.echo(
+            f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
+            " `hud regressions` lists the open ones"
+        )
+
+
+@click.command()
+@json_option
+@with_workplace
+def doctor(workplace: Workplace, *, as_json: bool) -> None:
+    """Check what a run needs; exit with 1 when something is missing."""
+    config = workplace.config
+    checks = []
+    for check in run_checks(
+        python=config.toolchains[CURRENT_TOOLCHAIN],
+        store=workplace.store(),
+        spool=workplace.spool(),
+        state_dir=config.state_dir,
+    ):
+        checks.append(check)
+        if not as_json:
+            _print_check(check)
+    if as_json:
+        print_json(
+            [
+                {"name": item.name, "state": item.state, "text": item.text, "hint": item.hint}
+                for item in checks
+            ]
+        )
+    sys.exit(int(any(check.state is CheckState.FAIL for check in checks)))
+
+
+@click.command()
+@click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
+@with_workplace
+def demo(workplace: Workplace, *, is_served: bool) -> None:
+    """Fill a separate store with a made-up history, labelled as such, to look around in."""
+    config = workplace.config
+    # Only an explicit --store may name another place; the store of real runs is never filled.
+    default = demo_store_url(config.state_dir)
+    context = click.get_current_context()
+    url = config.store_url if context.params.get("store_url") else default
+    workplace = replace(workplace, config=replace(config, store_url=url))
+    fill_demo(workplace.store(), now=workplace.seams.now)
+    click.echo(f"synthetic history, nothing of it measured: {url}")
+    if is_served:
+        serve_dashboard(workplace)
+    else:
+        click.echo(f"`hud serve --store {url}` shows it")
+
+
+@click.group("db")
+def db_group() -> None:
+    """Look after the store."""
+
+
+@db_group.command()
+@with_workplace
+def migrate(workplace: Workplace) -> None:
+    """Create the store or bring its tables up to date."""
+    store = workplace.store()
+    store.migrate()
+    click.echo(f"{store.name} is up to date")
+
+
+def _print_check(check: Check) -> None:
+    console = stdout()
+    style = _STYLES[check.state]
+    console.print(f"[{style}]{check.state:4}[/] {check.name:9}", end=" ")
+    hint = f"; {check.hint}" if check.hint else ""
+    console.print(f"{check.text}{hint}", markup=False, soft_wrap=True)

@@ -1,0 +1,96 @@
+"""Requests for runs on their way to the store's queue.
+
+A schedule fires once, whether the store is free at that moment or not. So a request is a file
+first, as a result is, and goes when the store has it; its key keeps a night from running twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from db.errors import RecordError, StoreError
+from db.store import Store
+from runner.protocol import write_json
+
+logger = logging.getLogger(__name__)
+
+# 1: first version.
+REQUEST_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A run that somebody wants."""
+
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as a JSON object."""
+        return {"schema_version": REQUEST_VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> JobRequest:
+        """Return the request that `document` describes; raise RecordError when it does not."""
+        names = [item.name for item in dataclasses.fields(cls)]
+        if not isinstance(document, Mapping) or document.get("schema_version") != REQUEST_VERSION:
+            raise RecordError(f"no job request of version {REQUEST_VERSION}")
+        values = {name: document.get(name) for name in names}
+        if not all(isinstance(value, str) for value in values.values()):
+            raise RecordError(f"a job request has the texts {', '.join(names)}")
+        return cls(**{name: str(value) for name, value in values.items()})
+
+
+def night_key(name: str, *, at: datetime, timezone: str) -> str:
+    """Return the key of schedule `name` firing at `at`: its local date and time.
+
+    When clocks go back, a cron time comes twice in one night; both have the same key.
+    """
+    local = at.astimezone(ZoneInfo(timezone))
+    return f"{name} {local:%Y-%m-%dT%H:%M}"
+
+
+class JobRequests:
+    """A directory of requests that the store has not got yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def write(self, request: JobRequest) -> None:
+        """Keep `request` until the store has it; raises OSError when the disk is full."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(request.dedupe_key.encode()).hexdigest()[:32]
+        write_json(self.directory / f"{name}.json", request.to_json())
+
+    def flush(self, store: Store) -> str:
+        """Queue every request in `store`; return why that was not possible, empty when it was."""
+        for path in sorted(self.directory.glob("[!.]*.json")):
+            try:
+                request = JobRequest.from_json(json.loads(path.read_bytes()))
+                store.enqueue_job(
+                    dedupe_key=request.dedupe_key,
+                    suite=request.suite,
+                    toolchain=request.toolchain,
+                    trigger=request.trigger,
+                )
+            except FileNotFoundError:
+                continue  # another process has queued it
+            except ValueError as error:
+                path.replace(path.with_suffix(".broken"))
+                logger.warning("set aside job request %s: %s", path, error)
+                continue
+            except StoreError as error:
+                return str(error)
+            path.unlink(missing_ok=True)
+        return ""

@@ -1,0 +1,22 @@
+"""Addresses of dashboard pages."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from db.records import Alert
+
+# What a server listens on and no browser can open.
+_ANY_HOSTS = ("0.0.0.0", "::", "")
+
+
+def dashboard_url(*, host: str, port: int) -> str:
+    """Return the address of the dashboard as one types it on its own machine."""
+    shown = "localhost" if host in _ANY_HOSTS else host
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+def series_url(alert: Alert, *, host: str, port: int) -> str:
+    """Return the address of the series that `alert` is about."""
+    query = {"case": alert.case.key, "metric": alert.metric, "machine": alert.machine}
+    return f"{dashboard_url(host=host, port=port)}/series?{urlencode(query)}"

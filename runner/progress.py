@@ -1,0 +1,151 @@
+"""Show a run in the terminal while it is going."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from db.records import Case, CaseResult, Outcome, Run, RunState
+from runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
+from runner.text import clock, metric, mode_text
+
+
+def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]) -> float | None:
+    """Return how long `remaining` will take in seconds, None before anything is known.
+
+    An eager case takes a fraction of a compiled one, so each kind is estimated from its own.
+    """
+    means = [
+        _mean_s([result for result in finished if _is_eager(result.case) is is_eager])
+        for is_eager in (False, True)
+    ]
+    known = [mean for mean in means if mean is not None]
+    if not known:
+        return None
+    estimates = [means[_is_eager(case)] for case in remaining]
+    return sum(max(known) if mean is None else mean for mean in estimates)
+
+
+def case_line(result: CaseResult, *, position: int, num_planned: int) -> str:
+    """Return one line about a case that is over."""
+    case = result.case
+    took_s = (result.finished_at - result.started_at).total_seconds()
+    width = len(str(num_planned))
+    what = f"{case.model} {mode_text(result)} {case.phase} {case.shape} {case.dtype}"
+    head = f"[{position:{width}}/{num_planned}] {what}"
+    if result.outcome is not Outcome.OK:
+        return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
+    parts = [metric(result, "latency_s")]
+    if not _is_eager(case):
+        parts.append(f"speedup {metric(result, 'speedup')}")
+        parts.append(f"compile {metric(result, 'compile_cold_s')}")
+    return f"{head}: {', '.join(parts)} ({clock(took_s)})"
+
+
+def first_line(text: str) -> str:
+    """Return the first line of `text` that is not empty."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+class TerminalProgress:
+    """Lines of what happened, and below them, on a terminal, a bar with the time left."""
+
+    def __init__(self, console: Console, *, now: Callable[[], datetime]) -> None:
+        self._console = console
+        self._now = now
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        self._run: Run | None = None
+        self._finished: list[CaseResult] = []
+        self._num_before = 0
+
+    def __enter__(self) -> TerminalProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop_bar()
+
+    def __call__(self, event: Event) -> None:
+        """Show `event`."""
+        match event:
+            case Said():
+                prefix = "warning: " if event.is_warning else ""
+                self._print(f"{prefix}{event.text}")
+            case RunStarted():
+                self._start(event)
+            case CaseStarted():
+                self._update(f"{event.case.model} {event.case.variant}")
+            case CaseFinished():
+                self._finish_case(event.result)
+            case RunEnded():
+                self._stop_bar()
+                if event.run.state is RunState.FINISHED:
+                    took_s = (self._now() - event.run.started_at).total_seconds()
+                    self._print(f"run {event.run.id} finished after {clock(took_s)}")
+
+    def _start(self, event: RunStarted) -> None:
+        self._run, self._num_before = event.run, event.num_done
+        num_planned = len(event.run.plan)
+        done = f", {event.num_done} of them before" if event.num_done else ""
+        self._print(
+            f"run {event.run.id}: {num_planned} cases{done}, torch {event.run.revision}"
+            f" on {event.run.environment.get('device_name', 'an unknown device')}"
+        )
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[left]}"),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(
+                "", total=num_planned, completed=event.num_done, left=""
+            )
+
+    def _finish_case(self, result: CaseResult) -> None:
+        assert self._run is not None
+        self._finished.append(result)
+        position = self._num_before + len(self._finished)
+        self._print(case_line(result, position=position, num_planned=len(self._run.plan)))
+        if self._bar is not None:
+            self._bar.update(self._task, completed=position)
+
+    def _update(self, description: str) -> None:
+        if self._bar is None or self._run is None:
+            return
+        done = {result.case.key for result in self._finished}
+        remaining = [case for case in self._run.plan if case.key not in done][self._num_before :]
+        left_s = estimate_left_s(remaining, finished=self._finished)
+        left = "" if left_s is None else f"about {clock(left_s)} left"
+        self._bar.update(self._task, description=description, left=left)
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_eager(case: Case) -> bool:
+    return case.mode == "eager"
+
+
+def _mean_s(results: Sequence[CaseResult]) -> float | None:
+    if not results:
+        return None
+    took = [(result.finished_at - result.started_at).total_seconds() for result in results]
+    return sum(took) / len(took)

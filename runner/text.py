@@ -1,0 +1,65 @@
+"""Numbers and outcomes as people read them in a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from db.records import CaseResult
+
+_SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+
+
+def quantity(value: float | None, *, unit: str) -> str:
+    """Return `value` with three significant digits in a unit of fitting size; `-` for None."""
+    if value is None:
+        return "-"
+    if unit == "s":
+        return _seconds(value)
+    if unit == "B":
+        return _bytes(value)
+    if unit == "x":
+        return f"{value:.2f}x"
+    return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
+
+
+def _seconds(value: float) -> str:
+    scale, prefix = next(
+        ((scale, prefix) for scale, prefix in _SI_PREFIXES if abs(value) >= scale), _SI_PREFIXES[-1]
+    )
+    number = value / scale
+    digits = max(0, 2 - int(math.floor(math.log10(abs(number))))) if number else 0
+    return f"{number:.{digits}f} {prefix}s"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024 or unit == "GiB":
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def percent(value: float | None) -> str:
+    """Return a change in per cent with its sign; `-` for None."""
+    return "-" if value is None else f"{value:+.1f} %"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as `m:ss`, or `h:mm:ss` from an hour on."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def metric(result: CaseResult, name: str) -> str:
+    """Return the median of a metric of `result`; `-` when it has none."""
+    measurement = result.measurement(name)
+    return "-" if measurement is None else quantity(measurement.median, unit=measurement.unit)
+
+
+def mode_text(result: CaseResult) -> str:
+    """Return the variant, with what really ran when that is something else."""
+    case = result.case
+    if result.effective_mode in ("", case.mode):
+        return case.variant
+    return f"{case.variant} (ran as {result.effective_mode})"

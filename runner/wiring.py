@@ -1,0 +1,148 @@
+"""Put a run together from the settings in force."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from db.queries import load_document
+from db.records import RunDocument
+from db.store import Store
+from models_zoo.spec import UnknownNameError
+from runner.config import CURRENT_TOOLCHAIN, Config
+from runner.errors import ToolchainUnusable
+from runner.events import Notify, Said
+from runner.executor import LocalExecutor
+from runner.executor_api import Executor
+from runner.keeper import Keeper
+from runner.locks import machine_lock_dir
+from runner.plan import find_names, find_suite
+from runner.service import RunRequest, Surroundings, run_plan
+from runner.spool import Spool, utc_now
+from runner.suites import Selection, Suite
+
+AUTO_DEVICE = "auto"
+# The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
+_GPU_NODE = Path("/dev/nvidiactl")
+
+
+class MakeExecutor(Protocol):
+    """How an executor is made."""
+
+    def __call__(self, *, python: Path, state_dir: Path, device: str) -> Executor:
+        """Return an executor for cases on `device` under the interpreter `python`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """Where the product meets the outside; tests replace them."""
+
+    make_executor: MakeExecutor = LocalExecutor
+    now: Callable[[], datetime] = utc_now
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    has_gpu: Callable[[], bool] = _GPU_NODE.exists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """A run as somebody asks for it; what is None is as the suite says."""
+
+    suite: Suite
+    toolchain: str = CURRENT_TOOLCHAIN
+    device: str = AUTO_DEVICE
+    trigger: str = "manual"
+    resume_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """The settings in force, the store they name and the seams."""
+
+    config: Config
+    seams: Seams
+    has_store: bool = True
+
+    def store(self) -> Store:
+        """Return the store; raise StoreUnavailable when its URL is none."""
+        return Store(self.config.store_url, now=self.seams.now)
+
+    def spool(self) -> Spool:
+        """Return the spool."""
+        return Spool(self.config.state_dir / "spool", now=self.seams.now)
+
+    def lock_dir(self) -> Path:
+        """Return the directory of the locks that all processes of this user share."""
+        return machine_lock_dir(self.seams.env)
+
+
+def suite_order(name: str, *, config: Config) -> RunOrder:
+    """Return the order for a suite by its name; raise UnknownNameError when there is none."""
+    return RunOrder(suite=find_suite(name, suites=config.suites))
+
+
+def custom_suite(selection: Selection) -> Suite:
+    """Return a suite for a selection that has no name."""
+    return Suite(name="custom", summary="Selected by hand.", selection=selection)
+
+
+def execute_order(order: RunOrder, *, workplace: Workplace, notify: Notify) -> RunDocument:
+    """Execute `order` on the device that it names, or on the one there is.
+
+    Raises what `run_plan` raises, and UnknownNameError for the toolchain.
+    """
+    if order.device != AUTO_DEVICE:
+        return _execute(order, device=order.device, workplace=workplace, notify=notify)
+    if not workplace.seams.has_gpu():
+        return _execute(order, device="cpu", workplace=workplace, notify=notify)
+    try:
+        return _execute(order, device="cuda", workplace=workplace, notify=notify)
+    except ToolchainUnusable as error:
+        text = f"{error}. Measuring on the CPU instead; `--device cuda` would insist on the GPU"
+        notify(Said(text=text, is_warning=True))
+        return _execute(order, device="cpu", workplace=workplace, notify=notify)
+
+
+def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Notify) -> RunDocument:
+    config, seams, suite = workplace.config, workplace.seams, order.suite
+    find_names([order.toolchain], known=config.toolchains, kind="toolchain")
+    measure = config.measure
+    request = RunRequest(
+        suite=suite.name,
+        selection=suite.selection,
+        toolchain=order.toolchain,
+        device=device,
+        settings=replace(
+            measure,
+            num_launches=suite.num_launches or measure.num_launches,
+            num_rounds=suite.num_rounds or measure.num_rounds,
+            budget_s=suite.budget_s or measure.budget_s,
+        ),
+        machine=config.machine,
+        trigger=order.trigger,
+        resume_id=order.resume_id,
+    )
+    store = workplace.store() if workplace.has_store else None
+    spool = workplace.spool() if workplace.has_store else None
+
+    def load(run_id: str) -> RunDocument:
+        if store is None:
+            raise UnknownNameError("a run that was not stored cannot be resumed")
+        return load_document(store, run_id)
+
+    around = Surroundings(
+        executor=seams.make_executor(
+            python=config.toolchains[order.toolchain], state_dir=config.state_dir, device=device
+        ),
+        keeper=Keeper(store, spool=spool, notify=notify),
+        catalog=config.catalog,
+        lock_dir=workplace.lock_dir(),
+        load_document=load,
+        notify=notify,
+        now=seams.now,
+    )
+    return run_plan(request, around=around)
