@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -91,7 +92,7 @@ def put_result(
     _put_series(session, measurements, run=run, was_seen=was_seen)
     if measurements:
         session.execute(insert(MeasurementTable), measurements)
-        _put_samples(session, result)
+        put_samples(session, sample_columns(result))
     session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True
 
@@ -162,8 +163,8 @@ def _point(row: Values, *, run: Run) -> Values:
     }
 
 
-def _put_samples(session: Session, result: CaseResult) -> None:
-    columns = sample_columns(result)
+def put_samples(session: Session, columns: Mapping[str, list[Any]]) -> None:
+    """Insert rows of `samples`, given by column."""
     connection = session.connection()
     if connection.dialect.name != "duckdb":
         names = list(columns)
@@ -175,7 +176,7 @@ def _put_samples(session: Session, result: CaseResult) -> None:
     # The dialect's cursor shares our transaction; Arrow is twice as fast as executemany.
     cursor = connection.connection.cursor()
     try:
-        cursor.register("sample_batch", pa.table(columns, schema=_SAMPLE_SCHEMA))
+        cursor.register("sample_batch", pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
         names_sql = ", ".join(_SAMPLE_SCHEMA.names)
         cursor.execute(f"INSERT INTO samples ({names_sql}) SELECT {names_sql} FROM sample_batch")
         cursor.unregister("sample_batch")

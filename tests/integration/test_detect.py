@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from db.bulk import put_documents
+from db.errors import NotFoundError
+from db.queries import load_alerts
+from db.records import AlertState, CaseResult, RunDocument
+from db.store import Store
+from runner import detect as detect_module
+from runner.detect import MAX_REASON_LENGTH, detect
+from tests.builders import START, make_document, make_measurement, make_result, make_run
+
+
+def nights(levels: Sequence[float | str], *, first: int = 0) -> list[RunDocument]:
+    """Return a run a night: a number is the speedup of its only case, a text why it failed."""
+    return [_night(number, level) for number, level in enumerate(levels, start=first)]
+
+
+def _night(number: int, level: float | str) -> RunDocument:
+    at = START + timedelta(days=number)
+    run = make_run(f"run-{number:02d}", started_at=at, finished_at=at)
+    return make_document(run, results=[_result(run.id, number, level)])
+
+
+def _result(run_id: str, number: int, level: float | str) -> CaseResult:
+    if isinstance(level, str):
+        return make_result(f"r-{number}", run_id=run_id, outcome="failed", reason=level)
+    speedup = make_measurement("speedup", samples=[level * (1 + 0.002 * (number % 3))])
+    return make_result(f"r-{number}", run_id=run_id, measurements=[speedup])
+
+
+def put(store: Store, documents: Sequence[RunDocument]) -> None:
+    with store.write() as session:
+        put_documents(session, documents, at=START)
+
+
+def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
+    put(store, nights([2.0] * 12 + [1.7] * 4))
+    first = detect(store)
+    assert [alert.metric for alert in first.new] == ["speedup"]
+    assert first.alerts == load_alerts(store)
+    generation = store.generation()
+    second = detect(store)
+    assert (second.new, second.fixed) == ((), ())
+    assert second.alerts == first.alerts
+    assert store.generation() == generation
+
+
+def test_nothing_to_judge_is_no_error(store: Store) -> None:
+    report = detect(store)
+    assert (report.alerts, report.new, report.fixed) == ((), (), ())
+
+
+def test_acknowledged_alert_stays_so_until_the_level_is_back(store: Store) -> None:
+    put(store, nights([2.0] * 12 + [1.7] * 4))
+    (alert,) = detect(store).new
+    store.save_alerts([dataclasses.replace(alert, state=AlertState.ACKNOWLEDGED)])
+    put(store, nights([1.7], first=16))
+    report = detect(store)
+    assert [item.state for item in report.alerts] == [AlertState.ACKNOWLEDGED]
+    assert report.new == ()
+    put(store, nights([2.0] * 3, first=17))
+    report = detect(store)
+    assert [item.state for item in load_alerts(store)] == [AlertState.FIXED]
+    assert [item.id for item in report.fixed] == [alert.id]
+
+
+def test_alert_that_people_called_noise_stays_closed(store: Store) -> None:
+    put(store, nights([2.0] * 12 + [1.7] * 4))
+    (alert,) = detect(store).new
+    store.save_alerts([dataclasses.replace(alert, state=AlertState.NOISE)])
+    put(store, nights([1.7] * 4, first=16))
+    assert detect(store).new == ()
+    assert [item.state for item in load_alerts(store)] == [AlertState.NOISE]
+
+
+def test_failure_is_told_with_its_reason_and_keeps_it(store: Store) -> None:
+    put(store, nights([2.0, "CppCompileError: " + "x" * 1000]))
+    (alert,) = detect(store).new
+    assert alert.kind == "outcome"
+    assert alert.cause_text.startswith("ok -> failed: CppCompileError: xxx")
+    assert len(alert.cause_text) == len("ok -> failed: ") + MAX_REASON_LENGTH
+    put(store, nights(["another"], first=2))
+    (again,) = detect(store).alerts
+    assert again.cause_text == alert.cause_text
+    assert again.last_seen > alert.last_seen
+
+
+def test_failure_without_a_reason_is_told_all_the_same(store: Store) -> None:
+    put(store, nights([2.0, ""]))
+    (alert,) = detect(store).new
+    assert alert.cause_text == "ok -> failed"
+
+
+def test_result_that_was_pruned_meanwhile_is_told_without_its_reason(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> CaseResult:
+        raise NotFoundError("no such case result")
+
+    monkeypatch.setattr(detect_module, "load_result", gone)
+    put(store, nights([2.0, "CppCompileError"]))
+    (alert,) = detect(store).new
+    assert alert.cause_text == "ok -> failed"
+
+
+def test_vanished_case_has_no_reason_to_look_up(store: Store) -> None:
+    made = nights([2.0, 2.0])
+    put(store, [made[0], dataclasses.replace(made[1], results=())])
+    (alert,) = detect(store).new
+    assert (alert.kind, alert.cause_text) == ("vanished", "planned, but without a result")
