@@ -21,6 +21,8 @@ FLAG_VARIABLES = (
     "NVIDIA_TF32_OVERRIDE",
     "CUDA_LAUNCH_BLOCKING",
 )
+# linux/personality.h
+ADDR_NO_RANDOMIZE = 0x0040000
 PACKAGES = ("numpy", "triton", "transformers", "diffusers")
 
 
@@ -70,8 +72,17 @@ def _no_cuda_facts(cpu_model: str) -> dict[str, Any]:
 
 def _flags() -> dict[str, Any]:
     flags: dict[str, Any] = {name: os.environ.get(name) for name in FLAG_VARIABLES}
+    flags["has_fixed_addresses"] = _has_fixed_addresses()
     flags["float32_matmul_precision"] = torch.get_float32_matmul_precision()
     return flags
+
+
+def _has_fixed_addresses() -> bool | None:
+    try:
+        personality = int(Path("/proc/self/personality").read_text(encoding="ascii"), 16)
+    except OSError:
+        return None
+    return bool(personality & ADDR_NO_RANDOMIZE)
 
 
 def _cpu_model() -> str:

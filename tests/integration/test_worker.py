@@ -379,3 +379,8 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
     local = LocalExecutor(python=bare, state_dir=tmp_path)
     with pytest.raises(ExecutorError, match="is torch installed there"):
         local.open()
+
+
+def test_the_host_has_fixed_addresses_where_that_is_allowed(executor: LocalExecutor) -> None:
+    allowed = subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False)
+    assert executor.open()["flags"]["has_fixed_addresses"] is (allowed.returncode == 0)
