@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.analysis import comparison, detector, noise, outcomes
+
+TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
+
+
+@pytest.mark.parametrize(
+    ("phrase", "value"),
+    [
+        ("last {} points (`BASELINE_POINTS`)", detector.BASELINE_POINTS),
+        ("{} (`MIN_BASELINE_POINTS`)", detector.MIN_BASELINE_POINTS),
+        ("{} points in a row (`SUSTAINED_POINTS`)", detector.SUSTAINED_POINTS),
+        ("{:g} times the noise (`NOISE_MULTIPLE`)", detector.NOISE_MULTIPLE),
+        ("The trigger is {:g} (`TRIGGER_OF_FLOOR`)", detector.TRIGGER_OF_FLOOR),
+        ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
+        ("worth {:g} launches (`PRIOR_DEGREES`)", noise.PRIOR_DEGREES),
+    ],
+)
+def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:
+    assert phrase.format(value) in TEXT
+
+
+def test_shares_in_the_prose_are_those_in_the_code() -> None:
+    assert f"{100 * comparison.FAMILY_ERROR:g} % (`FAMILY_ERROR`)" in TEXT
+    assert outcomes.MIN_COMPANIONS == 0.5
+    assert "at least half (`MIN_COMPANIONS`)" in TEXT
+
+
+def test_priors_in_the_prose_are_those_in_the_code() -> None:
+    def percent(metric: str, device: str) -> str:
+        return f"{100 * noise.prior_sd(metric, device=device):g} %"
+
+    assert f"{percent('speedup', 'cpu')} for a speedup" in TEXT
+    assert f"{percent('latency_cpu_s', 'cpu')} for CPU time" in TEXT
+    assert f"{percent('latency_s', 'cpu')} for a CPU's wall clock" in TEXT
+    assert f"{percent('latency_s', 'cuda')} for latency on a GPU" in TEXT
+    assert f"{percent('compile_cold_s', 'cpu')} for compile times" in TEXT
