@@ -220,10 +220,15 @@ class LocalExecutor:
         return answer
 
     def _start_host(self) -> None:
-        self._home.mkdir(parents=True, exist_ok=True)
+        if shutil.which(self._python) is None:
+            raise ExecutorError(
+                f"cannot start the toolchain's interpreter {self._python}: there is no such program;"
+                " check [toolchains] in hud.toml"
+            )
         log = self._home / "host.log"
-        with log.open("wb") as stderr:
-            try:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            with log.open("wb") as stderr:
                 self._host = subprocess.Popen(
                     [*_fixed_addresses(), str(self._python), "-m", "runner.worker"],
                     stdin=subprocess.PIPE,
@@ -233,11 +238,8 @@ class LocalExecutor:
                     # Ctrl-C in the terminal is for the runner: it decides about the case.
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise ExecutorError(
-                    f"cannot start the toolchain's interpreter {self._python}: {error};"
-                    " check [toolchains] in hud.toml"
-                ) from error
+        except OSError as error:
+            raise ExecutorError(f"cannot start the worker host in {self._home}: {error}") from error
         answer = self._read_answer()
         if answer is None or answer.get("protocol_version") != PROTOCOL_VERSION:
             self.close()

@@ -384,3 +384,10 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
 def test_the_host_has_fixed_addresses_where_that_is_allowed(executor: LocalExecutor) -> None:
     allowed = subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False)
     assert executor.open()["flags"]["has_fixed_addresses"] is (allowed.returncode == 0)
+
+
+def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path / "file")
+    with pytest.raises(ExecutorError, match="cannot start the worker host in .*file"):
+        local.open()
