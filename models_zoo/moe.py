@@ -38,7 +38,7 @@ class CausalLanguageModel(nn.Module):
 
     # nn.Module's own hook behind to(), double() and cuda().
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CausalLanguageModel:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)
         # Grouped matrix products exist up to fp32; the fp64 oracle loops over the experts.
         is_fp64 = next(self.parameters()).dtype is torch.float64
         self.inner.set_experts_implementation("eager" if is_fp64 else "grouped_mm")

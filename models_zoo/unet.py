@@ -21,7 +21,7 @@ class Denoiser(nn.Module):
         channels = tuple(config["channels"])
         # As in the published model: every level but the lowest one has cross-attention.
         num_attended = len(channels) - 1
-        self.inner: Any = UNet2DConditionModel(  # type: ignore[no-untyped-call]
+        self.inner: Any = UNet2DConditionModel(
             sample_size=config["latent_size"],
             block_out_channels=channels,
             down_block_types=("CrossAttnDownBlock2D",) * num_attended + ("DownBlock2D",),

@@ -24,7 +24,7 @@ def check(path: Path) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"caf\xc3\xa9\n", ":1: not ASCII"),
+        (b"\xc3\xa9\n", ":1: not ASCII"),
         (b"one\ntwo \n", ":2: blanks at the end of the line"),
         (b"one\r\n", ":1: blanks at the end of the line"),
         (b"one", "must end with exactly one newline"),
