@@ -222,7 +222,7 @@ class LocalExecutor:
     def _start_host(self) -> None:
         if shutil.which(self._python) is None:
             raise ExecutorError(
-                f"cannot start the toolchain's interpreter {self._python}: there is no such program;"
+                f"cannot start the toolchain's interpreter {self._python}: no such program;"
                 " check [toolchains] in hud.toml"
             )
         log = self._home / "host.log"
