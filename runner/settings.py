@@ -190,7 +190,7 @@ SETTINGS = (
         section="run",
         key="memory_limit",
         accept=size_bytes,
-        description='Memory one case may take, such as "8 GB"; none by default.',
+        description='Memory one case may take, such as "8 GB". On a CPU 80 % of all by default.',
     ),
     Setting(
         section="toolchains",
