@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Row
@@ -95,10 +96,20 @@ def run_record(row: Row[Any]) -> Run:
         machine=row.machine,
         fingerprint=row.fingerprint,
         environment=row.environment,
-        plan=tuple(Case.from_json(item) for item in row.plan),
+        plan=tuple(planned_case(item) for item in row.plan),
         trigger=row.trigger,
         is_synthetic=row.is_synthetic,
     )
+
+
+def planned_case(document: Mapping[str, str]) -> Case:
+    """Return the case of one entry of a plan; hundreds of plans hold the same few cases."""
+    return _planned_case(tuple(document.items()))
+
+
+@lru_cache(maxsize=4096)
+def _planned_case(items: tuple[tuple[str, str], ...]) -> Case:
+    return Case.from_json(dict(items))
 
 
 def case_values(case: Case) -> Values:

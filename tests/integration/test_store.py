@@ -244,7 +244,7 @@ def test_runs_are_listed_newest_first(store: Store) -> None:
 
 
 def test_run_is_found_by_id_by_unique_start_and_as_latest(store: Store) -> None:
-    for number, name in enumerate(("abc", "abcd", "xyz_1", "xyz%2")):
+    for number, name in enumerate(("abc", "abcd", "abce", "abcf", "xyz_1", "xyz%2")):
         store.save_run(make_run(name, started_at=START + timedelta(days=number)))
     assert queries.load_run(store, "abc").id == "abc"
     assert queries.load_run(store, "xyz_").id == "xyz_1"

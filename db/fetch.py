@@ -1,0 +1,301 @@
+"""What queries share: rows read in the caller's transaction, and the records made of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Row, Select, Subquery, case, func, select
+from sqlalchemy.engine import Connection
+
+from db.errors import NotFoundError
+from db.records import (
+    Alert,
+    CaseResult,
+    Measurement,
+    Outcome,
+    Run,
+)
+from db.rows import (
+    alert_record,
+    case_record,
+    measurement_record,
+    result_record,
+    run_record,
+    utc,
+    warnings_of,
+)
+from db.summaries import (
+    LatestCell,
+    MeasurementSummary,
+    Point,
+    ResultSummary,
+    Series,
+    SeriesHeader,
+)
+from db.tables import (
+    AlertTable,
+    CaseResultTable,
+    CaseTable,
+    MeasurementTable,
+    RunTable,
+    SampleTable,
+    SeriesTable,
+)
+
+NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
+LAST_RESULT: Final = (CaseResultTable.finished_at.desc(), CaseResultTable.id.desc())
+OLDEST_POINT: Final = (MeasurementTable.run_started_at, MeasurementTable.run_id)
+_POINT_COLUMNS: Final[tuple[Any, ...]] = (
+    MeasurementTable.series_key,
+    MeasurementTable.run_id,
+    MeasurementTable.result_id,
+    MeasurementTable.median,
+    MeasurementTable.low,
+    MeasurementTable.high,
+    MeasurementTable.num_samples,
+)
+_CASE_COLUMNS: Final = tuple(column for column in CaseTable.__table__.c if column.name != "key")
+RUN_COLUMNS: Final = (
+    RunTable.started_at.label("run_started_at"),
+    RunTable.revision,
+    RunTable.toolchain,
+    RunTable.machine,
+    RunTable.fingerprint,
+)
+
+
+def one_run(connection: Connection, run_id: str) -> Run:
+    """Return the run with this id or unique start of an id, or the newest for `latest`."""
+    runs = select(RunTable.__table__)
+    if run_id == "latest":
+        row = connection.execute(runs.order_by(*NEWEST_RUN).limit(1)).first()
+        if row is None:
+            raise NotFoundError("no run in this store yet. `hud run` makes one")
+        return run_record(row)
+    is_other = case((RunTable.id == run_id, 0), else_=1)
+    fits = runs.where(RunTable.id.startswith(run_id, autoescape=True))
+    found = connection.execute(fits.order_by(is_other, *NEWEST_RUN).limit(3)).all()
+    if len(found) == 1 or (found and found[0].id == run_id):
+        return run_record(found[0])
+    if found:
+        ids = ", ".join(row.id for row in found)
+        raise NotFoundError(f"more than one run starts with {run_id!r}: {ids}, ... Name one whole")
+    raise NotFoundError(f"no run {run_id!r} in this store. `hud runs` lists them")
+
+
+def last_results(*where: ColumnElement[bool]) -> Subquery:
+    """Return the results that count: the last of each case in each run."""
+    rank = func.row_number().over(
+        partition_by=(CaseResultTable.run_id, CaseResultTable.case_key), order_by=LAST_RESULT
+    )
+    ranked = select(CaseResultTable.__table__, rank.label("rank")).where(*where).subquery()
+    return select(ranked).where(ranked.c.rank == 1).subquery()
+
+
+def with_case(results: Subquery) -> Select[Any]:
+    """Return the query of `results` with the parts of their cases."""
+    columns = [column for column in results.c if column.name not in ("id", "rank")]
+    return select(results.c.id.label("result_id"), *columns, *_CASE_COLUMNS).join(
+        CaseTable, CaseTable.key == results.c.case_key
+    )
+
+
+def full_results(connection: Connection, results: Subquery) -> list[CaseResult]:
+    """Return `results` with all samples, in any order."""
+    rows = connection.execute(with_case(results)).all()
+    measurements = connection.execute(_measurements(results)).all()
+    samples = connection.execute(
+        select(SampleTable.__table__)
+        .where(SampleTable.result_id.in_(select(results.c.id)))
+        .order_by(SampleTable.position)
+    ).all()
+    values: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
+    for sample in samples:
+        values[sample.result_id, sample.metric, sample.is_warmup].append(sample.value)
+    by_result: dict[str, list[Measurement]] = defaultdict(list)
+    for row in measurements:
+        by_result[row.result_id].append(
+            measurement_record(
+                row,
+                samples=values[row.result_id, row.metric, False],
+                warmups=values[row.result_id, row.metric, True],
+            )
+        )
+    return [result_record(row, measurements=by_result[row.result_id]) for row in rows]
+
+
+def _measurements(results: Subquery) -> Select[Any]:
+    return (
+        select(MeasurementTable.__table__)
+        .where(MeasurementTable.result_id.in_(select(results.c.id)))
+        .order_by(MeasurementTable.result_id, MeasurementTable.metric)
+    )
+
+
+def summaries(
+    connection: Connection, results: Subquery
+) -> dict[str, dict[str, MeasurementSummary]]:
+    """Return the measurements of `results` without samples, by result and metric."""
+    found: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
+    for row in connection.execute(_measurements(results)):
+        found[row.result_id][row.metric] = MeasurementSummary(
+            metric=row.metric,
+            unit=row.unit,
+            num_samples=row.num_samples,
+            median=row.median,
+            low=row.low,
+            high=row.high,
+            method=row.method,
+        )
+    return found
+
+
+def result_summary(
+    row: Row[Any], measurements: Mapping[str, Mapping[str, MeasurementSummary]]
+) -> ResultSummary:
+    """Return the summary of a row of `with_case`."""
+    return ResultSummary(
+        id=row.result_id,
+        run_id=row.run_id,
+        case=case_record(row),
+        outcome=Outcome(row.outcome),
+        reason=row.reason,
+        effective_mode=row.effective_mode,
+        started_at=utc(row.started_at),
+        finished_at=utc(row.finished_at),
+        warnings=warnings_of(row),
+        details=row.details,
+        log_tail=row.log_tail,
+        measurements=measurements.get(row.result_id, {}),
+    )
+
+
+def latest_cell(
+    row: Row[Any], measurements: Mapping[str, Mapping[str, MeasurementSummary]]
+) -> LatestCell:
+    """Return the cell of a row of `with_case` that has RUN_COLUMNS too."""
+    return LatestCell(
+        summary=result_summary(row, measurements),
+        run_id=row.run_id,
+        run_started_at=utc(row.run_started_at),
+        revision=row.revision,
+        toolchain=row.toolchain,
+        machine=row.machine,
+        fingerprint=row.fingerprint,
+    )
+
+
+def plan_order(run: Run) -> Any:
+    """Return the sort key that puts results into the order of the plan, the unplanned last."""
+    places = {case.key: place for place, case in enumerate(run.plan)}
+
+    def order(result: CaseResult | ResultSummary) -> tuple[int, str]:
+        return (places.get(result.case.key, len(places)), result.case.key)
+
+    return order
+
+
+def headers(connection: Connection, *where: ColumnElement[bool]) -> tuple[SeriesHeader, ...]:
+    """Return the series that fit `where`, in the order of their keys."""
+    wanted = (
+        select(SeriesTable.__table__, *_CASE_COLUMNS)
+        .join(CaseTable, CaseTable.key == SeriesTable.case_key)
+        .where(*where)
+        .order_by(SeriesTable.key)
+    )
+    return tuple(
+        SeriesHeader(
+            key=row.key,
+            case=case_record(row),
+            metric=row.metric,
+            unit=row.unit,
+            machine=row.machine,
+            fingerprint=row.fingerprint,
+            num_points=row.num_points,
+            first_at=utc(row.first_at),
+            last_at=utc(row.last_at),
+            last_run_id=row.last_run_id,
+            last_value=row.last_value,
+        )
+        for row in connection.execute(wanted)
+    )
+
+
+def with_points(connection: Connection, headers: Sequence[SeriesHeader]) -> list[Series]:
+    """Return the series of `headers` with their points, oldest first."""
+    case_keys = {header.case.key for header in headers}
+    keys = [header.key for header in headers]
+    wanted = (
+        points(CaseResultTable.case_key.in_(case_keys))
+        .where(MeasurementTable.series_key.in_(keys))
+        .order_by(MeasurementTable.series_key, *OLDEST_POINT)
+    )
+    runs = run_facts(connection)
+    rows = connection.execute(wanted).all()
+    by_key = {
+        key: tuple(point(row, runs) for row in group)
+        for key, group in groupby(rows, key=lambda row: row.series_key)
+    }
+    return [Series(header=header, points=by_key.get(header.key, ())) for header in headers]
+
+
+def points(where: ColumnElement[bool]) -> Select[Any]:
+    """Return the query of the points of all results that fit `where` and count."""
+    last = last_results(where)
+    columns = select(*_POINT_COLUMNS)
+    return columns.join(last, last.c.id == MeasurementTable.result_id)
+
+
+def run_facts(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Return what a point says about its run, by run."""
+    # Read once and not with every point: a driver spends more on a time than on the rest of a row.
+    rows = connection.execute(select(RunTable.id, *RUN_COLUMNS))
+    return {
+        row.id: {
+            "revision": row.revision,
+            "at": utc(row.run_started_at),
+            "machine": row.machine,
+            "fingerprint": row.fingerprint,
+        }
+        for row in rows
+    }
+
+
+def point(row: Row[Any], runs: Mapping[str, Mapping[str, Any]]) -> Point:
+    """Return the point of a row of `points`."""
+    return Point(
+        series_key=row.series_key,
+        run_id=row.run_id,
+        result_id=row.result_id,
+        median=row.median,
+        low=row.low,
+        high=row.high,
+        num_samples=row.num_samples,
+        **runs[row.run_id],
+    )
+
+
+def outcome_facts(run: Run) -> dict[str, Any]:
+    """Return what an outcome point says about its run."""
+    return {
+        "run_id": run.id,
+        "revision": run.revision,
+        "at": run.started_at,
+        "suite": run.suite,
+        "run_state": run.state,
+        "fingerprint": run.fingerprint,
+    }
+
+
+def alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Alert, ...]:
+    """Return the alerts that fit `where`, the last seen first."""
+    wanted = (
+        select(AlertTable.__table__, *_CASE_COLUMNS)
+        .join(CaseTable, CaseTable.key == AlertTable.case_key)
+        .where(*where)
+        .order_by(AlertTable.last_seen.desc(), AlertTable.id)
+    )
+    return tuple(alert_record(row) for row in connection.execute(wanted))
