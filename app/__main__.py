@@ -1,0 +1,41 @@
+"""`python -m app`: the dashboard as a server of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+
+import uvicorn
+
+from app.data import DEFAULT_URL, URL_VARIABLE
+
+DEFAULT_PORT = 8501
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve the dashboard until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m app", description="Serve the dashboard.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (%(default)s)")
+    parser.add_argument(
+        "--store", metavar="URL", help=f"store to show (${URL_VARIABLE}, else {DEFAULT_URL})"
+    )
+    options = parser.parse_args(arguments)
+    if options.store:
+        os.environ[URL_VARIABLE] = options.store
+    uvicorn.run(
+        "app.asgi:app",
+        host=options.host,
+        port=options.port,
+        log_level="warning",
+        # As Streamlit's own server does: compressing costs more than loopback and LAN gain.
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        # Open pages would otherwise keep the server from ending.
+        timeout_graceful_shutdown=2,
+    )
+
+
+if __name__ == "__main__":
+    main()

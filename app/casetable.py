@@ -1,0 +1,147 @@
+"""The cases of a run as a table, worst first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.format import Scale, outcome_label, scale_for
+from app.markup import Cell, Column, Note
+from app.matrix import DIMENSIONS, common_dimensions, effective_note
+from app.pages import RunPage
+from app.ranking import mark_text, worst_first
+from app.state import run_url, series_url
+from db.metrics import METRICS
+from db.records import Alert, Case, Outcome, RunState, Verdict
+from db.summaries import ResultSummary
+
+_METRIC_COLUMNS = (
+    ("latency_s", "latency"),
+    ("speedup", "speedup"),
+    ("compile_cold_s", "cold compile"),
+    ("compile_warm_s", "warm compile"),
+    ("peak_bytes", "peak memory"),
+    ("graph_breaks", "graph breaks"),
+)
+# From what needs most attention to what needs none.
+_OUTCOME_ORDER = (
+    Outcome.FAILED,
+    Outcome.TIMEOUT,
+    Outcome.OUT_OF_MEMORY,
+    Outcome.INACCURATE,
+    Outcome.SKIPPED,
+    Outcome.OK,
+)
+_WITH_INTERVAL = ("latency_s", "speedup")
+
+
+def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+    """Return columns and rows: what is not ok, then what regressed in this run, then the plan."""
+    dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(page.run.plan))
+    scales = {name: _scale(page.results, metric=name) for name, _ in _METRIC_COLUMNS}
+    regressions = _regressions(page)
+    columns = (
+        Column(label="model"),
+        Column(label="variant"),
+        *(Column(label=name) for name in dimensions),
+        Column(label="outcome"),
+        *(_column(name, label, scales[name]) for name, label in _METRIC_COLUMNS),
+        Column(label="warnings", is_number=True),
+    )
+    order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
+    results = sorted(
+        page.results,
+        key=lambda result: (order[result.outcome], result.case.key not in regressions),
+    )
+    rows = [
+        _row(result, regressions=regressions, page=page, scales=scales, dimensions=dimensions)
+        for result in results
+    ]
+    done = {result.case.key for result in page.results}
+    rows += [_pending_row(case, page, dimensions) for case in page.run.plan if case.key not in done]
+    return columns, rows
+
+
+def _regressions(page: RunPage) -> dict[str, Alert]:
+    """Return the worst regression of each case that this run was the first bad one of."""
+    found = worst_first(
+        alert
+        for alert in page.alerts
+        if alert.first_bad.run_id == page.run.id and alert.verdict is Verdict.REGRESSION
+    )
+    return {alert.case.key: alert for alert in reversed(found)}
+
+
+def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:
+    medians = [
+        result.measurements[metric].median for result in results if metric in result.measurements
+    ]
+    return scale_for(METRICS[metric].unit, medians)
+
+
+def _column(metric: str, label: str, scale: Scale) -> Column:
+    unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
+    return Column(label=label + unit, title=METRICS[metric].description, is_number=True)
+
+
+def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
+    href = run_url(page.run.id, case_key=case.key)
+    return (
+        Cell(text=case.model, href=href, style="strong", title=case.key),
+        Cell(text=case.variant, href=href),
+        *(Cell(text=str(getattr(case, name)), style="quiet") for name in dimensions),
+    )
+
+
+def _row(
+    result: ResultSummary,
+    *,
+    regressions: Mapping[str, Alert],
+    page: RunPage,
+    scales: Mapping[str, Scale],
+    dimensions: Sequence[str],
+) -> tuple[Cell, ...]:
+    case = result.case
+    notes = []
+    if note := effective_note(case, result.effective_mode):
+        notes.append(Note(text=note))
+    if alert := regressions.get(case.key):
+        notes.append(Note(text=mark_text(alert), style="note bad"))
+    is_ok = result.outcome is Outcome.OK
+    outcome = Cell(
+        text=outcome_label(result.outcome),
+        style="" if is_ok else "strong",
+        title=result.reason,
+        notes=tuple(notes),
+    )
+    values = [
+        _value(result, metric=name, scale=scales[name], machine=page.run.machine)
+        for name, _ in _METRIC_COLUMNS
+    ]
+    num_warnings = len(result.warnings)
+    warnings = Cell(
+        text=str(num_warnings) if num_warnings else "-",
+        style="" if num_warnings else "quiet",
+        title="\n".join(warning.text for warning in result.warnings),
+    )
+    return (*_identity(case, page, dimensions), outcome, *values, warnings)
+
+
+def _value(result: ResultSummary, *, metric: str, scale: Scale, machine: str) -> Cell:
+    measured = result.measurements.get(metric)
+    if measured is None:
+        return Cell(text="-", style="quiet")
+    text = scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
+    interval = scale.interval(measured.low, measured.high)
+    return Cell(
+        text=text,
+        href=series_url(result.case.key, metric=metric, machine=machine, result=result.id),
+        title=f"{interval} {scale.unit}, {measured.num_samples} samples; {measured.method}",
+        notes=(Note(text=interval),) if metric in _WITH_INTERVAL else (),
+    )
+
+
+def _pending_row(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
+    is_running = page.run.state is RunState.RUNNING
+    state = Cell(text="to do" if is_running else "no result", style="quiet")
+    nothing = [Cell(text="-", style="quiet") for _ in range(len(_METRIC_COLUMNS) + 1)]
+    return (*_identity(case, page, dimensions), state, *nothing)

@@ -1,0 +1,225 @@
+"""The charts, as Vega-Lite specifications. Pure: rows in, dicts out, one house theme.
+
+Values come in the scale they are shown in. Colour says a verdict only; everything else is told by
+shape, by dashes and in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from app.theme import NEUTRAL, VERDICT_COLOURS
+from db.records import Verdict
+
+Row = Mapping[str, Any]
+# The name of the selection that a click on a point makes.
+PICK = "pick"
+TREND_HEIGHT = 340
+SAMPLES_HEIGHT = 220
+_LABEL_ROW_HEIGHT = 14
+_CONFIG: dict[str, Any] = {
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "gridOpacity": 0.5, "labelOverlap": True},
+    "legend": {"disable": True},
+    "view": {"stroke": None},
+}
+_TOOLTIP = [
+    alt.Tooltip("shown:N", title="value"),
+    alt.Tooltip("num_samples:Q", title="samples"),
+    alt.Tooltip("revision:N", title="revision"),
+    alt.Tooltip("when:N", title="run started"),
+    alt.Tooltip("text:N", title="what changed"),
+]
+
+
+def trend_spec(
+    *,
+    points: Sequence[Row],
+    bands: Sequence[Row],
+    marks: Sequence[Row],
+    failures: Sequence[Row],
+    title: str,
+) -> dict[str, Any]:
+    """Return the trend of a series.
+
+    The rows are those of `app.trend`: points, noise bands, marks of what changed, and runs that
+    gave no number.
+    """
+    x = alt.X("at:T", title=None, scale=alt.Scale(type="utc", padding=12), axis=_time_axis())
+    y_scale = alt.Scale(zero=False, padding=14)
+    layers: list[alt.Chart] = []
+    if bands:
+        layers += _band_layers(bands, y_scale, title)
+    layers += _mark_layers(marks)
+    base = _chart(points)
+    value = alt.Y("value:Q", title=title, scale=y_scale)
+    layers.append(
+        base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
+    )
+    layers.append(
+        base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
+            x=x, y=alt.Y("low:Q", title=title, scale=y_scale), y2="high:Q"
+        )
+    )
+    layers.append(
+        base.mark_point(filled=True, size=46, opacity=1, cursor="pointer")
+        .encode(
+            x=x,
+            y=value,
+            color=_verdict_colour(),
+            shape=_verdict_shape(),
+            tooltip=_TOOLTIP,
+        )
+        .add_params(alt.selection_point(name=PICK, fields=["run_id"], on="click", empty=False))
+    )
+    layers.append(_revision_layer(points, x))
+    if failures:
+        layers.append(_failure_layer(failures, x))
+    chart = alt.layer(*layers).properties(height=TREND_HEIGHT, width="container")
+    return _finished(chart)
+
+
+def samples_spec(
+    *, samples: Sequence[Row], median: float, low: float, high: float, title: str
+) -> dict[str, Any]:
+    """Return every sample of a measurement, launch by launch in the order they were taken.
+
+    The rows are those of `app.trend.sample_rows`.
+    """
+    y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
+    y = alt.Y("value:Q", scale=y_scale, title=title)
+    reference = _chart([{"median": median, "low": low, "high": high}])
+    interval = reference.mark_rect(color=NEUTRAL, opacity=0.18).encode(
+        y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
+    )
+    middle = reference.mark_rule(color=NEUTRAL).encode(
+        y=alt.Y("median:Q", scale=y_scale, title=title)
+    )
+    place: dict[str, Any] = {
+        "x": alt.X("launch:N", title="launch (fresh process)", axis=alt.Axis(labelAngle=0)),
+        "xOffset": alt.XOffset("position:O"),
+        "y": y,
+        "tooltip": [
+            alt.Tooltip("shown:N", title="value"),
+            alt.Tooltip("kind:N", title="kind"),
+            alt.Tooltip("launch:N", title="launch"),
+            alt.Tooltip("position:Q", title="position"),
+        ],
+    }
+    dots = _chart([row for row in samples if row["kind"] == "sample"])
+    crosses = _chart([row for row in samples if row["kind"] != "sample"])
+    chart = alt.layer(
+        interval,
+        middle,
+        crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**place),
+        dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**place),
+    ).properties(height=SAMPLES_HEIGHT, width="container")
+    return _finished(chart)
+
+
+def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
+    """Return the range of what counts, with a margin; warm-ups beyond it lie on the edge."""
+    values = [row["value"] for row in samples if row["kind"] == "sample"] + [low, high]
+    margin = 0.12 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
+    return [min(values) - margin, max(values) + margin]
+
+
+def _chart(rows: Sequence[Row]) -> alt.Chart:
+    values = [dict(row) for row in rows]
+    return alt.Chart(alt.Data(values=values))  # type: ignore[no-untyped-call]
+
+
+def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+    base = _chart(bands)
+    x, x2 = alt.X("start:T", title=None, scale=alt.Scale(type="utc")), alt.X2("end:T")
+    rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
+        x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
+    )
+    level = base.mark_rule(color=NEUTRAL, strokeDash=[4, 3]).encode(
+        x=x, x2=x2, y=alt.Y("level:Q", scale=y_scale, title=title)
+    )
+    return [rect, level]
+
+
+def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:
+    """Return a vertical line with words at the top for each mark, on the side with more room."""
+    layers: list[alt.Chart] = []
+    for mark in marks:
+        base = _chart([mark])
+        x = alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
+        colour = VERDICT_COLOURS.get(mark["verdict"], NEUTRAL)
+        is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+        dash = [] if is_verdict else [6, 3]
+        layers.append(base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=x))
+        is_left = mark["side"] == "left"
+        layers.append(
+            base.mark_text(
+                align="right" if is_left else "left",
+                dx=-5 if is_left else 5,
+                baseline="top",
+                fontSize=12,
+                fontWeight=600 if is_verdict else 400,
+                color=colour,
+            ).encode(x=x, y=alt.value(mark["row"] * _LABEL_ROW_HEIGHT), text="text:N")
+        )
+    return layers
+
+
+def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
+    ticks = _chart([row for row in points if row["is_new_revision"]])
+    layer: alt.Chart = ticks.mark_tick(
+        orient="vertical", size=6, thickness=1, color=NEUTRAL, opacity=1
+    ).encode(x=x, y=alt.value(alt.expr("height - 3")))
+    return layer
+
+
+def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
+    layer: alt.Chart = (
+        _chart(failures)
+        .mark_point(shape="cross", angle=45, size=70, filled=True, color=NEUTRAL, opacity=1)
+        .encode(
+            x=x,
+            y=alt.value(alt.expr("height - 14")),
+            tooltip=[
+                alt.Tooltip("text:N", title="outcome"),
+                alt.Tooltip("revision:N", title="revision"),
+                alt.Tooltip("when:N", title="run started"),
+            ],
+        )
+    )
+    return layer
+
+
+def _verdict_colour() -> alt.Color:
+    return alt.Color(
+        "verdict:N",
+        scale=alt.Scale(
+            domain=[str(verdict) for verdict in VERDICT_COLOURS],
+            range=list(VERDICT_COLOURS.values()),
+        ),
+    )
+
+
+def _verdict_shape() -> alt.Shape:
+    shapes = {
+        Verdict.REGRESSION: "triangle-up",
+        Verdict.IMPROVEMENT: "triangle-down",
+        Verdict.UNCHANGED: "circle",
+        Verdict.INCONCLUSIVE: "diamond",
+    }
+    return alt.Shape(
+        "verdict:N",
+        scale=alt.Scale(domain=[str(verdict) for verdict in shapes], range=list(shapes.values())),
+    )
+
+
+def _time_axis() -> alt.Axis:
+    return alt.Axis(grid=False, format="%Y-%m-%d", labelAngle=0, tickCount=8)
+
+
+def _finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+    spec: dict[str, Any] = chart.to_dict()
+    spec["config"] = _CONFIG
+    return spec

@@ -1,0 +1,158 @@
+"""What several views draw: notices, states, filters, the live part of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import streamlit as st
+
+from app import data
+from app.format import duration, moment
+from app.markup import escaped, link, notice
+from app.pages import Loaded
+from app.progress import Progress, progress_of, running
+from app.state import run_url
+from db.errors import StoreError, StoreLocked, StoreTooNew
+from db.summaries import RunSummary
+
+# Live enough for people, and nothing for the store: the poll reads a stamp file.
+POLL_S = 2.0
+# Trying again costs a wait of data.LOCK_TIMEOUT_S each time.
+RETRY_S = 5.0
+
+
+def guarded(draw: Callable[[], None]) -> None:
+    """Draw, and in place of a store error the page that says what to do about it."""
+    try:
+        draw()
+    except StoreError as error:
+        title, advice = _advice(error)
+        state_page(title, text=[str(error), *advice])
+        if not isinstance(error, StoreTooNew):
+            _retrying([])
+
+
+def _advice(error: StoreError) -> tuple[str, list[str]]:
+    if isinstance(error, StoreLocked):
+        return "The store is locked", [
+            "This page loads by itself as soon as the other process lets go. Nothing that is being"
+            " measured is lost meanwhile: results wait in the spool.",
+        ]
+    if isinstance(error, StoreTooNew):
+        return "The store is newer than this dashboard", [
+            "Upgrade Compile HUD here, or show another store: `python -m app --store URL`.",
+        ]
+    return "The store cannot be read", [
+        "`hud doctor` checks the store and says what is wrong with it.",
+    ]
+
+
+def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ()) -> None:
+    """Draw a page that has nothing to show: what is the matter, and what to type."""
+    paragraphs = "".join(f"<p>{_with_code(paragraph)}</p>" for paragraph in text)
+    st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{paragraphs}</div>')
+    for command in commands:
+        st.code(command, language="bash", width=520)
+
+
+def notices(texts: Sequence[str]) -> None:
+    """Draw each text as a notice."""
+    for text in texts:
+        st.html(notice(text))
+
+
+def stale_note(loaded: Loaded[Any]) -> None:
+    """Say that what is shown may be out of date, and try again; nothing when it is not."""
+    if loaded.stale_reason:
+        st.html(notice(f"Shown as it was last read. {loaded.stale_reason}"))
+        _retrying([])
+
+
+def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
+    """Say that the numbers are made up, when they are."""
+    if any(summary.run.is_synthetic for summary in summaries):
+        st.html(
+            notice(
+                "SYNTHETIC DATA: this store was filled by `hud demo`. No number on any page was"
+                " measured.",
+                style="synthetic",
+            )
+        )
+
+
+@st.fragment(run_every=POLL_S)
+def live(summaries: Sequence[RunSummary], *, known_generation: int) -> None:
+    """Draw the progress of running runs, and draw the whole page again when the store changed."""
+    try:
+        has_changed = data.generation() != known_generation
+    except StoreError:
+        has_changed = True
+    if has_changed:
+        st.rerun(scope="app")
+    now = data.now()
+    for summary in running(tuple(summaries)):
+        st.html(progress_html(summary, progress_of(summary, now=now)))
+
+
+def progress_html(summary: RunSummary, progress: Progress) -> str:
+    """Return the progress of a run as a line of words over a bar."""
+    share = progress.num_done / progress.num_planned if progress.num_planned else 0.0
+    words = [f"{progress.num_done} of {progress.num_planned} cases"]
+    if progress.is_silent:
+        words.append(
+            f"no sign of life for {duration(progress.silent_s)}: the runner has probably died;"
+            " `hud run` continues it"
+        )
+    else:
+        if progress.current is not None:
+            words.append(f"now {progress.current.model} {progress.current.variant}")
+        words.append(f"{duration(progress.elapsed_s)} so far")
+        if progress.left_s is not None:
+            words.append(f"about {duration(progress.left_s)} left")
+    run = summary.run
+    heading = link(f"Run {run.id}", run_url(run.id))
+    title = escaped(f"suite {run.suite} on {run.machine}, started {moment(run.started_at)}")
+    return (
+        f'<div class="hud-notice" role="status" title="{title}">{heading}'
+        f" ({escaped(run.suite)}): {escaped(', '.join(words), limit=400)}"
+        f'<div class="hud-bar"><div style="width:{share:.1%}"></div></div></div>'
+    )
+
+
+def choose(
+    label: str, *, name: str, options: Sequence[str], value: str, default: str = "", **shown: Any
+) -> None:
+    """Draw a choice whose state is the URL parameter `name`.
+
+    `value` is what the URL says now; it is offered even when no data have it, so that one sees
+    what filters everything away. `shown` goes to st.selectbox.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    offered = list(options) if value in options else [*options, value]
+    st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
+
+
+def _chosen(name: str, default: str) -> None:
+    value = st.session_state[f"choice-{name}"]
+    if value == default:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = value
+
+
+@st.fragment(run_every=RETRY_S)
+def _retrying(drawn: list[datetime]) -> None:
+    # The first call is part of drawing the page, the following ones are the clock's.
+    if drawn:
+        st.rerun(scope="app")
+    drawn.append(data.now())
+
+
+def _with_code(text: str) -> str:
+    parts = escaped(text, limit=2000).split("`")
+    return "".join(
+        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
+    )

@@ -1,0 +1,347 @@
+"""The only place that queries: one read a page, cached by the store's generation number.
+
+Nothing here keeps the store open; a store is opened for each read and closed after it. When another
+process holds it longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+import numpy as np
+import streamlit as st
+
+from app.history import differences, segments
+from app.matrix import MODE_ORDER
+from app.pages import (
+    Band,
+    EnvironmentChange,
+    Loaded,
+    ModeSummary,
+    Overview,
+    RunPage,
+    SeriesPage,
+)
+from db.errors import NotFoundError, StoreLocked
+from db.queries import (
+    find_series,
+    load_alerts,
+    load_latest,
+    load_outcomes,
+    load_result_summaries,
+    load_run,
+    load_runs,
+    load_samples,
+    load_trend,
+)
+from db.records import Case
+from db.store import Store
+from db.summaries import LatestCell, OutcomeHistory, Point, RunSummary, Sample, SeriesHeader
+from runner.analysis.aggregate import cohort_means, pass_rate
+from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE, describe_steps
+from runner.analysis.repro import repro_command
+from runner.analysis.stats import robust_sd
+
+logger = logging.getLogger(__name__)
+
+URL_VARIABLE = "HUD_DATABASE_URL"
+DEFAULT_URL = "duckdb:///.hud/hud.duckdb"
+# A writer holds the store for tens of milliseconds; whoever holds it for seconds is no writer of
+# ours, and a page must not hang behind it.
+LOCK_TIMEOUT_S = 4.0
+# More nights than anybody scrolls through.
+MAX_RUNS = 400
+# Pages are a few hundred kilobytes; old generations are of no use.
+_CACHED_PAGES = 32
+
+_Value = TypeVar("_Value")
+
+
+def now() -> datetime:
+    """Return the present time in UTC."""
+    return datetime.now(timezone.utc)
+
+
+def store_url() -> str:
+    """Return the URL of the store this dashboard shows."""
+    return os.environ.get(URL_VARIABLE) or DEFAULT_URL
+
+
+def store_name() -> str:
+    """Return the store's file, or its URL without the password."""
+    return _open(store_url()).name
+
+
+def generation() -> int:
+    """Return the number that changes with every write to the store."""
+    return _open(store_url()).generation()
+
+
+def load_runs_page() -> Loaded[tuple[RunSummary, ...]]:
+    """Return the newest runs, newest first."""
+    url = store_url()
+    return _or_stale(("runs", url), lambda number: cached(_read_runs)(url, number))
+
+
+def load_overview() -> Loaded[Overview]:
+    """Return the latest results, the alerts and the newest runs."""
+    url = store_url()
+    return _or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
+
+
+def load_series_page(case_key: str, *, metric: str, machine: str) -> Loaded[SeriesPage]:
+    """Return the history of a case; raise NotFoundError when the store never saw it.
+
+    An empty machine means the one that measured the case last.
+    """
+    url = store_url()
+    return _or_stale(
+        ("series", url, case_key, metric, machine),
+        lambda number: cached(_read_series_page)(url, number, case_key, metric, machine),
+    )
+
+
+def load_result_samples(result_id: str, *, metric: str) -> Loaded[tuple[Sample, ...]]:
+    """Return the samples of one measurement, warm-ups first."""
+    url = store_url()
+    return _or_stale(
+        ("samples", url, result_id, metric),
+        lambda number: cached(_read_samples)(url, number, result_id, metric),
+    )
+
+
+def load_run_page(run_id: str) -> Loaded[RunPage]:
+    """Return a run with its results; an empty id means the latest run.
+
+    Raises NotFoundError when there is no such run.
+    """
+    url = store_url()
+    return _or_stale(
+        ("run", url, run_id), lambda number: cached(_read_run_page)(url, number, run_id or "latest")
+    )
+
+
+@functools.cache
+def cached(read: Callable[..., _Value]) -> Callable[..., _Value]:
+    """Return `read` with its results cached by its arguments, those named `_...` aside."""
+    # Not as a decorator: before the server runs, Streamlit warns that it has no runtime.
+    return st.cache_data(max_entries=_CACHED_PAGES, show_spinner=False)(read)
+
+
+def mode_summaries(cells: Sequence[LatestCell]) -> tuple[ModeSummary, ...]:
+    """Return what each compile mode does for the models of `cells`, over the common cohort.
+
+    The cohort is common to PyTorch's modes alone: variants that only some models have would
+    shrink it.
+    """
+    by_mode = {
+        mode: [cell for cell in cells if cell.summary.case.variant == mode]
+        for mode in MODE_ORDER[1:]
+    }
+    columns = {mode: _speedups(found) for mode, found in by_mode.items()}
+    cohort = cohort_means({mode: column for mode, column in columns.items() if column})
+    num_subjects = len({_subject(cell.summary.case) for cell in cells})
+    summaries = []
+    for mode, found in by_mode.items():
+        if not found:
+            continue
+        passed = pass_rate(cell.summary.outcome for cell in found)
+        summaries.append(
+            ModeSummary(
+                variant=mode,
+                mean=cohort.means.get(mode),
+                num_common=cohort.num_common,
+                num_subjects=num_subjects,
+                num_ok=passed.num_ok,
+                num_tried=passed.num_tried,
+                effective_modes=_fallbacks(found),
+            )
+        )
+    return tuple(summaries)
+
+
+def repro(case: Case) -> str:
+    """Return the command that measures `case` again."""
+    return repro_command(case)
+
+
+def noise_bands(points: Sequence[Point]) -> tuple[Band, ...]:
+    """Return the levels of a series with their noise bands.
+
+    A level ends where the environment changes or the detector finds a step. Its band is the median
+    of its points +- NOISE_MULTIPLE robust standard deviations of them. Levels with fewer than
+    MIN_BASELINE_POINTS points, and series that touch 0, have none.
+    """
+    bands = []
+    for segment in segments(points):
+        values = np.asarray([point.median for point in segment])
+        if not (values > 0).all():
+            continue
+        starts = [0, *(step.index for step in describe_steps(values))]
+        for start, end in zip(starts, [*starts[1:], len(segment)], strict=True):
+            if end - start >= MIN_BASELINE_POINTS:
+                bands.append(_band(segment[start:end]))
+    return tuple(bands)
+
+
+def _subject(case: Case) -> str:
+    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
+
+
+def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:
+    return {
+        _subject(cell.summary.case): cell.summary.measurements["speedup"].median
+        for cell in cells
+        if "speedup" in cell.summary.measurements
+    }
+
+
+def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(
+        cell.summary.effective_mode
+        for cell in cells
+        if cell.summary.effective_mode not in ("", cell.summary.case.mode)
+    )
+    return tuple(counts.most_common())
+
+
+def _open(url: str) -> Store:
+    return Store(url, lock_timeout_s=LOCK_TIMEOUT_S)
+
+
+@functools.cache
+def _last_loaded() -> dict[tuple[str, ...], Loaded[Any]]:
+    return {}
+
+
+def _or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Value]:
+    last = _last_loaded()
+    number = generation()
+    try:
+        loaded = Loaded(value=read(number), generation=number)
+    except StoreLocked as error:
+        logger.info("shown as it was last read: %s", error)
+        if key not in last:
+            raise
+        return dataclasses.replace(last[key], stale_reason=str(error))
+    last[key] = loaded
+    return loaded
+
+
+def _read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001
+    return tuple(load_runs(_open(url), limit=MAX_RUNS))
+
+
+def _read_overview(url: str, generation: int) -> Overview:
+    store = _open(url)
+    return Overview(
+        runs=cached(_read_runs)(url, generation),
+        cells=load_latest(store),
+        alerts=load_alerts(store),
+    )
+
+
+def _read_outcomes(url: str, generation: int) -> tuple[OutcomeHistory, ...]:  # noqa: ARG001
+    return load_outcomes(_open(url), limit_runs=MAX_RUNS)
+
+
+def _read_samples(
+    url: str,
+    generation: int,  # noqa: ARG001
+    result_id: str,
+    metric: str,
+) -> tuple[Sample, ...]:
+    return load_samples(_open(url), result_id, metric)
+
+
+def _read_series_page(
+    url: str, generation: int, case_key: str, metric: str, machine: str
+) -> SeriesPage:
+    store = _open(url)
+    headers = find_series(store, case_key=case_key)
+    histories = [
+        item for item in cached(_read_outcomes)(url, generation) if item.case.key == case_key
+    ]
+    cases = [header.case for header in headers] + [history.case for history in histories]
+    newest = max(headers, key=lambda header: header.last_at, default=None)
+    seen_on = [item.machine for item in headers] + [item.machine for item in histories]
+    chosen = machine or (newest.machine if newest else next(iter(seen_on), ""))
+    if chosen not in seen_on:
+        where = f" on machine {machine!r}" if machine else ""
+        raise NotFoundError(f"the store has no results of case {case_key!r}{where}")
+    points = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
+    return SeriesPage(
+        case=cases[0],
+        machine=chosen,
+        headers=headers,
+        siblings=_siblings(store, cases[0], metric=metric, machine=chosen),
+        points=points,
+        bands=noise_bands(points),
+        outcomes=next((item.points for item in histories if item.machine == chosen), ()),
+        environment_changes=_environment_changes(store, points),
+        alerts=tuple(
+            alert
+            for alert in load_alerts(store)
+            if alert.case.key == case_key and alert.machine == chosen
+        ),
+    )
+
+
+def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
+    store = _open(url)
+    run = load_run(store, run_id)
+    summaries = cached(_read_runs)(url, generation)
+    return RunPage(
+        run=run,
+        heartbeat_at=next((item.heartbeat_at for item in summaries if item.run.id == run.id), None),
+        results=load_result_summaries(store, run.id),
+        alerts=tuple(alert for alert in load_alerts(store) if alert.machine == run.machine),
+    )
+
+
+def _siblings(store: Store, case: Case, *, metric: str, machine: str) -> tuple[SeriesHeader, ...]:
+    """Return the newest series of every variant that differs from `case` in nothing else."""
+    wanted = (case.phase, case.shape, case.dtype, case.device)
+    newest: dict[str, SeriesHeader] = {}
+    for header in find_series(store, model=case.model, metric=metric, machine=machine):
+        other = header.case
+        if (other.phase, other.shape, other.dtype, other.device) != wanted:
+            continue
+        known = newest.get(other.variant)
+        if known is None or known.last_at < header.last_at:
+            newest[other.variant] = header
+    return tuple(newest.values())
+
+
+def _environment_changes(store: Store, points: Sequence[Point]) -> tuple[EnvironmentChange, ...]:
+    parts = segments(points)
+    changes = []
+    for old, new in zip(parts, parts[1:], strict=False):
+        before = load_run(store, old[-1].run_id).environment
+        after = load_run(store, new[0].run_id).environment
+        changes.append(
+            EnvironmentChange(
+                at=new[0].at, run_id=new[0].run_id, differences=differences(before, after=after)
+            )
+        )
+    return tuple(changes)
+
+
+def _band(level: Sequence[Point]) -> Band:
+    values = [point.median for point in level]
+    middle = float(np.median(values))
+    margin = NOISE_MULTIPLE * robust_sd(values)
+    return Band(
+        start=level[0].at,
+        end=level[-1].at,
+        level=middle,
+        low=middle - margin,
+        high=middle + margin,
+    )

@@ -1,0 +1,146 @@
+"""From stored SI numbers to text: the only place that scales units."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from db.metrics import METRICS
+
+_STEPS: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "samples/s": ((1e6, "M samples/s"), (1e3, "k samples/s"), (1.0, "samples/s")),
+    "tokens/s": ((1e6, "M tokens/s"), (1e3, "k tokens/s"), (1.0, "tokens/s")),
+}
+_LABELS = {
+    "latency_s": "latency",
+    "latency_cpu_s": "latency (CPU time)",
+    "eager_latency_s": "eager latency",
+    "eager_latency_cpu_s": "eager latency (CPU time)",
+    "compile_cold_s": "cold compile",
+    "compile_warm_s": "warm compile",
+    "peak_bytes": "peak memory",
+    "throughput_samples_per_s": "throughput (samples)",
+    "throughput_tokens_per_s": "throughput (tokens)",
+    "rmse_ratio": "RMSE ratio",
+}
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A unit to show numbers in: shown = stored / factor."""
+
+    factor: float
+    unit: str
+
+    def number(self, value: float) -> str:
+        """Return `value` (stored unit) in this scale with three significant digits."""
+        return significant(value / self.factor)
+
+    def text(self, value: float) -> str:
+        """Return `value` (stored unit) with its unit; ratios as `1.34x`."""
+        if self.unit == "x":
+            return f"{value / self.factor:.2f}x"
+        return f"{self.number(value)} {self.unit}".rstrip()
+
+    def interval(self, low: float, high: float) -> str:
+        """Return `[low, high]` in this scale, without the unit."""
+        if self.unit == "x":
+            return f"[{low / self.factor:.2f}, {high / self.factor:.2f}]"
+        return f"[{self.number(low)}, {self.number(high)}]"
+
+
+def scale_for(unit: str, values: Iterable[float]) -> Scale:
+    """Return the scale in which the median of `values` reads best; one a column or chart."""
+    shown_unit = "" if unit == "1" else unit
+    sizes = [abs(value) for value in values if value]
+    if unit not in _STEPS or not sizes:
+        return Scale(1.0, shown_unit)
+    middle = statistics.median(sizes)
+    steps = _STEPS[unit]
+    factor, name = next((step for step in steps if middle >= step[0]), steps[-1])
+    return Scale(factor, name)
+
+
+def significant(value: float, *, digits: int = 3) -> str:
+    """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    if value == int(value) and abs(value) < 10**digits:
+        return str(int(value))
+    exponent = math.floor(math.log10(abs(value)))
+    if exponent < -4 or exponent >= 7:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return one stored number in the scale that suits it."""
+    return scale_for(unit, [value]).text(value)
+
+
+def estimate(median: float, *, low: float, high: float, unit: str) -> str:
+    """Return `median [low, high]` with its unit, as in `12.3 ms [11.9, 12.8]`."""
+    scale = scale_for(unit, [median])
+    return f"{scale.text(median)} {scale.interval(low, high)}"
+
+
+def percent(value_pct: float) -> str:
+    """Return a change with its sign, `+21.3 %`; three digits at most behind large numbers."""
+    decimals = 1 if abs(value_pct) < 100 else 0
+    return f"{value_pct:+.{decimals}f} %"
+
+
+def percent_interval(interval_pct: tuple[float, float]) -> str:
+    """Return the interval of a change, `[+19.8, +22.9] %`."""
+    low, high = interval_pct
+    return f"[{low:+.1f}, {high:+.1f}] %"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people: `45 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`."""
+    whole = max(0, round(seconds))
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02d} s"
+    if whole < _DAY_S:
+        return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
+    return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"
+
+
+def age(at: datetime, *, now: datetime) -> str:
+    """Return how long ago `at` is, in its largest unit: `just now`, `5 min`, `3 h`, `12 d`."""
+    passed_s = (now - at) / timedelta(seconds=1)
+    if passed_s < _MINUTE_S:
+        return "just now"
+    if passed_s < _HOUR_S:
+        return f"{passed_s // _MINUTE_S:.0f} min ago"
+    if passed_s < 2 * _DAY_S:
+        return f"{passed_s // _HOUR_S:.0f} h ago"
+    return f"{passed_s // _DAY_S:.0f} d ago"
+
+
+def moment(at: datetime) -> str:
+    """Return a point in time, `2026-01-01 02:30 UTC`."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def metric_label(name: str) -> str:
+    """Return the metric's name for people; unknown metrics keep theirs."""
+    return _LABELS.get(name, name.replace("_", " ") if name in METRICS else name)
+
+
+def outcome_label(outcome: str) -> str:
+    """Return an outcome for people: `out of memory`."""
+    return outcome.replace("_", " ")
+
+
+def shortened(text: str, *, limit: int) -> str:
+    """Return `text` cut to `limit` characters, the cut shown as `...`."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,67 @@
+"""The script that Streamlit runs for every page view: navigation and the frame of all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app import data
+from app.components import guarded, live, synthetic_banner
+from app.markup import escaped
+from app.theme import STYLE_SHEET
+from app.views import overview, run, runs, series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page: its name in the navigation, its path and what draws it."""
+
+    title: str
+    path: str
+    show: Callable[[], None]
+
+
+# The first one is the page at `/`.
+VIEWS = (
+    View(title="Overview", path="overview", show=overview.show),
+    View(title="Series", path="series", show=series.show),
+    View(title="Run", path="run", show=run.show),
+    View(title="Runs", path="runs", show=runs.show),
+)
+
+
+def main() -> None:
+    """Draw the page that the URL names."""
+    st.set_page_config(page_title="Compile HUD", layout="wide", initial_sidebar_state="collapsed")
+    st.html(STYLE_SHEET)
+    page = st.navigation(
+        [
+            st.Page(view.show, title=view.title, url_path=view.path, default=view is VIEWS[0])
+            for view in VIEWS
+        ],
+        position="top",
+    )
+    draw_framed(page.run)
+
+
+def draw_framed(show: Callable[[], None]) -> None:
+    """Draw a view between what all pages have: banner and live progress above, store below."""
+    guarded(lambda: _draw(show))
+
+
+def _draw(show: Callable[[], None]) -> None:
+    # Taken before anything is read: what is written meanwhile makes the page load again.
+    known_generation = data.generation()
+    above = st.container()
+    loaded = data.load_runs_page()
+    show()
+    with above:
+        synthetic_banner(loaded.value)
+        live(loaded.value, known_generation=known_generation)
+    st.html(f'<div class="note">store {escaped(data.store_name())}</div>')
+
+
+if __name__ == "__main__":
+    main()

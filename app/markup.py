@@ -1,0 +1,126 @@
+"""HTML of tables and facts. Everything that comes from the store is escaped here, and only here."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.format import shortened
+
+# A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
+_TEXT_LIMIT = 160
+_TITLE_LIMIT = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A small second text in a cell."""
+
+    text: str
+    href: str = ""
+    style: str = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py."""
+
+    text: str
+    href: str = ""
+    title: str = ""
+    style: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: its heading, what the heading means, and whether it holds numbers."""
+
+    label: str
+    title: str = ""
+    is_number: bool = False
+
+
+def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
+    """Return `text` cut to `limit` characters and escaped for HTML."""
+    return html.escape(shortened(text, limit=limit), quote=True)
+
+
+def link(text: str, href: str) -> str:
+    """Return an escaped link."""
+    return f'<a href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str) -> str:
+    """Return a table that scrolls sideways when it is too wide; `label` is for screen readers."""
+    head = "".join(_heading(column) for column in columns)
+    body = "".join(_row(row, columns) for row in rows)
+    return (
+        f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
+    """Return names with their values, as many beside each other as fit."""
+    items = "".join(
+        f"<div><dt>{escaped(name)}</dt><dd>{_content(value)}</dd></div>" for name, value in pairs
+    )
+    return f'<dl class="hud-facts">{items}</dl>'
+
+
+def tiles(cards: Iterable[tuple[str, Cell]]) -> str:
+    """Return headline numbers, each with its name above and its notes below."""
+    items = "".join(
+        f'<div class="hud-tile"><div class="name">{escaped(name)}</div>'
+        f'<div class="value {value.style}"{_title(value.title)}>{escaped(value.text)}</div>'
+        f"{_notes(value.notes)}</div>"
+        for name, value in cards
+    )
+    return f'<div class="hud-tiles">{items}</div>'
+
+
+def folded(summary: str, content: str) -> str:
+    """Return `content` (HTML) behind a line that opens it."""
+    return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
+
+
+def notice(text: str, *, style: str = "") -> str:
+    """Return a quiet framed line."""
+    return (
+        f'<div class="hud-notice {style}" role="status">{escaped(text, limit=_TITLE_LIMIT)}</div>'
+    )
+
+
+def _heading(column: Column) -> str:
+    style = ' class="number"' if column.is_number else ""
+    return f'<th scope="col"{style}{_title(column.title)}>{escaped(column.label)}</th>'
+
+
+def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
+    cells = "".join(_cell(cell, column) for cell, column in zip(row, columns, strict=True))
+    return f"<tr>{cells}</tr>"
+
+
+def _cell(cell: Cell, column: Column) -> str:
+    style = f"{'number ' if column.is_number else ''}{cell.style}".strip()
+    return f'<td class="{style}"{_title(cell.title)}>{_content(cell)}</td>'
+
+
+def _content(cell: Cell) -> str:
+    return f'<div class="text">{_linked(cell.text, cell.href)}</div>{_notes(cell.notes)}'
+
+
+def _notes(notes: Iterable[Note]) -> str:
+    return "".join(
+        f'<div class="{note.style}">{_linked(note.text, note.href)}</div>' for note in notes
+    )
+
+
+def _linked(text: str, href: str) -> str:
+    return link(text, href) if href else escaped(text)
+
+
+def _title(text: str) -> str:
+    return f' title="{escaped(text, limit=_TITLE_LIMIT)}"' if text else ""

@@ -1,0 +1,93 @@
+"""What the views are given: one record a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from db.records import Alert, Case, Run
+from db.summaries import LatestCell, OutcomePoint, Point, ResultSummary, RunSummary, SeriesHeader
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded(Generic[_Value]):
+    """What was read at which generation, and why it may be out of date (empty: it is not)."""
+
+    value: _Value
+    generation: int
+    stale_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Everything the overview shows."""
+
+    runs: tuple[RunSummary, ...]
+    cells: tuple[LatestCell, ...]
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """One level of a series and the range in which its points lie when nothing changes."""
+
+    start: datetime
+    end: datetime
+    level: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentChange:
+    """The first run in another environment, and the facts that differ as (name, old, new)."""
+
+    at: datetime
+    run_id: str
+    differences: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPage:
+    """Everything the series page shows; `headers` are all series of the case."""
+
+    case: Case
+    machine: str
+    headers: tuple[SeriesHeader, ...]
+    siblings: tuple[SeriesHeader, ...]
+    points: tuple[Point, ...]
+    bands: tuple[Band, ...]
+    outcomes: tuple[OutcomePoint, ...]
+    environment_changes: tuple[EnvironmentChange, ...]
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """Everything the run page shows."""
+
+    run: Run
+    heartbeat_at: datetime | None
+    results: tuple[ResultSummary, ...]
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeSummary:
+    """What one compile mode does for the models of a table.
+
+    `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models (each
+    with its phase, shape, dtype and device); None when no model is ok in every mode.
+    `effective_modes` counts the modes that ran instead, by name.
+    """
+
+    variant: str
+    mean: float | None
+    num_common: int
+    num_subjects: int
+    num_ok: int
+    num_tried: int
+    effective_modes: tuple[tuple[str, int], ...]

@@ -1,0 +1,51 @@
+"""How far a run is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from db.records import Case, RunState
+from db.summaries import RunSummary
+
+# Four heartbeats: after this the runner itself calls a run interrupted.
+SILENT_AFTER = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run stands; `left_s` is None before the first result, `current` when all are done."""
+
+    num_done: int
+    num_planned: int
+    current: Case | None
+    elapsed_s: float
+    left_s: float | None
+    silent_s: float
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether the run gave no sign of life for so long that it has likely died."""
+        return self.silent_s > SILENT_AFTER.total_seconds()
+
+
+def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
+    """Return how far the run is; cases execute in the order of the plan."""
+    run = summary.run
+    num_done = sum(summary.num_by_outcome.values())
+    num_planned = len(run.plan)
+    elapsed_s = ((run.finished_at or now) - run.started_at).total_seconds()
+    left_s = elapsed_s / num_done * (num_planned - num_done) if num_done else None
+    return Progress(
+        num_done=num_done,
+        num_planned=num_planned,
+        current=run.plan[num_done] if num_done < num_planned else None,
+        elapsed_s=elapsed_s,
+        left_s=left_s,
+        silent_s=(now - (summary.heartbeat_at or run.started_at)).total_seconds(),
+    )
+
+
+def running(summaries: tuple[RunSummary, ...]) -> list[RunSummary]:
+    """Return the runs that are going, newest first."""
+    return [summary for summary in summaries if summary.run.state is RunState.RUNNING]

@@ -1,0 +1,153 @@
+"""Which alerts come first, and how one reads as a row. Pure: records in, cells out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
+from app.markup import Cell, Column, Note
+from app.state import OverviewState, run_url, series_url
+from db.metrics import METRICS, Direction
+from db.records import Alert, AlertState, Case, Verdict
+
+ALERT_COLUMNS = (
+    Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
+    Column(label="model and variant"),
+    Column(label="metric", title="and its level before and after"),
+    Column(label="first bad revision", title="first revision at the new level; opens its run"),
+    Column(label="evidence", title="whether it was measured again, and what is known of the cause"),
+)
+_REVISION_LENGTH = 32
+
+
+def worsening(alert: Alert) -> float:
+    """Return the factor by which the metric got worse; below 1 it got better.
+
+    Infinite for what has no number any more: a case that fails is worse than any slow one.
+    """
+    if alert.kind == "outcome":
+        return math.inf
+    if alert.change_pct is None:
+        return 1.0
+    ratio = max(1 + alert.change_pct / 100, 1e-9)
+    known = METRICS.get(alert.metric)
+    return 1 / ratio if known and known.direction is Direction.HIGHER_IS_BETTER else ratio
+
+
+def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return failures, then changes from the largest down, then what vanished."""
+    return sorted(
+        alerts,
+        key=lambda alert: (
+            alert.kind == "vanished",
+            -worsening(alert),
+            alert.case.key,
+            alert.metric,
+            alert.id,
+        ),
+    )
+
+
+def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
+    """Return the open alerts of one verdict, the worst (or the best improvement) first."""
+    found = worst_first(
+        alert for alert in alerts if alert.state is AlertState.OPEN and alert.verdict is verdict
+    )
+    return found[::-1] if verdict is Verdict.IMPROVEMENT else found
+
+
+def lets_through(state: OverviewState, case: Case) -> bool:
+    """Return whether the filters of `state` (the machine aside) let `case` through."""
+    wanted = (
+        (state.device, case.device),
+        (state.phase, case.phase),
+        (state.dtype, case.dtype),
+        (state.shape, case.shape),
+        (state.model, case.model),
+    )
+    return all(not value or value == str(actual) for value, actual in wanted)
+
+
+def alert_row(alert: Alert, *, now: datetime) -> Sequence[Cell]:
+    """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series."""
+    case = alert.case
+    style = "bad" if alert.verdict is Verdict.REGRESSION else "good"
+    href = series_url(case.key, metric=alert_metric(alert), machine=alert.machine)
+    levels = levels_text(alert)
+    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+    return (
+        Cell(
+            text=change_text(alert),
+            href=href,
+            style=style,
+            title=f"{alert.verdict} of {case.key}",
+            notes=(Note(text=interval),) if interval else (),
+        ),
+        Cell(
+            text=f"{case.model} {case.variant}",
+            href=href,
+            style="strong",
+            title=case.key,
+            notes=(Note(text=f"{case.phase} {case.shape} {case.dtype} {case.device}"),),
+        ),
+        Cell(
+            text=metric_label(alert_metric(alert)) if alert.kind == "step" else alert.kind,
+            notes=(Note(text=levels),) if levels else (),
+        ),
+        Cell(
+            text=shortened(alert.first_bad.revision, limit=_REVISION_LENGTH),
+            href=run_url(alert.first_bad.run_id, case_key=case.key),
+            title=_sightings_text(alert),
+            notes=(Note(text=f"{age(alert.first_bad.at, now=now)}, {moment(alert.first_bad.at)}"),),
+        ),
+        Cell(
+            text=_CONFIRMED[alert.is_confirmed],
+            title=alert.cause_text,
+            notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"),),
+        ),
+    )
+
+
+def alert_metric(alert: Alert) -> str:
+    """Return the metric whose series shows `alert`; the default one when it is about an outcome."""
+    return alert.metric if alert.metric in METRICS or alert.kind == "step" else ""
+
+
+def change_text(alert: Alert) -> str:
+    """Return what changed, in a few characters: `+21.3 %`, `fails`, `vanished`."""
+    if alert.change_pct is not None:
+        return percent(alert.change_pct)
+    if alert.kind == "outcome":
+        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
+    return alert.kind
+
+
+def mark_text(alert: Alert) -> str:
+    """Return `alert` as a note in a cell, `latency +21.3 %`, or `regression` without a number."""
+    if alert.kind != "step":
+        return str(alert.verdict)
+    return f"{metric_label(alert.metric)} {change_text(alert)}"
+
+
+def levels_text(alert: Alert) -> str:
+    """Return both levels in one unit, `12.3 -> 14.9 ms`; empty when there are no numbers."""
+    if alert.baseline is None or alert.candidate is None:
+        return ""
+    scale = scale_for(alert.unit, [alert.baseline, alert.candidate])
+    before = scale.text(alert.baseline) if scale.unit == "x" else scale.number(alert.baseline)
+    return f"{before} -> {scale.text(alert.candidate)}"
+
+
+def _sightings_text(alert: Alert) -> str:
+    if alert.last_good is None:
+        return f"first bad: {alert.first_bad.revision}; no good revision is known"
+    return f"first bad: {alert.first_bad.revision}; last good: {alert.last_good.revision}"
+
+
+_CONFIRMED = {
+    None: "history alone",
+    True: "confirmed by measuring again",
+    False: "not seen when measured again",
+}

@@ -1,0 +1,162 @@
+"""The tables and facts of the series page. Pure."""
+
+from __future__ import annotations
+
+from app.format import (
+    Scale,
+    estimate,
+    metric_label,
+    moment,
+    outcome_label,
+    percent_interval,
+    quantity,
+)
+from app.markup import Cell, Column, table
+from app.matrix import DIMENSIONS, variants_in_order
+from app.pages import SeriesPage
+from app.ranking import levels_text
+from app.state import run_url, series_url
+from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
+from db.metrics import METRICS
+from db.summaries import Point
+
+TREND_CAPTION = (
+    "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
+    " band of a level: its median (dashed) +- 3 robust standard deviations (median absolute"
+    " deviation) of its points, from 6 points on. Dashed upright lines start a new baseline;"
+    " ticks at the bottom are new revisions, crosses runs without a number."
+)
+SAMPLES_CAPTION = (
+    "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
+    " they lie beyond it). The line is the estimate, the shade its 95 % interval."
+)
+# One screen; the rest is behind a fold.
+_SHOWN_POINTS = 20
+_POINT_COLUMNS = (
+    Column(label="run started"),
+    Column(label="median", is_number=True),
+    Column(label="95 % interval", is_number=True),
+    Column(label="change", title="from the point before", is_number=True),
+    Column(label="samples", is_number=True),
+    Column(label="revision"),
+    Column(label="note"),
+)
+
+
+def metrics_of(page: SeriesPage) -> list[str]:
+    """Return the metrics the case has on the page's machine, as the metric table orders them."""
+    found = {header.metric for header in page.headers if header.machine == page.machine}
+    return [name for name in METRICS if name in found] + sorted(found - set(METRICS))
+
+
+def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    """Return what the case is, its newest estimate and where that is from."""
+    case = page.case
+    pairs = [(name, Cell(text=str(getattr(case, name)))) for name in DIMENSIONS]
+    if not page.points:
+        return pairs
+    last = page.points[-1]
+    shown = estimate(last.median, low=last.low, high=last.high, unit=unit_of(page, metric=metric))
+    return [
+        *pairs,
+        (f"latest {metric_label(metric)}", Cell(text=shown)),
+        ("measured", Cell(text=moment(last.at), href=run_url(last.run_id, case_key=case.key))),
+        ("revision", Cell(text=last.revision)),
+        ("points", Cell(text=str(len(page.points)))),
+    ]
+
+
+def point_facts(page: SeriesPage, point: Point, *, metric: str) -> list[tuple[str, Cell]]:
+    """Return the estimate of a point and what it stands on."""
+    unit = unit_of(page, metric=metric)
+    return [
+        ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
+        ("samples", Cell(text=str(point.num_samples))),
+        ("revision", Cell(text=point.revision)),
+    ]
+
+
+def sibling_table(page: SeriesPage, *, metric: str) -> str:
+    """Return the other variants of the same model and case as one row, "" when there is none."""
+    by_variant = {header.case.variant: header for header in page.siblings}
+    if len(by_variant) < 2:
+        return ""
+    names = variants_in_order(header.case for header in page.siblings)
+    cells = []
+    for name in names:
+        header = by_variant[name]
+        is_this = name == page.case.variant
+        href = series_url(header.case.key, metric=metric, machine=page.machine)
+        cells.append(
+            Cell(
+                text=quantity(header.last_value, header.unit),
+                href="" if is_this else href,
+                style="strong" if is_this else "",
+                title=f"latest {metric_label(metric)}, {moment(header.last_at)}",
+            )
+        )
+    columns = [Column(label=name, is_number=True) for name in names]
+    return table(columns, [cells], label="the same case in other variants")
+
+
+def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
+    """Return a sentence for each alert of the series."""
+    texts = []
+    for alert in alerts_of(page, metric=metric):
+        parts = [f"{alert_label(alert)}"]
+        if alert.interval_pct:
+            parts[0] += f" {percent_interval(alert.interval_pct)}"
+        if levels := levels_text(alert):
+            parts.append(levels)
+        parts.append(f"first bad {alert.first_bad.revision} ({moment(alert.first_bad.at)})")
+        if alert.last_good:
+            parts.append(f"last good {alert.last_good.revision} ({moment(alert.last_good.at)})")
+        if alert.cause_text:
+            parts.append(f"cause: {alert.cause_text}")
+        texts.append("; ".join(parts))
+    return texts
+
+
+def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, str]:
+    """Return the newest points and the older ones ("" when there are none), newest first."""
+    judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
+    rows = []
+    for number in reversed(range(len(page.points))):
+        point = page.points[number]
+        samples = series_url(
+            page.case.key, metric=metric, machine=page.machine, result=point.result_id
+        )
+        alert = judged.get(point.run_id)
+        rows.append(
+            (
+                Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+                Cell(text=scale.text(point.median)),
+                Cell(text=scale.interval(point.low, point.high), style="quiet"),
+                Cell(text=change_from_previous(page.points, number)),
+                Cell(text=str(point.num_samples), href=samples, title="show these samples"),
+                Cell(text=point.revision),
+                Cell(
+                    text=point_note(page.points, number, alert),
+                    style="strong" if alert else "quiet",
+                ),
+            )
+        )
+    first, rest = rows[:_SHOWN_POINTS], rows[_SHOWN_POINTS:]
+    return (
+        table(_POINT_COLUMNS, first, label="newest points"),
+        table(_POINT_COLUMNS, rest, label="older points") if rest else "",
+    )
+
+
+def outcome_table(page: SeriesPage) -> str:
+    """Return how the case ended in each run that planned it, newest first; "" when none did."""
+    columns = (Column(label="run started"), Column(label="outcome"), Column(label="revision"))
+    rows = [
+        (
+            Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+            Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
+            Cell(text=point.revision),
+        )
+        for point in reversed(page.outcomes[-_SHOWN_POINTS:])
+    ]
+    return table(columns, rows, label="outcomes") if rows else ""

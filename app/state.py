@@ -1,0 +1,156 @@
+"""The state of a page is its URL: parse it at the edge, build links to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from app.format import shortened
+from db.records import Dtype, Phase
+
+# The metrics that the overview can compare models and modes by; all others are on the case's pages.
+OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
+DEFAULT_OVERVIEW_METRIC = "speedup"
+DEFAULT_SERIES_METRIC = "latency_s"
+# What alerts about a case that fails or vanished have for a metric; any trend shows where it ends.
+OUTCOME = "outcome"
+# Longer values are somebody's accident; they are not worth a page of text.
+_SHOWN_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewState:
+    """What the overview shows; an empty filter lets everything through.
+
+    `machine` is the exception: absolute numbers of two machines are never in one table, so empty
+    means the machine of the latest run.
+    """
+
+    machine: str = ""
+    device: str = ""
+    phase: str = ""
+    dtype: str = ""
+    shape: str = ""
+    model: str = ""
+    metric: str = DEFAULT_OVERVIEW_METRIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesState:
+    """What the series page shows; an empty result means the latest one."""
+
+    case: str = ""
+    metric: str = DEFAULT_SERIES_METRIC
+    machine: str = ""
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPageState:
+    """What the run page shows; an empty run means the latest one."""
+
+    run: str = ""
+    case: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsState:
+    """What the list of runs shows."""
+
+    machine: str = ""
+
+
+_State = TypeVar("_State", OverviewState, SeriesState, RunPageState, RunsState)
+
+
+def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:
+    """Return the overview's state and a sentence for each parameter that was not understood."""
+    allowed = {
+        "phase": tuple(Phase),
+        "dtype": tuple(Dtype),
+        "metric": OVERVIEW_METRICS,
+    }
+    return _parse(OverviewState, params, allowed)
+
+
+def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...]]:
+    """Return the series page's state and a sentence for each parameter not understood."""
+    # Imported histories bring metrics of their own, so any name may be right.
+    state, problems = _parse(SeriesState, params, {})
+    if state.metric == OUTCOME:
+        state = dataclasses.replace(state, metric=DEFAULT_SERIES_METRIC)
+    return state, problems
+
+
+def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]:
+    """Return the run page's state and a sentence for each parameter not understood."""
+    return _parse(RunPageState, params, {})
+
+
+def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
+    """Return the runs page's state and a sentence for each parameter not understood."""
+    return _parse(RunsState, params, {})
+
+
+def overview_url(state: OverviewState) -> str:
+    """Return the relative URL of the overview in `state`."""
+    return _url("./", state)
+
+
+def series_url(case_key: str, *, metric: str = "", machine: str = "", result: str = "") -> str:
+    """Return the relative URL of a case's series; without a metric the default one."""
+    state = SeriesState(
+        case=case_key, metric=metric or DEFAULT_SERIES_METRIC, machine=machine, result=result
+    )
+    return _url("series", state)
+
+
+def run_url(run_id: str, *, case_key: str = "") -> str:
+    """Return the relative URL of a run, with one of its cases opened when it is named."""
+    return _url("run", RunPageState(run=run_id, case=case_key))
+
+
+def without(state: OverviewState, *names: str) -> OverviewState:
+    """Return `state` with the named filters at their defaults."""
+    return dataclasses.replace(state, **dict.fromkeys(names, ""))
+
+
+def query_params(state: OverviewState | SeriesState | RunPageState | RunsState) -> dict[str, str]:
+    """Return the URL parameters of `state`, those at their defaults left out."""
+    return {
+        item.name: value
+        for item in dataclasses.fields(state)
+        if (value := getattr(state, item.name)) != item.default
+    }
+
+
+def _url(page: str, state: OverviewState | SeriesState | RunPageState | RunsState) -> str:
+    params = query_params(state)
+    return f"{page}?{urlencode(params)}" if params else page
+
+
+def _parse(
+    kind: type[_State], params: Mapping[str, str], allowed: Mapping[str, tuple[str, ...]]
+) -> tuple[_State, tuple[str, ...]]:
+    names = [item.name for item in dataclasses.fields(kind)]
+    values: dict[str, str] = {}
+    problems = []
+    for name, value in params.items():
+        shown = shortened(value, limit=_SHOWN_LENGTH)
+        if name not in names:
+            known = shortened(name, limit=_SHOWN_LENGTH)
+            problems.append(
+                f"The URL has a parameter {known!r} that this page does not know;"
+                f" it is ignored. Known: {', '.join(names)}."
+            )
+        elif value and value not in allowed.get(name, (value,)):
+            problems.append(
+                f"The URL asks for {name} {shown!r}, which does not exist;"
+                f" the default is shown. Allowed: {', '.join(allowed[name])}."
+            )
+        elif value:
+            values[name] = value
+    return kind(**values), tuple(problems)

@@ -1,0 +1,102 @@
+"""The parts of the overview, as cells and HTML. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from app.format import age, moment
+from app.markup import Cell, Note, facts, folded, table
+from app.matrix import Matrix
+from app.pages import ModeSummary, Overview
+from app.ranking import ALERT_COLUMNS, alert_row, lets_through, open_alerts
+from app.state import OverviewState, query_params, run_url, without
+from db.records import Alert, Verdict
+from db.summaries import LatestCell
+
+FILTERS = ("model", "phase", "shape", "dtype", "device")
+# One screen; the others are behind a fold.
+_SHOWN_ALERTS = 12
+
+
+def alert_sections(
+    state: OverviewState, alerts: Sequence[Alert], *, now: datetime
+) -> tuple[str, list[str]]:
+    """Return the title and the tables of what is open: regressions, then folded improvements."""
+    regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    shown = [alert for alert in regressions if lets_through(state, alert.case)]
+    num_hidden = len(regressions) - len(shown)
+    hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
+    sections = []
+    if shown:
+        sections.append(_alert_table(shown[:_SHOWN_ALERTS], now=now, label="open regressions"))
+    if rest := shown[_SHOWN_ALERTS:]:
+        more = _alert_table(rest, now=now, label="more open regressions")
+        sections.append(folded(f"{len(rest)} more, less severe", more))
+    improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
+    if better := [alert for alert in improvements if lets_through(state, alert.case)]:
+        content = _alert_table(better, now=now, label="improvements")
+        sections.append(folded(f"Improvements: {len(better)}", content))
+    return f"Open regressions: {len(shown)}{hidden}", sections
+
+
+def nothing_fits(
+    state: OverviewState, overview: Overview, on_machine: Sequence[LatestCell]
+) -> list[str]:
+    """Return which filters leave nothing, and what they could be."""
+    wanted = query_params(state)
+    names = [name for name in FILTERS if name in wanted] if on_machine else ["machine"]
+    said = ", ".join(f"{name} = {wanted.get(name, '')}" for name in names)
+    machines = ", ".join(sorted({cell.machine for cell in overview.cells}))
+    if not on_machine:
+        return [f"No result fits {said}.", f"Machines with results: {machines}."]
+    one_less = [
+        f"{name} ({num_left})"
+        for name in names
+        if (num_left := _num_fitting(without(state, name), on_machine))
+    ]
+    advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
+    return [
+        f"None of the {len(on_machine)} results on this machine fits {said}.",
+        advice if one_less else "More than one of these filters must be set back to all.",
+    ]
+
+
+def _num_fitting(state: OverviewState, cells: Sequence[LatestCell]) -> int:
+    return sum(lets_through(state, cell.summary.case) for cell in cells)
+
+
+def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
+    """Return a mode's name and its headline number, in brackets when the mode never really ran."""
+    notes = [
+        Note(text=f"geometric mean over {summary.num_common} of {summary.num_subjects}"),
+        Note(text=f"{summary.num_ok} of {summary.num_tried} ok"),
+    ]
+    num_others = 0
+    for mode, number in summary.effective_modes:
+        num_others += number
+        notes.append(Note(text=f"{number} ran as {mode}: not {summary.variant}"))
+    has_real = summary.num_ok > num_others
+    text = "no common model" if summary.mean is None else f"{summary.mean:.2f}x"
+    return summary.variant, Cell(
+        text=text if has_real else f"({text})",
+        style="" if has_real else "quiet",
+        title="speedup over eager, same process, over the models that are ok in every mode",
+        notes=tuple(notes),
+    )
+
+
+def matrix_facts(matrix: Matrix, cells: Sequence[LatestCell], *, now: datetime) -> str:
+    """Return what all cells of the matrix have in common, and the newest run among them."""
+    newest = max(cells, key=lambda cell: cell.run_started_at)
+    run = Cell(
+        text=age(newest.run_started_at, now=now),
+        href=run_url(newest.run_id),
+        title=moment(newest.run_started_at),
+    )
+    common = [(name, Cell(text=value)) for name, value in matrix.common.items()]
+    return facts([("newest run", run), ("revision", Cell(text=newest.revision)), *common])
+
+
+def _alert_table(alerts: Sequence[Alert], *, now: datetime, label: str) -> str:
+    return table(ALERT_COLUMNS, [alert_row(alert, now=now) for alert in alerts], label=label)

@@ -1,0 +1,84 @@
+"""The house theme: one style sheet for the tables, one palette for the charts.
+
+Colour says a verdict and nothing else, and never says it alone: the sign and the words do too.
+Vermilion and blue stay apart for every common kind of colour blindness (Okabe and Ito).
+"""
+
+from __future__ import annotations
+
+from db.records import Verdict
+
+# Of middling lightness, so that one chart is readable on a light and on a dark page.
+REGRESSION = "#d55e00"
+IMPROVEMENT = "#2f86d0"
+NEUTRAL = "#7d8590"
+VERDICT_COLOURS = {
+    Verdict.REGRESSION: REGRESSION,
+    Verdict.IMPROVEMENT: IMPROVEMENT,
+    Verdict.UNCHANGED: NEUTRAL,
+    Verdict.INCONCLUSIVE: NEUTRAL,
+}
+
+STYLE_SHEET = """
+<style>
+:root {
+  --hud-line: color-mix(in srgb, currentColor 14%, transparent);
+  --hud-dim: color-mix(in srgb, currentColor 62%, transparent);
+  --hud-link: light-dark(#0b5cad, #8cc2ff);
+  --hud-bad: light-dark(#a84300, #ff9a57);
+  --hud-good: light-dark(#0b5cad, #8cc2ff);
+  --hud-bad-fill: light-dark(#fdeee3, #3a2415);
+  --hud-good-fill: light-dark(#e6f1fb, #15293d);
+}
+.stMainBlockContainer { padding: 3.6rem 1.6rem 2rem; max-width: 1760px; }
+.hud-scroll { overflow-x: auto; }
+table.hud { border-collapse: collapse; font-size: 13px; line-height: 1.35; width: max-content;
+  max-width: none; font-variant-numeric: tabular-nums; }
+table.hud tr { border-bottom: 1px solid var(--hud-line); }
+table.hud thead tr { border-bottom-color: color-mix(in srgb, currentColor 35%, transparent); }
+table.hud th { text-align: left; font-weight: 600; color: var(--hud-dim); white-space: nowrap;
+  padding: 4px 10px; vertical-align: bottom; border: 0; }
+table.hud td { padding: 4px 10px; vertical-align: top; border: 0; }
+table.hud tr > :first-child:not(.bad, .good) { padding-left: 0; }
+table.hud td .text, table.hud td .note { white-space: nowrap; max-width: 34em; overflow: hidden;
+  text-overflow: ellipsis; }
+table.hud td.prose .text { white-space: normal; max-width: 60em; overflow-wrap: anywhere; }
+table.hud .number { text-align: right; }
+table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
+table.hud a, dl.hud-facts a, .hud-notice a { color: var(--hud-link); text-decoration: none; }
+table.hud td.number .text a, table.hud td.number .note a { color: inherit; }
+table.hud a:hover, dl.hud-facts a:hover, .hud-notice a:hover { text-decoration: underline; }
+table.hud td.quiet > .text { color: var(--hud-dim); }
+table.hud td.strong .text { font-weight: 600; }
+table.hud td.bad, table.hud td.cell-bad { background: var(--hud-bad-fill); }
+table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
+.note { font-size: 11.5px; color: var(--hud-dim); }
+.bad > .text, .note.bad { color: var(--hud-bad); font-weight: 600; }
+.good > .text, .note.good { color: var(--hud-good); font-weight: 600; }
+table.hud .note.bad a, table.hud .note.good a, table.hud td.bad a, table.hud td.good a {
+  color: inherit; }
+dl.hud-facts { display: flex; flex-wrap: wrap; gap: 6px 28px; margin: 0; padding: 0;
+  font-size: 13px;
+  font-variant-numeric: tabular-nums; }
+dl.hud-facts dt { color: var(--hud-dim); font-size: 11.5px; font-weight: 400; }
+dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
+.hud-tiles { display: flex; flex-wrap: wrap; gap: 8px; }
+.hud-tile { border: 1px solid var(--hud-line); border-radius: 4px; padding: 8px 12px;
+  min-width: 150px; font-variant-numeric: tabular-nums; }
+.hud-tile .name { font-size: 12px; color: var(--hud-dim); }
+.hud-tile .value { font-size: 20px; font-weight: 600; line-height: 1.3; }
+.hud-tile .value.quiet { font-weight: 400; color: var(--hud-dim); }
+.hud-notice { border: 1px solid var(--hud-line); border-left: 3px solid var(--hud-dim);
+  border-radius: 4px; padding: 6px 12px; font-size: 13px; overflow-wrap: anywhere; }
+.hud-notice.synthetic { border-left-width: 12px; border-left-style: double; font-weight: 600; }
+.hud-bar { height: 6px; border-radius: 3px; background: var(--hud-line); overflow: hidden; }
+.hud-bar > div { height: 100%; background: color-mix(in srgb, currentColor 60%, transparent); }
+details.hud { font-size: 13px; margin-top: 6px; }
+details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
+.hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }
+.hud-empty h2 { font-size: 1.3rem; padding: 0 0 .5rem; }
+.hud-empty code { font-size: 13px; }
+h1 { padding: 0 0 .3rem !important; }
+h2 { padding: .6rem 0 .2rem !important; }
+</style>
+"""

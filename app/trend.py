@@ -1,0 +1,219 @@
+"""What the charts of a series show: its records as rows in one scale. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from app.charts import samples_spec, trend_spec
+from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for, shortened
+from app.pages import EnvironmentChange, SeriesPage
+from app.ranking import change_text
+from db.metrics import METRICS
+from db.records import Alert, AlertState, Outcome, Verdict
+from db.summaries import Point, Sample
+
+_LABEL_LENGTH = 60
+# Labels of changes close to each other go into rows below one another.
+_NUM_LABEL_ROWS = 3
+# Right of this the words go to the left of their line.
+_RIGHT_PART = 0.6
+_NAMED_DIFFERENCES = 2
+
+
+def unit_of(page: SeriesPage, *, metric: str) -> str:
+    """Return the unit of `metric`, from the table of metrics or as it was stored."""
+    if metric in METRICS:
+        return METRICS[metric].unit
+    return next((item.unit for item in page.headers if item.metric == metric), "1")
+
+
+def scale_of(page: SeriesPage, *, metric: str) -> Scale:
+    """Return the one scale of a series' charts and tables."""
+    return scale_for(unit_of(page, metric=metric), [point.median for point in page.points])
+
+
+def trend_chart(*_key: object, metric: str, _page: SeriesPage) -> dict[str, Any]:
+    """Return the specification of the trend; `_key` tells a cache which page it is."""
+    scale = scale_of(_page, metric=metric)
+    return trend_spec(
+        points=point_rows(_page, metric=metric, scale=scale),
+        bands=band_rows(_page, scale=scale),
+        marks=mark_rows(_page, metric=metric),
+        failures=failure_rows(_page),
+        title=_axis_title(metric, scale),
+    )
+
+
+def samples_chart(
+    page: SeriesPage, point: Point, *, samples: Sequence[Sample], metric: str
+) -> dict[str, Any]:
+    """Return the specification of the samples of one point."""
+    scale = scale_of(page, metric=metric)
+    return samples_spec(
+        samples=sample_rows(samples, scale=scale),
+        median=point.median / scale.factor,
+        low=point.low / scale.factor,
+        high=point.high / scale.factor,
+        title=_axis_title(metric, scale),
+    )
+
+
+def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
+    """Return a row for each point, oldest first; the first of a new level has its verdict."""
+    judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
+    changed = {change.run_id for change in page.environment_changes}
+    rows = []
+    segment = 0
+    for number, point in enumerate(page.points):
+        segment += point.run_id in changed
+        alert = judged.get(point.run_id)
+        rows.append(
+            {
+                "at": _time(point.at),
+                "value": point.median / scale.factor,
+                "low": point.low / scale.factor,
+                "high": point.high / scale.factor,
+                "segment": str(segment),
+                "verdict": str(alert.verdict if alert else Verdict.UNCHANGED),
+                "shown": f"{scale.text(point.median)} {scale.interval(point.low, point.high)}",
+                "num_samples": point.num_samples,
+                "revision": shortened(point.revision, limit=_LABEL_LENGTH),
+                "when": moment(point.at),
+                "text": point_note(page.points, number, alert),
+                "is_new_revision": has_new_revision(page.points, number),
+                "run_id": point.run_id,
+                "result_id": point.result_id,
+            }
+        )
+    return rows
+
+
+def point_note(points: Sequence[Point], number: int, alert: Alert | None) -> str:
+    """Return what is special about a point: a verdict, a new environment; "" when nothing is."""
+    notes = [alert_label(alert)] if alert else []
+    if number and points[number - 1].fingerprint != points[number].fingerprint:
+        notes.append("new baseline: the environment changed")
+    return ", ".join(notes)
+
+
+def has_new_revision(points: Sequence[Point], number: int) -> bool:
+    """Return whether the revision differs from that of the point before."""
+    return number > 0 and points[number - 1].revision != points[number].revision
+
+
+def band_rows(page: SeriesPage, *, scale: Scale) -> list[dict[str, Any]]:
+    """Return a row for each noise band."""
+    return [
+        {
+            "start": _time(band.start),
+            "end": _time(band.end),
+            "level": band.level / scale.factor,
+            "low": band.low / scale.factor,
+            "high": band.high / scale.factor,
+        }
+        for band in page.bands
+    ]
+
+
+def mark_rows(page: SeriesPage, *, metric: str) -> list[dict[str, Any]]:
+    """Return a row for each alert and each change of the environment, oldest first."""
+    found: list[tuple[datetime, str, str]] = [
+        (alert.first_bad.at, alert_label(alert), str(alert.verdict))
+        for alert in alerts_of(page, metric=metric)
+    ]
+    found += [(change.at, change_label(change), "") for change in page.environment_changes]
+    times = [point.at for point in page.points] or [at for at, _, _ in found]
+    rows = []
+    for number, (at, text, verdict) in enumerate(sorted(found)):
+        width = max(times) - min(times)
+        is_right = bool(width) and (at - min(times)) / width > _RIGHT_PART
+        rows.append(
+            {
+                "at": _time(at),
+                "text": text,
+                "verdict": verdict,
+                "row": number % _NUM_LABEL_ROWS,
+                "side": "left" if is_right else "right",
+            }
+        )
+    return rows
+
+
+def failure_rows(page: SeriesPage) -> list[dict[str, Any]]:
+    """Return a row for each run in which the case was planned and gave no number."""
+    return [
+        {
+            "at": _time(point.at),
+            "text": outcome_label(point.outcome) if point.outcome else "no result",
+            "revision": shortened(point.revision, limit=_LABEL_LENGTH),
+            "when": moment(point.at),
+            "run_id": point.run_id,
+        }
+        for point in page.outcomes
+        if point.outcome is not Outcome.OK and (point.outcome or str(point.run_state) != "running")
+    ]
+
+
+def sample_rows(samples: Sequence[Sample], *, scale: Scale) -> list[dict[str, Any]]:
+    """Return a row for each sample; launches are counted from 1."""
+    counts: dict[tuple[int, bool], int] = {}
+    num_warmups = {sample.launch: 0 for sample in samples}
+    for sample in samples:
+        num_warmups[sample.launch] += sample.is_warmup
+    rows = []
+    for sample in samples:
+        key = (sample.launch, sample.is_warmup)
+        counts[key] = counts.get(key, 0) + 1
+        before = 0 if sample.is_warmup else num_warmups[sample.launch]
+        rows.append(
+            {
+                "launch": str(sample.launch + 1),
+                "position": counts[key] + before,
+                "value": sample.value / scale.factor,
+                "kind": "warm-up" if sample.is_warmup else "sample",
+                "shown": scale.text(sample.value),
+            }
+        )
+    return rows
+
+
+def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
+    """Return the alerts to mark in the chart of `metric`: its own and those about outcomes."""
+    return [
+        alert
+        for alert in page.alerts
+        if alert.state is not AlertState.NOISE and (alert.metric == metric or alert.kind != "step")
+    ]
+
+
+def alert_label(alert: Alert) -> str:
+    """Return the words at an alert's line, `regression: +21.3 %`."""
+    state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
+    return f"{alert.verdict}: {change_text(alert)}{state}"
+
+
+def change_label(change: EnvironmentChange) -> str:
+    """Return the words at a new environment, `new baseline: driver_version 550 -> 560`."""
+    named = [f"{name} {old} -> {new}" for name, old, new in change.differences[:_NAMED_DIFFERENCES]]
+    more = len(change.differences) - len(named)
+    text = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return shortened(f"new baseline: {text or 'environment changed'}", limit=_LABEL_LENGTH)
+
+
+def change_from_previous(points: Sequence[Point], number: int) -> str:
+    """Return the change from the point before, signed; empty over a change of environment."""
+    if number == 0 or points[number - 1].fingerprint != points[number].fingerprint:
+        return ""
+    before = points[number - 1].median
+    return percent((points[number].median / before - 1) * 100) if before else ""
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _axis_title(metric: str, scale: Scale) -> str:
+    unit = f" ({scale.unit})" if scale.unit else ""
+    return metric_label(metric) + unit

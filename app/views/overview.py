@@ -1,0 +1,123 @@
+"""The overview: what needs somebody, what each mode is worth, and every model x variant cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import data
+from app.components import choose, notices, stale_note, state_page
+from app.format import metric_label
+from app.markup import table, tiles
+from app.matrix import build_matrix
+from app.pages import Overview
+from app.ranking import lets_through
+from app.state import (
+    DEFAULT_OVERVIEW_METRIC,
+    OVERVIEW_METRICS,
+    OverviewState,
+    overview_url,
+    parse_overview,
+)
+from app.summary import FILTERS, alert_sections, matrix_facts, mode_tile, nothing_fits
+from db.records import Alert
+from db.summaries import LatestCell
+
+_WIDTHS = {"machine": 210, "model": 190, "metric": 160}
+_DEFAULT_WIDTH = 130
+
+
+def show() -> None:
+    """Draw the overview."""
+    state, problems = parse_overview(st.query_params.to_dict())
+    loaded = data.load_overview()
+    notices(problems)
+    stale_note(loaded)
+    overview = loaded.value
+    if not overview.runs:
+        _show_empty()
+        return
+    if not overview.cells:
+        text = "Results appear here as they come in, case by case; the page updates by itself."
+        state_page("No result yet", text=[text], commands=["hud run"])
+        return
+    machine = state.machine or overview.runs[0].run.machine
+    cells = [cell for cell in overview.cells if cell.machine == machine]
+    alerts = [alert for alert in overview.alerts if alert.machine == machine]
+    _show_filters(state, overview, machine=machine)
+    _show_alerts(state, alerts)
+    _show_cells(state, cells, alerts=alerts, overview=overview)
+
+
+def _show_empty() -> None:
+    state_page(
+        "Nothing has been measured yet",
+        text=[
+            f"The store {data.store_name()} is empty. Type one of these in the project's folder;"
+            " this page fills by itself while the run is going."
+        ],
+        commands=[
+            "make run    # the quick suite, then this page",
+            "hud run     # one run now",
+            "hud demo    # a separate store with a synthetic history",
+        ],
+    )
+
+
+def _show_filters(state: OverviewState, overview: Overview, *, machine: str) -> None:
+    machines = list(dict.fromkeys(cell.machine for cell in overview.cells))
+    cases = [cell.summary.case for cell in overview.cells if cell.machine == machine]
+    with st.container(horizontal=True, gap="small"):
+        choose("Machine", name="machine", options=machines, value=machine, width=_width("machine"))
+        for name in FILTERS:
+            values = sorted({str(getattr(case, name)) for case in cases})
+            choose(
+                name.capitalize(),
+                name=name,
+                options=["", *values],
+                value=getattr(state, name),
+                format_func=lambda value: value or "all",
+                width=_width(name),
+            )
+        choose(
+            "Table shows",
+            name="metric",
+            options=OVERVIEW_METRICS,
+            value=state.metric,
+            default=DEFAULT_OVERVIEW_METRIC,
+            format_func=metric_label,
+            width=_width("metric"),
+        )
+
+
+def _width(name: str) -> int:
+    return _WIDTHS.get(name, _DEFAULT_WIDTH)
+
+
+def _show_alerts(state: OverviewState, alerts: Sequence[Alert]) -> None:
+    title, sections = alert_sections(state, alerts, now=data.now())
+    st.header(title, anchor=False)
+    for section in sections:
+        st.html(section)
+
+
+def _show_cells(
+    state: OverviewState,
+    on_machine: Sequence[LatestCell],
+    *,
+    alerts: Sequence[Alert],
+    overview: Overview,
+) -> None:
+    cells = [cell for cell in on_machine if lets_through(state, cell.summary.case)]
+    if not cells:
+        state_page("Nothing matches the filters", text=nothing_fits(state, overview, on_machine))
+        everything = OverviewState(metric=state.metric)
+        st.link_button("Show everything", overview_url(everything))
+        return
+    st.html(tiles(mode_tile(summary) for summary in data.mode_summaries(cells)))
+    now = data.now()
+    matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
+    st.header(f"Latest results: {metric_label(state.metric)}", anchor=False)
+    st.html(matrix_facts(matrix, cells, now=now))
+    st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))

@@ -1,0 +1,93 @@
+"""All runs, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from app import data
+from app.components import choose, notices, stale_note, state_page
+from app.format import age, duration, moment, outcome_label
+from app.markup import Cell, Column, table
+from app.progress import progress_of
+from app.state import parse_runs, run_url
+from db.records import Outcome, RunState
+from db.summaries import RunSummary
+
+_COLUMNS = (
+    Column(label="started"),
+    Column(label="run"),
+    Column(label="state"),
+    Column(label="ok", is_number=True),
+    Column(label="not ok", is_number=True),
+    Column(label="planned", is_number=True),
+    Column(label="took", is_number=True),
+    Column(label="suite"),
+    Column(label="trigger"),
+    Column(label="machine"),
+    Column(label="toolchain"),
+    Column(label="revision"),
+)
+
+
+def show() -> None:
+    """Draw the list of runs."""
+    state, problems = parse_runs(st.query_params.to_dict())
+    loaded = data.load_runs_page()
+    notices(problems)
+    stale_note(loaded)
+    st.title("Runs", anchor=False)
+    if not loaded.value:
+        state_page("No runs yet", text=["A run makes the first line here."], commands=["hud run"])
+        return
+    machines = list(dict.fromkeys(summary.run.machine for summary in loaded.value))
+    choose(
+        "Machine",
+        name="machine",
+        options=["", *machines],
+        value=state.machine,
+        format_func=lambda value: value or "all",
+        width=260,
+    )
+    shown = [item for item in loaded.value if state.machine in ("", item.run.machine)]
+    if not shown:
+        text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
+        state_page("Nothing matches the filter", text=[text])
+        return
+    st.html(table(_COLUMNS, _rows(shown, now=data.now()), label="runs"))
+
+
+def _rows(summaries: Sequence[RunSummary], *, now: datetime) -> list[tuple[Cell, ...]]:
+    return [_row(summary, now=now) for summary in summaries]
+
+
+def _row(summary: RunSummary, *, now: datetime) -> tuple[Cell, ...]:
+    run = summary.run
+    progress = progress_of(summary, now=now)
+    num_ok = summary.num_by_outcome.get(Outcome.OK, 0)
+    not_ok = {
+        outcome: number
+        for outcome, number in summary.num_by_outcome.items()
+        if outcome is not Outcome.OK
+    }
+    is_over = run.state is not RunState.RUNNING
+    return (
+        Cell(text=age(run.started_at, now=now), title=moment(run.started_at)),
+        Cell(text=run.id, href=run_url(run.id)),
+        Cell(text="silent" if progress.is_silent and not is_over else str(run.state)),
+        Cell(text=str(num_ok)),
+        Cell(
+            text=str(sum(not_ok.values())) if not_ok else "-",
+            style="strong" if not_ok else "quiet",
+            title=", ".join(f"{number} {outcome_label(name)}" for name, number in not_ok.items()),
+        ),
+        Cell(text=str(len(run.plan))),
+        Cell(text=duration(progress.elapsed_s) if run.finished_at or not is_over else "-"),
+        Cell(text=run.suite),
+        Cell(text=run.trigger),
+        Cell(text=run.machine),
+        Cell(text=run.toolchain),
+        Cell(text=run.revision),
+    )

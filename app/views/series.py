@@ -1,0 +1,124 @@
+"""The history of one case: trend with noise band, what changed when, samples of one point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app import data, seriestable
+from app.charts import PICK
+from app.components import choose, notices, stale_note, state_page
+from app.format import metric_label, shortened
+from app.markup import facts, folded, notice
+from app.pages import Loaded, SeriesPage
+from app.state import DEFAULT_SERIES_METRIC, SeriesState, parse_series
+from app.trend import samples_chart, scale_of, trend_chart
+from app.views import run as run_view
+from db.errors import NotFoundError
+
+_TITLE_LENGTH = 80
+
+
+def show() -> None:
+    """Draw the series page."""
+    state, problems = parse_series(st.query_params.to_dict())
+    notices(problems)
+    if not state.case:
+        text = "Each cell of the overview, and each number of a run, leads to its history here."
+        state_page("Which series?", text=[text])
+        return
+    try:
+        loaded = data.load_series_page(state.case, metric=state.metric, machine=state.machine)
+    except NotFoundError as error:
+        state_page("No such series", text=[f"{error}.", "The overview lists what was measured."])
+        return
+    stale_note(loaded)
+    page = loaded.value
+    _show_header(page, state)
+    if not page.points:
+        _show_no_points(page, state)
+        return
+    _show_trend(loaded, state)
+    _show_samples(page, state)
+    st.header("Points", anchor=False)
+    scale = scale_of(page, metric=state.metric)
+    recent, older = seriestable.point_tables(page, metric=state.metric, scale=scale)
+    st.html(recent)
+    if older:
+        st.html(folded("Older points", older))
+
+
+def picked_run(event: Mapping[str, Any]) -> str | None:
+    """Return the run of the point that was clicked, None without a click."""
+    chosen = event.get("selection", {}).get(PICK) or []
+    return str(chosen[0]["run_id"]) if chosen and "run_id" in chosen[0] else None
+
+
+def _show_header(page: SeriesPage, state: SeriesState) -> None:
+    name = f"{page.case.model} {page.case.variant}"
+    st.title(shortened(name, limit=_TITLE_LENGTH), anchor=False)
+    st.html(facts(seriestable.header_facts(page, metric=state.metric)))
+    machines = sorted({header.machine for header in page.headers} | {page.machine})
+    with st.container(horizontal=True, gap="small"):
+        choose(
+            "Metric",
+            name="metric",
+            options=seriestable.metrics_of(page),
+            value=state.metric,
+            default=DEFAULT_SERIES_METRIC,
+            format_func=metric_label,
+            width=240,
+        )
+        choose("Machine", name="machine", options=machines, value=page.machine, width=240)
+    if siblings := seriestable.sibling_table(page, metric=state.metric):
+        st.html(siblings)
+    for text in seriestable.alert_notices(page, metric=state.metric):
+        st.html(notice(text))
+
+
+def _show_no_points(page: SeriesPage, state: SeriesState) -> None:
+    metrics = ", ".join(metric_label(name) for name in seriestable.metrics_of(page))
+    text = [f"This case has no values of {metric_label(state.metric)} on {page.machine}."]
+    text.append(f"It has: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
+    state_page("No points", text=text)
+    if outcomes := seriestable.outcome_table(page):
+        st.html(outcomes)
+    st.code(data.repro(page.case), language="bash")
+
+
+def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
+    page = loaded.value
+    # Building a layered chart takes longer than everything else on this page.
+    spec = data.cached(trend_chart)(
+        data.store_url(),
+        loaded.generation,
+        page.case.key,
+        page.machine,
+        metric=state.metric,
+        _page=page,
+    )
+    event = st.vega_lite_chart(
+        spec, on_select="rerun", selection_mode=PICK, key="trend", width="stretch"
+    )
+    if run_id := picked_run(event):
+        st.switch_page(
+            st.Page(run_view.show, url_path="run"),
+            query_params={"run": run_id, "case": page.case.key},
+        )
+    st.caption(seriestable.TREND_CAPTION)
+    st.code(data.repro(page.case), language="bash")
+
+
+def _show_samples(page: SeriesPage, state: SeriesState) -> None:
+    point = next((item for item in page.points if item.result_id == state.result), None)
+    if state.result and point is None:
+        st.html(notice(f"This series has no result {state.result}; its latest is shown."))
+    point = point or page.points[-1]
+    samples = data.load_result_samples(point.result_id, metric=state.metric).value
+    st.header(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", anchor=False)
+    st.html(facts(seriestable.point_facts(page, point, metric=state.metric)))
+    spec = samples_chart(page, point, samples=samples, metric=state.metric)
+    st.vega_lite_chart(spec, key="samples", width="stretch")
+    st.caption(seriestable.SAMPLES_CAPTION)
