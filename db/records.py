@@ -15,6 +15,16 @@ from datetime import datetime, timezone
 from typing import Any
 
 from db.errors import RecordError
+from db.fields import (
+    get_list,
+    get_mapping,
+    get_member,
+    get_number,
+    get_numbers,
+    get_text,
+    get_time,
+    get_value,
+)
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
@@ -110,15 +120,15 @@ class Case:
     def from_json(cls, document: Any) -> Case:
         """Return the case that `document` describes; raise RecordError when it does not."""
         return cls(
-            model=_text(document, "model"),
-            family=_text(document, "family"),
-            phase=_member(document, "phase", Phase),
-            shape=_text(document, "shape"),
-            dtype=_member(document, "dtype", Dtype),
-            mode=_text(document, "mode"),
-            variant=_text(document, "variant"),
-            backend=_text(document, "backend"),
-            device=_text(document, "device"),
+            model=get_text(document, "model"),
+            family=get_text(document, "family"),
+            phase=get_member(document, "phase", Phase),
+            shape=get_text(document, "shape"),
+            dtype=get_member(document, "dtype", Dtype),
+            mode=get_text(document, "mode"),
+            variant=get_text(document, "variant"),
+            backend=get_text(document, "backend"),
+            device=get_text(document, "device"),
         )
 
 
@@ -138,9 +148,9 @@ class RunWarning:
     def from_json(cls, document: Any) -> RunWarning:
         """Return the warning that `document` describes; raise RecordError when it does not."""
         return cls(
-            code=_text(document, "code"),
-            text=_text(document, "text"),
-            hint=_text(document, "hint", default=""),
+            code=get_text(document, "code"),
+            text=get_text(document, "text"),
+            hint=get_text(document, "hint", default=""),
         )
 
 
@@ -191,18 +201,18 @@ class Measurement:
     @classmethod
     def from_json(cls, document: Any) -> Measurement:
         """Return the measurement that `document` describes; raise RecordError when it does not."""
-        interval = _numbers(document, "interval")
+        interval = get_numbers(document, "interval")
         if len(interval) != 2:
             raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
         return cls(
-            metric=_text(document, "metric"),
-            unit=_text(document, "unit"),
-            samples=_numbers(document, "samples"),
-            launches=tuple(int(n) for n in _numbers(document, "launches", default=())),
-            warmups=_numbers(document, "warmups", default=()),
-            median=_number(document, "median"),
+            metric=get_text(document, "metric"),
+            unit=get_text(document, "unit"),
+            samples=get_numbers(document, "samples"),
+            launches=tuple(int(n) for n in get_numbers(document, "launches", default=())),
+            warmups=get_numbers(document, "warmups", default=()),
+            median=get_number(document, "median"),
             interval=(interval[0], interval[1]),
-            method=_text(document, "method"),
+            method=get_text(document, "method"),
         )
 
 
@@ -265,20 +275,20 @@ class CaseResult:
     def from_json(cls, document: Any) -> CaseResult:
         """Return the result that `document` describes; raise RecordError when it does not."""
         return cls(
-            id=_text(document, "id"),
-            run_id=_text(document, "run_id"),
-            case=Case.from_json(_value(document, "case")),
-            outcome=_member(document, "outcome", Outcome),
-            reason=_text(document, "reason", default=""),
-            effective_mode=_text(document, "effective_mode", default=""),
-            started_at=_time(document, "started_at"),
-            finished_at=_time(document, "finished_at"),
-            warnings=tuple(RunWarning.from_json(item) for item in _list(document, "warnings")),
+            id=get_text(document, "id"),
+            run_id=get_text(document, "run_id"),
+            case=Case.from_json(get_value(document, "case")),
+            outcome=get_member(document, "outcome", Outcome),
+            reason=get_text(document, "reason", default=""),
+            effective_mode=get_text(document, "effective_mode", default=""),
+            started_at=get_time(document, "started_at"),
+            finished_at=get_time(document, "finished_at"),
+            warnings=tuple(RunWarning.from_json(item) for item in get_list(document, "warnings")),
             measurements=tuple(
-                Measurement.from_json(item) for item in _list(document, "measurements")
+                Measurement.from_json(item) for item in get_list(document, "measurements")
             ),
-            details=_mapping(document, "details"),
-            log_tail=_text(document, "log_tail", default=""),
+            details=get_mapping(document, "details"),
+            log_tail=get_text(document, "log_tail", default=""),
         )
 
 
@@ -326,21 +336,21 @@ class Run:
     @classmethod
     def from_json(cls, document: Any) -> Run:
         """Return the run that `document` describes; raise RecordError when it does not."""
-        finished = _value(document, "finished_at", default=None)
+        finished = get_value(document, "finished_at", default=None)
         return cls(
-            id=_text(document, "id"),
-            started_at=_time(document, "started_at"),
-            finished_at=None if finished is None else _time(document, "finished_at"),
-            state=_member(document, "state", RunState),
-            suite=_text(document, "suite"),
-            toolchain=_text(document, "toolchain"),
-            revision=_text(document, "revision"),
-            machine=_text(document, "machine"),
-            environment=_mapping(document, "environment"),
-            fingerprint=_text(document, "fingerprint"),
-            plan=tuple(Case.from_json(item) for item in _list(document, "plan")),
-            trigger=_text(document, "trigger", default="manual"),
-            is_synthetic=bool(_value(document, "is_synthetic", default=False)),
+            id=get_text(document, "id"),
+            started_at=get_time(document, "started_at"),
+            finished_at=None if finished is None else get_time(document, "finished_at"),
+            state=get_member(document, "state", RunState),
+            suite=get_text(document, "suite"),
+            toolchain=get_text(document, "toolchain"),
+            revision=get_text(document, "revision"),
+            machine=get_text(document, "machine"),
+            environment=get_mapping(document, "environment"),
+            fingerprint=get_text(document, "fingerprint"),
+            plan=tuple(Case.from_json(item) for item in get_list(document, "plan")),
+            trigger=get_text(document, "trigger", default="manual"),
+            is_synthetic=bool(get_value(document, "is_synthetic", default=False)),
         )
 
 
@@ -364,8 +374,8 @@ class RunDocument:
         """Return the run and results of `document`; raise RecordError when it does not fit."""
         check_schema_version(document)
         return cls(
-            run=Run.from_json(_value(document, "run")),
-            results=tuple(CaseResult.from_json(item) for item in _list(document, "results")),
+            run=Run.from_json(get_value(document, "run")),
+            results=tuple(CaseResult.from_json(item) for item in get_list(document, "results")),
         )
 
 
@@ -385,9 +395,9 @@ class Sighting:
     def from_json(cls, document: Any) -> Sighting:
         """Return the sighting that `document` describes; raise RecordError when it does not."""
         return cls(
-            run_id=_text(document, "run_id"),
-            revision=_text(document, "revision"),
-            at=_time(document, "at"),
+            run_id=get_text(document, "run_id"),
+            revision=get_text(document, "revision"),
+            at=get_time(document, "at"),
         )
 
 
@@ -469,79 +479,9 @@ def time_to_json(moment: datetime) -> str:
 
 def check_schema_version(document: Any) -> None:
     """Raise RecordError unless this code can read `document`'s schema_version."""
-    version = _value(document, "schema_version")
+    version = get_value(document, "schema_version")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
         raise RecordError(
             f"schema_version is {version!r}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
             " Upgrade Compile HUD to read newer documents"
         )
-
-
-_MISSING = object()
-
-
-def _value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
-    if not isinstance(document, Mapping):
-        raise RecordError(f"expected an object with field {name!r}, got {type(document).__name__}")
-    value = document.get(name, default)
-    if value is _MISSING:
-        raise RecordError(f"field {name!r} is missing")
-    return value
-
-
-def _text(document: Any, name: str, *, default: Any = _MISSING) -> str:
-    value = _value(document, name, default=default)
-    if not isinstance(value, str):
-        raise RecordError(f"field {name!r} must be text, got {value!r}")
-    return value
-
-
-def _number(document: Any, name: str) -> float:
-    value = _value(document, name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError(f"field {name!r} must be a number, got {value!r}")
-    return float(value)
-
-
-def _list(document: Any, name: str) -> list[Any]:
-    value = _value(document, name, default=[])
-    if not isinstance(value, list):
-        raise RecordError(f"field {name!r} must be a list, got {type(value).__name__}")
-    return value
-
-
-def _mapping(document: Any, name: str) -> Mapping[str, Any]:
-    value = _value(document, name, default={})
-    if not isinstance(value, Mapping):
-        raise RecordError(f"field {name!r} must be an object, got {type(value).__name__}")
-    return value
-
-
-def _numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[float, ...]:
-    value = _value(document, name, default=default)
-    if not isinstance(value, list | tuple):
-        raise RecordError(f"field {name!r} must be a list of numbers, got {value!r}")
-    for item in value:
-        if isinstance(item, bool) or not isinstance(item, int | float):
-            raise RecordError(f"field {name!r} must hold numbers only, got {item!r}")
-    return tuple(float(item) for item in value)
-
-
-def _member(document: Any, name: str, kind: type[Any]) -> Any:
-    value = _value(document, name)
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = ", ".join(str(member) for member in kind)
-        raise RecordError(f"field {name!r} is {value!r}; allowed: {allowed}") from None
-
-
-def _time(document: Any, name: str) -> datetime:
-    text = _text(document, name)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise RecordError(f"field {name!r} is {text!r}, not an ISO 8601 time") from None
-    if moment.tzinfo is None:
-        raise RecordError(f"field {name!r} is {text!r}: the time zone is missing")
-    return moment.astimezone(timezone.utc)

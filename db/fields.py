@@ -1,0 +1,86 @@
+"""Read typed fields of a JSON object; RecordError names the field that is missing or ill-typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from db.errors import RecordError
+
+_MISSING = object()
+
+
+def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
+    """Return the field as it is, `default` where it is missing."""
+    if not isinstance(document, Mapping):
+        raise RecordError(f"expected an object with field {name!r}, got {type(document).__name__}")
+    value = document.get(name, default)
+    if value is _MISSING:
+        raise RecordError(f"field {name!r} is missing")
+    return value
+
+
+def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
+    """Return the field, which must be text."""
+    value = get_value(document, name, default=default)
+    if not isinstance(value, str):
+        raise RecordError(f"field {name!r} must be text, got {value!r}")
+    return value
+
+
+def get_number(document: Any, name: str) -> float:
+    """Return the field, which must be a number, as a float."""
+    value = get_value(document, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError(f"field {name!r} must be a number, got {value!r}")
+    return float(value)
+
+
+def get_list(document: Any, name: str) -> list[Any]:
+    """Return the field, which must be a list; an empty one where it is missing."""
+    value = get_value(document, name, default=[])
+    if not isinstance(value, list):
+        raise RecordError(f"field {name!r} must be a list, got {type(value).__name__}")
+    return value
+
+
+def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
+    """Return the field, which must be an object; an empty one where it is missing."""
+    value = get_value(document, name, default={})
+    if not isinstance(value, Mapping):
+        raise RecordError(f"field {name!r} must be an object, got {type(value).__name__}")
+    return value
+
+
+def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[float, ...]:
+    """Return the field, which must be a list of numbers, as floats."""
+    value = get_value(document, name, default=default)
+    if not isinstance(value, list | tuple):
+        raise RecordError(f"field {name!r} must be a list of numbers, got {value!r}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise RecordError(f"field {name!r} must hold numbers only, got {item!r}")
+    return tuple(float(item) for item in value)
+
+
+def get_member(document: Any, name: str, kind: type[Any]) -> Any:
+    """Return the field as a member of the closed set `kind`."""
+    value = get_value(document, name)
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(str(member) for member in kind)
+        raise RecordError(f"field {name!r} is {value!r}; allowed: {allowed}") from None
+
+
+def get_time(document: Any, name: str) -> datetime:
+    """Return the field, which must be an ISO 8601 time with a time zone, in UTC."""
+    text = get_text(document, name)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise RecordError(f"field {name!r} is {text!r}, not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        raise RecordError(f"field {name!r} is {text!r}: the time zone is missing")
+    return moment.astimezone(timezone.utc)
