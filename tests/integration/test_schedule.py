@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import dataclasses
+import signal
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from db.errors import StoreLocked
+from db.queries import load_runs
+from db.records import RunDocument, RunState
+from db.store import Store
+from runner.config import Config, Schedule, parse_config
+from runner.errors import RunInterrupted, SchedulerHeld
+from runner.events import Event, Said
+from runner.executor_api import CaseOrder
+from runner.jobs import JobRequest, JobRequests, night_key
+from runner.schedule import JobLoop, scheduling
+from runner.wiring import Seams, Workplace
+from tests.fakes import FakeClock, FakeExecutor, make_catalog
+
+NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")
+CONFIG = """
+[machine]
+name = "box"
+[suites.mine]
+models = "bert"
+modes = ["eager", "default"]
+"""
+REQUEST = JobRequest(
+    dedupe_key="night 2026-01-01T02:30", suite="mine", toolchain="current", trigger="schedule night"
+)
+
+
+class Place:
+    """A state directory and a job loop on it."""
+
+    def __init__(self, folder: Path) -> None:
+        env = {"HUD_STATE_DIR": str(folder), "XDG_RUNTIME_DIR": str(folder / "run")}
+        self.clock = FakeClock()
+        self.executor = FakeExecutor(clock=self.clock)
+        self.events: list[Event] = []
+        self.judged: list[RunDocument] = []
+        config: Config = dataclasses.replace(
+            parse_config(CONFIG, path=None, env=env), catalog=make_catalog("bert")
+        )
+        seams = Seams(
+            make_executor=lambda **_: self.executor,
+            now=self.clock,
+            env=env,
+            has_gpu=lambda: False,
+        )
+        self.workplace = Workplace(config=config, seams=seams)
+        self.requests = JobRequests(folder / "jobs")
+        self.loop = JobLoop(
+            workplace=self.workplace,
+            notify=self.events.append,
+            judge=self.judged.append,
+            wake=threading.Event(),
+        )
+
+    @property
+    def store(self) -> Store:
+        return self.workplace.store()
+
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_time_that_comes_twice_in_a_night_has_one_key() -> None:
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
+    keys = {
+        night_key("night", at=first + timedelta(hours=late), timezone="Europe/Berlin")
+        for late in (0, 1)
+    }
+    assert keys == {"night 2026-10-25T02:30"}
+
+
+def test_the_next_night_has_another_key() -> None:
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
+    later = night_key("night", at=first + timedelta(days=1), timezone="UTC")
+    assert later != night_key("night", at=first, timezone="UTC")
+
+
+def test_a_missed_night_fires_once_at_the_next_start(tmp_path: Path) -> None:
+    wake = threading.Event()
+    missed = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(hours=1)
+    with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=wake) as scheduler:
+        scheduler.pause()
+        scheduler.modify_job("night", next_run_time=missed)
+    assert not wake.is_set()
+    with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=wake) as scheduler:
+        assert wake.wait(60)
+        assert scheduler.get_job("night").next_run_time > missed
+    store = Store(f"duckdb:///{tmp_path / 'store.duckdb'}")
+    assert JobRequests(tmp_path / "jobs").flush(store) == ""
+    job = store.lease_job()
+    assert job is not None
+    assert job.dedupe_key == night_key("night", at=missed, timezone="UTC")
+    assert (job.suite, job.toolchain, job.trigger) == ("mine", "current", "schedule night")
+    assert store.lease_job() is None
+
+
+def test_schedules_follow_the_settings(tmp_path: Path) -> None:
+    other = dataclasses.replace(NIGHT, name="other")
+    changed = dataclasses.replace(NIGHT, cron="30 3 1 1 *")
+    wake = threading.Event()
+    with scheduling({"night": NIGHT, "other": other}, state_dir=tmp_path, wake=wake) as scheduler:
+        assert {job.id for job in scheduler.get_jobs()} == {"night", "other"}
+    with scheduling({"night": changed}, state_dir=tmp_path, wake=wake) as scheduler:
+        (job,) = scheduler.get_jobs()
+        assert (job.next_run_time.hour, job.next_run_time.minute) == (3, 30)
+
+
+def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
+    wake = threading.Event()
+    with (
+        scheduling({}, state_dir=tmp_path, wake=wake),
+        pytest.raises(SchedulerHeld, match=r"PID \d+ schedules from this state directory already"),
+        scheduling({}, state_dir=tmp_path, wake=wake),
+    ):
+        pass
+
+
+def test_a_queued_job_is_run_judged_and_done(place: Place) -> None:
+    place.requests.write(REQUEST)
+    assert place.loop.run_queued() == ""
+    (summary,) = load_runs(place.store)
+    assert summary.run.state is RunState.FINISHED
+    assert summary.run.trigger == "job night 2026-01-01T02:30"
+    assert [document.run.id for document in place.judged] == [summary.run.id]
+    assert place.store.lease_job() is None
+
+
+def test_a_night_is_run_once_however_often_it_is_asked_for(place: Place) -> None:
+    for _ in range(2):
+        place.requests.write(REQUEST)
+        place.loop.run_queued()
+    assert len(load_runs(place.store)) == 1
+
+
+def test_a_request_waits_for_a_locked_store(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_args: object, **_kwargs: object) -> bool:
+        raise StoreLocked("held by PID 7")
+
+    place.requests.write(REQUEST)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "enqueue_job", locked)
+        assert place.loop.run_queued() == "held by PID 7"
+    assert place.loop.run_queued() == ""
+    assert len(load_runs(place.store)) == 1
+
+
+def test_a_store_that_cannot_be_asked_for_jobs_is_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_args: object, **_kwargs: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    monkeypatch.setattr(Store, "lease_job", locked)
+    assert place.loop.run_queued() == "held by PID 7"
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"schema_version": 2}', '{"schema_version": 1, "suite": 3}']
+)
+def test_a_broken_request_is_set_aside(place: Place, content: str) -> None:
+    place.requests.write(REQUEST)
+    (path,) = place.requests.directory.iterdir()
+    path.write_text(content)
+    assert place.loop.run_queued() == ""
+    assert [item.suffix for item in place.requests.directory.iterdir()] == [".broken"]
+
+
+def test_a_job_of_an_unknown_suite_fails_and_the_next_is_run(place: Place) -> None:
+    wrong = dataclasses.replace(REQUEST, dedupe_key="a", suite="mien")
+    place.requests.write(wrong)
+    place.requests.write(REQUEST)
+    assert place.loop.run_queued() == ""
+    assert any("job a failed: no suite 'mien'. Did you mean mine" in text for text in place.said())
+    assert len(load_runs(place.store)) == 1
+    assert place.store.lease_job() is None
+
+
+def test_a_defect_fails_one_job_only(place: Place) -> None:
+    def defect(_order: CaseOrder) -> None:
+        raise ZeroDivisionError("a defect")
+
+    place.executor.on_execute = defect
+    place.requests.write(REQUEST)
+    assert place.loop.run_queued() == ""
+    assert any("failed by a defect of Compile HUD" in text for text in place.said())
+    assert place.store.lease_job() is None
+
+
+def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
+    seen: list[CaseOrder] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order)
+        if len(seen) == number:
+            signal.raise_signal(signal.SIGTERM)
+
+    return on_execute
+
+
+def free_the_lease(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the death of the process that holds the lease."""
+    monkeypatch.setattr("db.jobs.is_gone", lambda _holder: True)
+    place.executor = FakeExecutor(clock=place.clock)
+
+
+def test_an_interrupted_job_is_continued_by_the_next_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.executor.on_execute = interrupt_case(2)
+    place.requests.write(REQUEST)
+    with pytest.raises(RunInterrupted, match="was interrupted"):
+        place.loop.run_queued()
+    free_the_lease(place, monkeypatch)
+    assert place.loop.run_queued() == ""
+    assert place.executor.executed == ["bert/inference/small/fp32/default/cpu"]
+    (summary,) = load_runs(place.store)
+    assert summary.run.state is RunState.FINISHED
+
+
+def test_a_job_that_cannot_be_continued_starts_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.executor.on_execute = interrupt_case(2)
+    place.requests.write(REQUEST)
+    with pytest.raises(RunInterrupted):
+        place.loop.run_queued()
+    free_the_lease(place, monkeypatch)
+    place.executor.facts = {**place.executor.facts, "torch_version": "2.14.0"}
+    assert place.loop.run_queued() == ""
+    assert len(place.executor.executed) == 2
+    assert any("A new run is started" in text for text in place.said())
+
+
+def test_a_job_whose_end_was_not_noted_is_not_measured_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_args: object, **_kwargs: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    place.requests.write(REQUEST)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "finish_job", locked)
+        patched.setattr(JobLoop, "_run_job", _once(JobLoop._run_job))
+        with pytest.raises(RunInterrupted):
+            place.loop.run_queued()
+    assert any("could not be noted: held by PID 7" in text for text in place.said())
+    free_the_lease(place, monkeypatch)
+    assert place.loop.run_queued() == ""
+    assert place.executor.executed == []
+    assert len(load_runs(place.store)) == 1
+
+
+def _once(method: Callable[..., None]) -> Callable[..., None]:
+    def run_and_stop(*args: object) -> None:
+        method(*args)
+        raise RunInterrupted("enough")
+
+    return run_and_stop
+
+
+def test_the_loop_ends_with_the_signal_and_says_trouble_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = iter(["held by PID 7", "held by PID 7", "", "held by PID 8"])
+
+    def run_queued(_loop: JobLoop) -> str:
+        place.loop.wake.set()
+        trouble = next(troubles, None)
+        if trouble is None:
+            raise RunInterrupted("stopped")
+        return trouble
+
+    monkeypatch.setattr(JobLoop, "run_queued", run_queued)
+    with pytest.raises(RunInterrupted, match="stopped"):
+        place.loop.run_forever()
+    assert place.said() == [
+        "the queue cannot be read: held by PID 7. It is tried again",
+        "the queue cannot be read: held by PID 8. It is tried again",
+    ]
