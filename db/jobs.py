@@ -124,7 +124,9 @@ def _change(session: Session, job_id: str, **values: object) -> None:
 
 
 def _is_held(row: JobTable, *, at: datetime, lease_s: float) -> bool:
-    gone = is_gone(row.holder) if row.holder else True
-    if gone is None and row.leased_at is not None:
+    assert row.holder is not None
+    assert row.leased_at is not None
+    gone = is_gone(row.holder)
+    if gone is None:
         return utc(row.leased_at) + timedelta(seconds=lease_s) > at
     return not gone

@@ -13,9 +13,12 @@ def this_process() -> str:
 
 
 def is_gone(process: str) -> bool | None:
-    """Return whether `process` (of `this_process`) has ended, None when it is on another host."""
+    """Return whether `process` (of `this_process`) has ended, None when that cannot be seen here.
+
+    It cannot for a process on another host, nor on a system without /proc.
+    """
     host, pid, started = process.rsplit("/", 2)
-    if host != socket.gethostname():
+    if host != socket.gethostname() or not started:
         return None
     return _started(int(pid)) != started
 
@@ -26,15 +29,5 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "unknown" if _exists(pid) else "gone"
+        return ""
     return stat.rpartition(")")[2].split()[19]
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

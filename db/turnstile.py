@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from db.errors import StoreUnavailable
 from db.faults import store_locked
 
 # Short against a transaction (tens of ms), long against a poll (20 us).
@@ -71,7 +72,7 @@ class Turnstile:
     def _take(self, descriptor: int, *, how: int, path: Path) -> None:
         if not self._patience.wait(is_free=lambda: _try_lock(descriptor, how)):
             waited_s = self._patience.timeout_s
-            raise store_locked(self._name, holder=_flock_holder(path), waited_s=waited_s)
+            raise store_locked(self._name, holder=flock_holder(path), waited_s=waited_s)
 
 
 def _try_lock(descriptor: int, how: int) -> bool:
@@ -79,6 +80,11 @@ def _try_lock(descriptor: int, how: int) -> bool:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the folder of the store cannot lock files ({error.strerror}), as some network disks"
+            " cannot. Put the store on a local disk, or name a PostgreSQL store with --store"
+        ) from error
     return True
 
 
@@ -91,7 +97,8 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _flock_holder(path: Path) -> int | None:
+def flock_holder(path: Path) -> int | None:
+    """Return the PID of a process that holds the lock file, None when that cannot be seen."""
     # Linux lists each lock as "1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF".
     try:
         inode = path.stat().st_ino

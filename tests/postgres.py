@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 
+_ENCODING = ("-E", "UTF8", "--no-locale")
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "60",
@@ -53,7 +54,10 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
     data = folder / "data"
     become = _become_postgres(folder)
     try:
-        _run([binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N"], become)
+        _run(
+            [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", *_ENCODING],
+            become,
+        )
         options = " ".join(f"-c {key}='{value}'" for key, value in _SETTINGS.items())
         control: list[object] = [binaries / "pg_ctl", "-D", data, "-w"]
         _run([*control, "-o", f"-k {folder} {options}", "-l", folder / "log", "start"], become)

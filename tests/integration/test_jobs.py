@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -110,6 +111,7 @@ def test_this_process_is_there_and_an_ended_one_is_gone() -> None:
     assert processes.is_gone(processes.this_process()) is False
     assert processes.is_gone(_dead_process()) is True
     assert processes.is_gone("elsewhere/1/2") is None
+    assert processes.is_gone(f"{socket.gethostname()}/1/") is None
 
 
 def test_a_reused_pid_is_another_process() -> None:

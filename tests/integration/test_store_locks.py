@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from db import queries
-from db.errors import StoreLocked
+from db import queries, turnstile
+from db.errors import StoreLocked, StoreUnavailable
 from db.store import Store
 from tests.builders import make_run
 from tests.integration import store_processes
@@ -78,6 +81,24 @@ def test_a_waiting_writer_goes_before_new_readers(duckdb_url: str) -> None:
     may_go_on.set()
     thread.join()
     assert len(queries.load_runs(_impatient(duckdb_url))) == 2
+
+
+def test_the_holder_of_a_lock_may_be_unknown(tmp_path: Path) -> None:
+    free = tmp_path / "free.lock"
+    free.write_text("")
+    assert turnstile.flock_holder(free) is None
+    assert turnstile.flock_holder(tmp_path / "missing.lock") is None
+
+
+def test_a_disk_that_cannot_lock_is_explained(
+    duckdb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(StoreUnavailable, match="No locks available.*local disk.*PostgreSQL"):
+        Store(duckdb_url).save_run(make_run())
 
 
 def test_a_held_postgresql_store_is_an_error_after_the_timeout(postgres_url: str) -> None:
