@@ -93,8 +93,13 @@ class Dashboard:
             with self._lock:
                 if self._stopping.is_set():
                     return
-                process = self._process = self._start()
-            self._started.set()
+                try:
+                    process = self._process = self._start()
+                except OSError as error:
+                    self._notify(Said(text=f"no dashboard: {error}", is_warning=True))
+                    return
+                finally:
+                    self._started.set()
             started_s = time.monotonic()
             code = process.wait()
             if self._stopping.is_set():

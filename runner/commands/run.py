@@ -94,6 +94,8 @@ def run(
         axes = _Axes(models=models, modes=modes, phases=phases, dtypes=dtypes, shape=shape)
         suite = _choose_suite(suite_name, axes=axes, workplace=workplace)
         order = RunOrder(suite=suite, toolchain=toolchain, device=device)
+    if json_path is not None:
+        _check_folder(json_path)
     document = run_in_terminal(order, workplace=workplace)
     if json_path is not None:
         _write_document(document, json_path)
@@ -188,6 +190,13 @@ def _resume_order(run_id: str, *, workplace: Workplace) -> RunOrder:
         device=run.plan[0].device,
         resume_id=run.id,
     )
+
+
+def _check_folder(path: str) -> None:
+    """Raise DocumentNotWritten now rather than after hours of measuring."""
+    folder = Path(path).parent
+    if path != "-" and not folder.is_dir():
+        raise DocumentNotWritten(f"cannot write {path}: there is no folder {folder}")
 
 
 def _write_document(document: RunDocument, path: str) -> None:
