@@ -25,7 +25,7 @@ from runner.analysis.comparison import (
     log_launch_medians,
 )
 from runner.analysis.noise import PAIRED_WALL_SD
-from runner.analysis.stats import estimate
+from runner.analysis.rounds import results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
 # The name under which an outcome is compared, beside the metrics.
@@ -87,7 +87,7 @@ def compare_results(
     """
     if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
         check_comparable(baseline.run, candidate=candidate.run)
-    before, after = _by_case(baseline), _by_case(candidate)
+    before, after = (results_by_case(_results(side)) for side in (baseline, candidate))
     pairs = [_Pair(before[key], after[key]) for key in before if key in after]
     num_comparisons = sum(_num_noisy(pair) for pair in pairs)
     rows: list[CaseComparison] = []
@@ -132,36 +132,8 @@ def has_failure(rows: Sequence[CaseComparison]) -> bool:
     return any(row.comparison.is_failure for row in rows)
 
 
-def _by_case(side: Side) -> dict[str, CaseResult]:
-    results = side.results if isinstance(side, RunDocument) else side
-    merged: dict[str, CaseResult] = {}
-    for result in results:
-        known = merged.get(result.case.key)
-        merged[result.case.key] = result if known is None else _merge(known, result)
-    return merged
-
-
-def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
-    if first.outcome is not Outcome.OK or second.outcome is not Outcome.OK:
-        return first if first.outcome is not Outcome.OK else second
-    names = dict.fromkeys(item.metric for item in (*first.measurements, *second.measurements))
-    parts = [(first.measurement(name), second.measurement(name)) for name in names]
-    measurements = tuple(_concatenate([part for part in both if part]) for both in parts)
-    return dataclasses.replace(first, measurements=measurements)
-
-
-def _concatenate(parts: Sequence[Measurement]) -> Measurement:
-    samples = tuple(sample for part in parts for sample in part.samples)
-    launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
-    found = estimate(samples, launches=launches)
-    return dataclasses.replace(
-        parts[0],
-        samples=samples,
-        launches=launches,
-        warmups=tuple(warmup for part in parts for warmup in part.warmups),
-        median=found.value,
-        interval=(found.low, found.high),
-    )
+def _results(side: Side) -> Sequence[CaseResult]:
+    return side.results if isinstance(side, RunDocument) else side
 
 
 def _judged(pair: _Pair) -> list[str]:
@@ -215,12 +187,13 @@ def _judge_wall_clock(
     known = [(witness, name) for witness, name in witnesses if witness is not None]
     if not known:
         return wall
+    wanted = Verdict.REGRESSION if wall.ratio > 1 else Verdict.IMPROVEMENT
     for witness, name in known:
-        if witness.is_significant and witness.is_relevant and _same_way(witness, wall):
+        if witness.verdict is wanted:
             text = "CPU time moved as well" if name == "CPU time" else "it moved against eager too"
             return dataclasses.replace(
                 wall,
-                verdict=witness.verdict,
+                verdict=wanted,
                 is_significant=True,
                 reason=f"wall clock {100 * (wall.ratio - 1):+.1f} %: {text}",
             )
@@ -249,10 +222,6 @@ def _against_eager(pair: _Pair, judgement: Judgement) -> Comparison | None:
         direction=Direction.LOWER_IS_BETTER,
         judgement=dataclasses.replace(judgement, launch_sd=PAIRED_WALL_SD),
     )
-
-
-def _same_way(one: Comparison, other: Comparison) -> bool:
-    return ((one.ratio or 1) > 1) == ((other.ratio or 1) > 1)
 
 
 def _compare_outcomes(pair: _Pair) -> Comparison:

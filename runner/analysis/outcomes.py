@@ -7,11 +7,12 @@ Outcomes compare across environments: a new driver that breaks a model is news.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 
 from db.records import Alert, AlertState, Outcome, RunState, Verdict, series_key
 from db.summaries import OutcomeHistory, OutcomePoint
@@ -38,7 +39,7 @@ class _SuiteRun:
     planned: set[str] = field(default_factory=set)
 
 
-# The finished runs of one suite on one machine, oldest first.
+# The runs of one suite on one machine, oldest first.
 _SuiteRuns = Mapping[tuple[str, str], Sequence[_SuiteRun]]
 
 
@@ -103,8 +104,6 @@ def _suite_runs(histories: Sequence[OutcomeHistory]) -> _SuiteRuns:
     by_id: dict[tuple[str, str, str], _SuiteRun] = {}
     for history in histories:
         for point in history.points:
-            if point.run_state is not RunState.FINISHED:
-                continue
             key = (history.machine, point.suite, point.run_id)
             run = by_id.setdefault(key, _SuiteRun(point.at, point))
             run.planned.add(history.case.key)
@@ -119,9 +118,7 @@ def _suite_runs(histories: Sequence[OutcomeHistory]) -> _SuiteRuns:
 def _dropped(history: OutcomeHistory, runs: _SuiteRuns) -> list[Alert]:
     """Return an alert for each time the suite went on without the case."""
     alerts = []
-    planned = [point for point in history.points if point.run_state is RunState.FINISHED]
-    for place, point in enumerate(planned):
-        after = planned[place + 1] if place + 1 < len(planned) else None
+    for point, after in zip_longest(history.points, history.points[1:]):
         if point.outcome is not Outcome.OK or point.suite == CUSTOM_SUITE:
             continue
         without = _runs_without(history, point, after, runs[history.machine, point.suite])
@@ -140,8 +137,8 @@ def _runs_without(
 ) -> list[_SuiteRun]:
     times = [run.at for run in runs]
     start = bisect_right(times, point.at)
-    end = len(runs) if after is None else bisect_right(times, after.at)
-    gap = [run for run in runs[start:end] if history.case.key not in run.planned]
+    end = len(runs) if after is None else bisect_left(times, after.at)
+    gap = [run for run in runs[start:end] if run.point.run_state is RunState.FINISHED]
     if not gap:
         return []
     (last,) = [run.planned for run in runs if run.point.run_id == point.run_id]

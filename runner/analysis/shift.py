@@ -92,7 +92,7 @@ class Shift:
 
     def is_end_of(self, earlier: Shift) -> bool:
         """Return whether this is the way back from `earlier`, a regression, to where it began."""
-        if self.is_regression or not earlier.is_regression or earlier.is_back(self.before):
+        if self.is_regression or earlier.is_back(self.before):
             return False
         return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
 

@@ -36,6 +36,10 @@ def result(levels: Mapping[str, Sequence[float]], *, device: str = "cpu") -> Cas
     return make_result(f"result-{device}", case=case, measurements=measured(levels))
 
 
+def with_eager(levels: list[float] | None) -> dict[str, list[float]]:
+    return {} if levels is None else {"eager_latency_s": levels}
+
+
 def row(rows: Sequence[CaseComparison], metric: str) -> CaseComparison:
     return next(item for item in rows if item.metric == metric)
 
@@ -164,6 +168,35 @@ def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
     assert found.reason == "wall clock +30.0 %: CPU time moved as well"
 
 
+def test_wall_clock_within_the_floor_needs_nobody_to_vouch() -> None:
+    slow, same = [1.001, 1.001, 1.001], [1.0, 1.0, 1.0]
+    rows = compare_results(
+        [result({"latency_s": same, "latency_cpu_s": same})],
+        [result({"latency_s": slow, "latency_cpu_s": same})],
+    )
+    assert "vouch" not in row(rows, "latency_s").comparison.reason
+
+
+def test_wall_clock_of_zero_is_inconclusive() -> None:
+    rows = compare_results(
+        [result({"latency_s": [0.0], "latency_cpu_s": [1.0]})],
+        [result({"latency_s": [0.0], "latency_cpu_s": [1.0]})],
+    )
+    assert row(rows, "latency_s").comparison.reason == (
+        "a sample is 0 or below, so there is no ratio"
+    )
+
+
+def test_wall_clock_needs_a_cpu_time_that_moved_enough_and_for_sure() -> None:
+    same = [1.0] * 40
+    for slow, slow_cpu in (([1.3] * 40, [1.04] * 40), ([1.3] * 2, [1.06] * 2)):
+        before = {"latency_s": same[: len(slow)], "latency_cpu_s": same[: len(slow)]}
+        rows = compare_results(
+            [result(before)], [result({"latency_s": slow, "latency_cpu_s": slow_cpu})]
+        )
+        assert row(rows, "latency_s").comparison.verdict is Verdict.INCONCLUSIVE
+
+
 def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
     slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
     rows = compare_results(
@@ -184,12 +217,22 @@ def test_wall_clock_counts_when_it_moved_against_interleaved_eager() -> None:
     assert found.reason == "wall clock +30.0 %: it moved against eager too"
 
 
-@pytest.mark.parametrize("eager", [[1.0, 1.0], [0.0, 0.0, 0.0]])
-def test_eager_that_cannot_be_paired_vouches_for_nothing(eager: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([1.0, 1.0], [1.0, 1.0]),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+        (None, [1.0, 1.0, 1.0]),
+        ([1.0, 1.0, 1.0], None),
+    ],
+)
+def test_eager_that_cannot_be_paired_vouches_for_nothing(
+    before: list[float] | None, after: list[float] | None
+) -> None:
     slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
     rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": eager})],
-        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": eager})],
+        [result({"latency_s": same, "latency_cpu_s": same} | with_eager(before))],
+        [result({"latency_s": slow, "latency_cpu_s": same} | with_eager(after))],
     )
     assert "CPU time did not vouch" in row(rows, "latency_s").comparison.reason
 
@@ -227,10 +270,16 @@ def test_case_measured_in_rounds_is_taken_together() -> None:
     assert row(rows, "speedup").baseline == 1.1
 
 
+def test_metric_that_a_round_lacks_is_taken_from_the_others() -> None:
+    rounds = [result({"speedup": [1.0]}), result({"graphs": [3.0]})]
+    rows = compare_results(rounds, rounds)
+    assert (row(rows, "speedup").baseline, row(rows, "graphs").baseline) == (1.0, 3.0)
+
+
 def test_rounds_without_launch_counts_are_a_launch_each() -> None:
     rounds = [
-        make_result(measurements=[make_measurement("speedup", samples=[level] * 3)])
-        for level in (1.0, 3.0)
+        make_result(measurements=[make_measurement("speedup", samples=[level] * num_samples)])
+        for level, num_samples in ((1.0, 3), (2.0, 1), (3.0, 1))
     ]
     rows = compare_results(rounds, rounds)
     assert row(rows, "speedup").baseline == 2.0
@@ -258,6 +307,13 @@ def test_other_fingerprint_without_recorded_facts_is_refused_too() -> None:
     one, other = make_run(fingerprint="a" * 64), make_run(fingerprint="b" * 64)
     with pytest.raises(NotComparableError, match="facts that were not recorded"):
         compare_results(make_document(one), make_document(other))
+
+
+@pytest.mark.parametrize("is_document_first", [True, False])
+def test_results_without_their_run_cannot_be_refused(is_document_first: bool) -> None:
+    document = make_document(run_on("a", "550"))
+    sides = (document, document.results) if is_document_first else (document.results, document)
+    assert compare_results(*sides)
 
 
 def test_same_fingerprint_compares_whatever_else_differs() -> None:

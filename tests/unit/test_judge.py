@@ -114,6 +114,14 @@ def test_improvement_after_a_fixed_regression_is_news() -> None:
     ]
 
 
+def test_gain_right_after_a_return_is_an_improvement_of_its_own() -> None:
+    values = noisy([(20, 0.010), (15, 0.012), (20, 0.0103), (15, 0.0096)])
+    assert [(alert.verdict, alert.state) for alert in judge(values)] == [
+        (Verdict.REGRESSION, AlertState.FIXED),
+        (Verdict.IMPROVEMENT, AlertState.OPEN),
+    ]
+
+
 def test_relapse_after_an_improvement_is_a_regression() -> None:
     found = judge(noisy([(20, 0.010), (15, 0.009), (15, 0.010)]))
     assert [(alert.verdict, alert.state) for alert in found] == [
@@ -233,6 +241,12 @@ def test_wall_clock_and_cpu_time_that_move_together_are_an_alert_each() -> None:
     wall = make_series(noisy([(20, 0.010), (20, 0.012)]), metric="latency_s")
     cpu = make_series(noisy([(20, 0.010), (20, 0.012)], seed=1), metric="latency_cpu_s")
     assert [alert.metric for alert in judge_case([wall, cpu])] == ["latency_s", "latency_cpu_s"]
+
+
+def test_only_the_latency_needs_cpu_time_to_agree() -> None:
+    cold = make_series(noisy([(20, 10.0), (20, 14.0)]), metric="compile_cold_s")
+    cpu = make_series(noisy([(40, 0.010)], seed=1), metric="latency_cpu_s")
+    assert [alert.metric for alert in judge_case([cold, cpu])] == ["compile_cold_s"]
 
 
 def test_wall_clock_of_a_gpu_stands_alone() -> None:

@@ -66,7 +66,15 @@ def test_new_numbers_of_a_known_alert_are_saved() -> None:
     later = dataclasses.replace(make_alert(), change_pct=21.0)
     found = update([later], [make_alert()])
     assert found.changed == (later,)
-    assert found.new == ()
+    assert (found.new, found.fixed) == ((), ())
+
+
+def test_alert_that_was_fixed_before_is_not_fixed_again() -> None:
+    before = in_state(AlertState.FIXED)
+    later = dataclasses.replace(before, change_pct=21.0)
+    found = update([later], [before])
+    assert found.changed == (later,)
+    assert (found.new, found.fixed) == ((), ())
 
 
 def test_confirmation_is_kept() -> None:

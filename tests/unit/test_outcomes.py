@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from db.records import AlertState, Outcome, RunState, Verdict
@@ -102,6 +104,25 @@ def test_case_that_is_planned_again_is_fixed() -> None:
 def test_failed_case_that_is_no_longer_planned_is_not_told_twice() -> None:
     plans = [{"bert": OK, "vit": OK}, {"bert": FAILED, "vit": OK}, *[{"vit": OK}] * 4]
     assert [alert.kind for alert in judge_outcomes(make_outcomes(plans))] == ["outcome"]
+
+
+def test_runs_that_were_interrupted_do_not_count_against_a_case() -> None:
+    whole, rest = {"bert": OK, "vit": OK}, {"vit": OK}
+    plans = [whole, rest, rest, rest]
+    assert judge_outcomes(make_outcomes(plans, states={2: RunState.INTERRUPTED})) == []
+
+
+def test_interrupted_run_that_planned_a_case_shows_that_it_is_still_planned() -> None:
+    whole, rest = {"bert": OK, "vit": OK}, {"vit": OK}
+    halted: dict[str, Outcome | None] = {"bert": None, "vit": OK}
+    plans: list[Mapping[str, Outcome | None]] = [whole, rest, rest, halted, rest, rest]
+    assert judge_outcomes(make_outcomes(plans, states={3: RunState.INTERRUPTED})) == []
+
+
+def test_result_of_an_interrupted_run_ends_a_vanished_series() -> None:
+    plans: list[dict[str, Outcome | None]] = [{"bert": OK}, {"bert": None}, {"bert": OK}]
+    (alert,) = judge_outcomes(make_outcomes(plans, states={2: RunState.INTERRUPTED}))
+    assert alert.state is AlertState.FIXED
 
 
 def test_runs_of_a_much_smaller_selection_do_not_count() -> None:

@@ -1,0 +1,41 @@
+"""Take the rounds of a case together: its results in several runs of one build."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from db.records import CaseResult, Measurement, Outcome
+from runner.analysis.stats import estimate
+
+
+def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:
+    """Return one result a case, in order; a case with a round that is not ok is not ok."""
+    merged: dict[str, CaseResult] = {}
+    for result in results:
+        known = merged.get(result.case.key)
+        merged[result.case.key] = result if known is None else _merge(known, result)
+    return merged
+
+
+def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
+    if first.outcome is not Outcome.OK or second.outcome is not Outcome.OK:
+        return first if first.outcome is not Outcome.OK else second
+    names = dict.fromkeys(item.metric for item in (*first.measurements, *second.measurements))
+    parts = [(first.measurement(name), second.measurement(name)) for name in names]
+    measurements = tuple(_concatenate([part for part in both if part]) for both in parts)
+    return dataclasses.replace(first, measurements=measurements)
+
+
+def _concatenate(parts: Sequence[Measurement]) -> Measurement:
+    samples = tuple(sample for part in parts for sample in part.samples)
+    launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
+    found = estimate(samples, launches=launches)
+    return dataclasses.replace(
+        parts[0],
+        samples=samples,
+        launches=launches,
+        warmups=tuple(warmup for part in parts for warmup in part.warmups),
+        median=found.value,
+        interval=(found.low, found.high),
+    )
