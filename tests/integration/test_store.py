@@ -184,6 +184,7 @@ def test_the_same_file_goes_in_once(store: Store) -> None:
     assert store.ingest(run, make_result(run=run), spool_id="file-1")
     assert not store.ingest(run, make_result(run=run), spool_id="file-1")
     assert not store.ingest(run, make_result(run=run), spool_id="copy-of-file-1")
+    assert not store.ingest(run, make_result("other", run=run), spool_id="file-1")
     assert len(queries.load_results(store, run.id)) == 1
     (header,) = queries.find_series(store)
     assert header.num_points == 1
