@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from db.errors import StoreLocked
+from db.store import Store
+from runner import checks
+from runner.checks import CheckState
+from runner.cli import main
+from runner.spool import Spool
+from runner.wiring import Seams
+from tests.builders import make_result, make_run
+
+OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Return what makes an executable that runs lines of shell."""
+
+    def make(lines: str, *, name: str = "tool") -> Path:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def test_a_package_that_is_missing_fails() -> None:
+    assert checks.check_package("duckdb").state is OK
+    missing = checks.check_package("no-such-package")
+    assert (missing.state, missing.text) == (FAIL, "not installed")
+
+
+def test_torch_is_asked_under_the_toolchain(script: Callable[[str], Path]) -> None:
+    check = checks.check_torch(script("echo 2.13.0 True"))
+    assert check.state is OK
+    assert check.text.startswith("2.13.0, with a GPU (")
+    assert "CPU only" in checks.check_torch(script("echo 2.13.0 False")).text
+    assert checks.check_torch(script("exit 1")).state is FAIL
+
+
+def test_a_compiler_that_is_missing_or_broken_fails(script: Callable[[str], Path]) -> None:
+    assert "no no-such-compiler" in checks.check_compiler("no-such-compiler").text
+    assert "does not compile" in checks.check_compiler(str(script("exit 1"))).text
+    works = checks.check_compiler(str(script("echo clang 18")))
+    assert (works.state, works.text) == (OK, "clang 18")
+
+
+def test_a_gpu_is_named_and_a_broken_driver_is_said(
+    script: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert checks.check_gpu().text == "none; cases run on the CPU"
+    script("echo NVIDIA H200, 570.1", name="nvidia-smi")
+    assert checks.check_gpu().text == "NVIDIA H200, 570.1"
+    script("exit 9", name="nvidia-smi")
+    assert checks.check_gpu().state is WARN
+
+
+def test_a_nearly_full_disk_is_said() -> None:
+    place = Path(".hud")
+    assert checks.check_disk(free_bytes=10 * 1024**3, place=place).state is OK
+    full = checks.check_disk(free_bytes=1024**3, place=place)
+    assert (full.state, full.text) == (WARN, "1.0 GiB free for .hud")
+
+
+def test_the_store_tells_its_last_run() -> None:
+    store = Store("duckdb:///:memory:")
+    assert checks.check_store(store).text == ":memory:, no run yet"
+    store.save_run(make_run())
+    assert checks.check_store(store).text == ":memory:, last run 2026-01-01 02:30 UTC"
+
+
+def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_args: object, **_kwargs: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    monkeypatch.setattr(checks, "load_runs", locked)
+    check = checks.check_store(Store("duckdb:///:memory:"))
+    assert (check.state, check.text) == (FAIL, "held by PID 7")
+
+
+def test_what_is_left_in_the_spool_is_said(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    assert checks.check_spool(spool).state is OK
+    run = make_run()
+    path = spool.write(run, result=make_result(run=run))
+    assert checks.check_spool(spool).text == "1 results waiting, 0 set aside as broken"
+    path.write_text("{")
+    spool.drain(Store("duckdb:///:memory:"))
+    broken = checks.check_spool(spool)
+    assert broken.text == "0 results waiting, 1 set aside as broken"
+    assert broken.state is WARN
+
+
+def test_a_busy_machine_is_said() -> None:
+    assert checks.check_load(0.9, num_cpus=2).state is OK
+    assert checks.check_load(1.1, num_cpus=2).state is WARN
+
+
+def test_a_governor_that_saves_power_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "scaling_governor"
+    assert checks.check_governor(path).text == "not adjustable here"
+    path.write_text("powersave\n")
+    assert checks.check_governor(path).state is WARN
+    path.write_text("performance\n")
+    assert checks.check_governor(path).state is OK
+
+
+@pytest.mark.parametrize(("lines", "exit_code"), [("echo 2.13.0 False", 0), ("exit 1", 1)])
+def test_doctor_prints_a_line_each_and_fails_without_torch(
+    tmp_path: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    exit_code: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compiler = script("echo works", name="compiler")  # type: ignore[call-arg]
+    monkeypatch.setenv("CXX", str(compiler))
+    python = script(lines)
+    (tmp_path / "hud.toml").write_text(f'[toolchains]\ncurrent = "{python}"\n')
+    seams = Seams(env={})
+    result = CliRunner().invoke(main, ["doctor"], obj=seams)
+    assert result.exit_code == exit_code
+    names = [line.split()[1] for line in result.stdout.splitlines()]
+    expected = ["python", "duckdb", "torch", "compiler", "gpu", "disk", "store", "spool", "cpu"]
+    assert names == [*expected, "governor"]
+    found = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=seams).stdout)
+    assert [item["name"] for item in found] == names
+    assert found[2]["state"] == ("fail" if exit_code else "ok")

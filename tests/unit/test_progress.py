@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+from rich.console import Console
+
+from db.records import Case, CaseResult
+from runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted, Said
+from runner.progress import TerminalProgress, case_line, estimate_left_s, first_line
+from tests.builders import START, make_case, make_measurement, make_result, make_run
+from tests.fakes import FakeClock
+
+EAGER = make_case(mode="eager")
+DEFAULT = make_case(mode="default")
+
+
+def took(case: Case, seconds: float) -> CaseResult:
+    return make_result(case=case, started_at=START, finished_at=START + timedelta(seconds=seconds))
+
+
+def test_nothing_is_known_before_a_case_is_over() -> None:
+    assert estimate_left_s([EAGER], finished=[]) is None
+
+
+def test_eager_and_compiled_cases_are_estimated_apart() -> None:
+    finished = [took(EAGER, 1.0), took(DEFAULT, 20.0), took(DEFAULT, 40.0)]
+    assert estimate_left_s([EAGER, DEFAULT, DEFAULT], finished=finished) == 61.0
+
+
+def test_an_unknown_kind_takes_as_long_as_the_slowest_known() -> None:
+    assert estimate_left_s([DEFAULT], finished=[took(EAGER, 3.0)]) == 3.0
+
+
+def test_a_line_tells_latency_speedup_and_compile_time() -> None:
+    measurements = [
+        make_measurement("latency_s", samples=[0.002]),
+        make_measurement("speedup", samples=[1.5]),
+        make_measurement("compile_cold_s", samples=[12.5]),
+    ]
+    result = make_result(case=DEFAULT, measurements=measurements)
+    assert case_line(result, position=3, num_planned=25) == (
+        "[ 3/25] bert default inference tiny fp32: 2.00 ms, speedup 1.50x, compile 12.5 s (0:10)"
+    )
+
+
+def test_a_line_of_an_eager_case_has_no_speedup() -> None:
+    assert case_line(took(EAGER, 1.0), position=1, num_planned=2) == (
+        "[1/2] bert eager inference tiny fp32: 11.0 ms (0:01)"
+    )
+
+
+def test_a_line_of_a_failure_tells_its_reason() -> None:
+    result = make_result(case=DEFAULT, outcome="timeout", reason="\n  took too long\ntrace")
+    assert case_line(result, position=1, num_planned=1) == (
+        "[1/1] bert default inference tiny fp32: timeout: took too long (0:10)"
+    )
+
+
+def test_a_failure_without_a_reason_says_so() -> None:
+    assert first_line(" \n") == "no reason given"
+
+
+def show(*, is_terminal: bool, num_done: int = 0) -> str:
+    clock = FakeClock()
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=is_terminal, width=120, no_color=True)
+    run = make_run(plan=[EAGER, DEFAULT], environment={"device_name": "[cpu]"})
+    with TerminalProgress(console, now=clock) as progress:
+        progress(Said(text="the [store] is locked", is_warning=True))
+        progress(CaseStarted(case=EAGER))
+        progress(RunStarted(run=run, num_done=num_done))
+        if not num_done:
+            progress(CaseStarted(case=EAGER))
+            progress(CaseFinished(result=took(EAGER, 10.0)))
+        progress(CaseStarted(case=DEFAULT))
+        clock.advance(20.0)
+        progress(CaseFinished(result=took(DEFAULT, 10.0)))
+        progress(RunEnded(run=make_run(state="finished")))
+    return stream.getvalue()
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    assert show(is_terminal=False).splitlines() == [
+        "warning: the [store] is locked",
+        "run run-1: 2 cases, torch 2.13.0+abc1234 on [cpu]",
+        "[1/2] bert eager inference tiny fp32: 11.0 ms (0:10)",
+        "[2/2] bert default inference tiny fp32: 11.0 ms, speedup -, compile - (0:10)",
+        "run run-1 finished after 0:20",
+    ]
+
+
+def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
+    assert "about 0:10 left" in show(is_terminal=True)
+
+
+def test_a_resumed_run_counts_what_was_before() -> None:
+    lines = show(is_terminal=False, num_done=1).splitlines()
+    assert "2 cases, 1 of them before" in lines[1]
+    assert lines[2].startswith("[2/2] bert default")

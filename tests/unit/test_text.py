@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from runner.text import clock, metric, mode_text, percent, quantity
+from tests.builders import make_case, make_measurement, make_result
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "s", "-"),
+        (0.0, "s", "0 ns"),
+        (1.234, "s", "1.23 s"),
+        (83.4, "s", "83.4 s"),
+        (834.2, "s", "834 s"),
+        (0.0123456, "s", "12.3 ms"),
+        (0.000123456, "s", "123 us"),
+        (0.0000000004, "s", "0.400 ns"),
+        (512, "B", "512 B"),
+        (2048, "B", "2.0 KiB"),
+        (3 * 1024**2, "B", "3.0 MiB"),
+        (5000 * 1024**3, "B", "5000.0 GiB"),
+        (1.5, "x", "1.50x"),
+        (3, "1", "3"),
+        (1234.5, "tokens/s", "1.23e+03 tokens/s"),
+    ],
+)
+def test_a_quantity_has_a_fitting_unit(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit=unit) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (75.0, "1:15"), (3725, "1:02:05")])
+def test_a_duration_reads_like_a_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_a_change_has_its_sign() -> None:
+    assert percent(5.04) == "+5.0 %"
+    assert percent(-0.5) == "-0.5 %"
+    assert percent(None) == "-"
+
+
+def test_a_metric_that_is_not_there_is_a_dash() -> None:
+    result = make_result(measurements=[make_measurement("latency_s", samples=[0.002])])
+    assert metric(result, "latency_s") == "2.00 ms"
+    assert metric(result, "peak_bytes") == "-"
+
+
+def test_a_mode_that_ran_as_another_says_so() -> None:
+    case = make_case(mode="reduce-overhead")
+    assert mode_text(make_result(case=case)) == "reduce-overhead"
+    assert mode_text(make_result(case=case, effective_mode="")) == "reduce-overhead"
+    fallback = make_result(case=case, effective_mode="default")
+    assert mode_text(fallback) == "reduce-overhead (ran as default)"
