@@ -145,8 +145,8 @@ class DuckDbFile:
         log = self._path.with_name(self._path.name + ".wal")
         if log.exists():
             raise StoreUnavailable(
-                f"the store {self.name} is gone, but its log {log.name} is still there. Bring the"
-                " store back (`hud db restore`), or move the log away to start afresh"
+                f"the store {self.name} is gone, but its log {log.name} is still there. Copy a"
+                " backup of the store back, or move the log away to start afresh"
             )
 
     def _transaction(self, connection: Connection, *, is_new: bool = False) -> Iterator[Connection]:

@@ -90,8 +90,8 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
         )
     if _DAMAGED.search(text):
         return StoreUnavailable(
-            f"the store {name} is damaged or is no store: {text}. Restore a backup"
-            " (`hud db restore`), or move the file and its .wal file away to start afresh"
+            f"the store {name} is damaged or is no store: {text}. Copy a backup back"
+            " in its place, or move the file and its .wal file away to start afresh"
         )
     return StoreUnavailable(
         f"the store {name} failed: {text}. Check that it is reachable and may be written"

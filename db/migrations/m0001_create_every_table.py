@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Refuse: results are never thrown away by an upgrade in reverse."""
-    raise NotImplementedError("restore a backup instead (`hud db restore`)")
+    raise NotImplementedError("copy a backup of the store back instead")
 
 
 def _create_runs() -> None:

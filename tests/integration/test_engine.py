@@ -54,7 +54,7 @@ def test_a_damaged_file_is_explained_and_left_alone(tmp_path: Path) -> None:
     path.write_bytes(b"this is no database" * 1000)
     before = path.read_bytes()
     store = Store(f"duckdb:///{path}")
-    with pytest.raises(StoreUnavailable, match="damaged or is no store.*hud db restore"):
+    with pytest.raises(StoreUnavailable, match="damaged or is no store.*Copy a backup back"):
         queries.load_runs(store)
     with pytest.raises(StoreUnavailable, match="damaged or is no store"):
         store.save_run(make_run())

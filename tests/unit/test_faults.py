@@ -51,7 +51,7 @@ def _sql(original: Exception) -> OperationalError:
         (
             'IO Error: The file "x" exists, but it is not a valid DuckDB database file!',
             StoreUnavailable,
-            "damaged.*hud db restore.*move the file",
+            "damaged.*Copy a backup back.*move the file",
         ),
         ("IO Error: Corrupt database file: checksum", StoreUnavailable, "damaged"),
         (
