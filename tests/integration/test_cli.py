@@ -6,77 +6,18 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 from db.records import Alert, Outcome
-from db.store import Store
 from runner.cli import main
 from runner.commands.compare import Percentage
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder
-from runner.wiring import Seams
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
-from tests.fakes import FACTS, FakeClock, FakeExecutor
-
-CONFIG = """
-[machine]
-name = "box"
-[models.net]
-build = "net.py"
-[models.fails]
-build = "net.py"
-[suites.mine]
-models = "net"
-modes = ["eager", "default"]
-"""
-
-
-class Terminal:
-    """A folder in which `hud` is typed; its executor is a fake."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock = FakeClock()
-        self.executors: list[FakeExecutor] = []
-        self.latency_s = 0.010
-        self.facts = dict(FACTS)
-        self.on_execute: Any = lambda _order: None
-        self.has_gpu = False
-        self.devices: list[str] = []
-        (folder / "hud.toml").write_text(CONFIG)
-
-    def make_executor(self, *, python: Path, state_dir: Path, device: str) -> FakeExecutor:
-        del python, state_dir
-        self.devices.append(device)
-        executor = FakeExecutor(
-            clock=self.clock,
-            facts=self.facts,
-            latency_s=self.latency_s,
-            on_execute=self.on_execute,
-        )
-        self.executors.append(executor)
-        return executor
-
-    def hud(self, *arguments: str) -> Result:
-        seams = Seams(
-            make_executor=self.make_executor,
-            now=self.clock,
-            env={"XDG_RUNTIME_DIR": str(self.folder / "locks")},
-            has_gpu=lambda: self.has_gpu,
-        )
-        return CliRunner().invoke(main, list(arguments), obj=seams, prog_name="hud")
-
-    def json(self, *arguments: str) -> Any:
-        result = self.hud(*arguments)
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-    def store(self) -> Store:
-        return Store(f"duckdb:///{self.folder / '.hud' / 'store.duckdb'}", now=self.clock)
+from tests.fakes import FakeExecutor
+from tests.integration.terminal import Terminal
 
 
 @pytest.fixture

@@ -1,0 +1,70 @@
+"""A folder in which `hud` is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from db.store import Store
+from runner.cli import main
+from runner.wiring import Seams
+from tests.fakes import FACTS, FakeClock, FakeExecutor
+
+CONFIG = """
+[machine]
+name = "box"
+[models.net]
+build = "net.py"
+[models.fails]
+build = "net.py"
+[suites.mine]
+models = "net"
+modes = ["eager", "default"]
+"""
+
+
+class Terminal:
+    """A folder in which `hud` is typed; its executor is a fake."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = FakeClock()
+        self.executors: list[FakeExecutor] = []
+        self.latency_s = 0.010
+        self.facts = dict(FACTS)
+        self.on_execute: Any = lambda _order: None
+        self.has_gpu = False
+        self.devices: list[str] = []
+        (folder / "hud.toml").write_text(CONFIG)
+
+    def make_executor(self, *, python: Path, state_dir: Path, device: str) -> FakeExecutor:
+        del python, state_dir
+        self.devices.append(device)
+        executor = FakeExecutor(
+            clock=self.clock,
+            facts=self.facts,
+            latency_s=self.latency_s,
+            on_execute=self.on_execute,
+        )
+        self.executors.append(executor)
+        return executor
+
+    def hud(self, *arguments: str) -> Result:
+        seams = Seams(
+            make_executor=self.make_executor,
+            now=self.clock,
+            env={"XDG_RUNTIME_DIR": str(self.folder / "locks")},
+            has_gpu=lambda: self.has_gpu,
+        )
+        return CliRunner().invoke(main, list(arguments), obj=seams, prog_name="hud")
+
+    def json(self, *arguments: str) -> Any:
+        result = self.hud(*arguments)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def store(self) -> Store:
+        return Store(f"duckdb:///{self.folder / '.hud' / 'store.duckdb'}", now=self.clock)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from db.queries import load_runs
+from db.records import RunState
+from runner.errors import ExecutorError
+from runner.schedule import JobLoop, scheduling
+from tests.fakes import FakeExecutor
+from tests.integration.terminal import Terminal
+
+PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("runner.commands.serving.dashboard_command", lambda **_: PAUSE)
+    return Terminal(tmp_path)
+
+
+def ctrl_c(_loop: JobLoop) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(terminal: Terminal) -> None:
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("dashboard: http://127.0.0.1:")
+    assert lines[1] == "starting toolchain current on cpu"
+    assert lines[3].startswith("[ 1/25] bert eager inference small fp32: 10.0 ms")
+    (summary,) = load_runs(terminal.store())
+    assert (summary.run.suite, summary.run.trigger) == ("quick", "first run")
+
+
+def test_the_second_start_measures_nothing(terminal: Terminal) -> None:
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert len(result.stderr.splitlines()) == 1
+    assert len(terminal.executors) == 1
+
+
+def test_ctrl_c_in_the_first_run_is_continued_by_the_next_start(terminal: Terminal) -> None:
+    terminal.on_execute = lambda _order: os.kill(os.getpid(), signal.SIGINT)
+    result = terminal.hud("up", "--port", "0")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == "ending; everything measured is kept"
+    (summary,) = load_runs(terminal.store())
+    assert summary.run.state is RunState.INTERRUPTED
+    terminal.on_execute = lambda _order: None
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    (summary,) = load_runs(terminal.store())
+    assert summary.run.state is RunState.FINISHED
+
+
+def test_an_interrupted_first_run_of_another_torch_starts_anew(terminal: Terminal) -> None:
+    terminal.on_execute = lambda _order: os.kill(os.getpid(), signal.SIGINT)
+    terminal.hud("up", "--port", "0")
+    terminal.on_execute = lambda _order: None
+    terminal.facts["torch_version"] = "2.14.0"
+    terminal.clock.advance(60)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert "Start a new one with `hud run`. A new run is started" in result.stderr
+    assert [summary.run.state for summary in load_runs(terminal.store())] == [
+        RunState.FINISHED,
+        RunState.INTERRUPTED,
+    ]
+
+
+def test_up_stays_until_ctrl_c(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JobLoop, "run_forever", ctrl_c)
+    result = terminal.hud("up", "--port", "0")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-2:] == [
+        "ready; Ctrl-C ends it",
+        "ending; everything measured is kept",
+    ]
+
+
+def test_the_dashboard_stays_when_the_first_run_cannot_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_executor: FakeExecutor) -> None:
+        raise ExecutorError("no torch there")
+
+    monkeypatch.setattr(FakeExecutor, "open", refuse)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "warning: the first run is not complete: no torch there" in result.stderr
+
+
+def test_a_second_up_leaves_the_scheduling_to_the_first(terminal: Terminal) -> None:
+    state_dir = terminal.folder / ".hud"
+    with scheduling({}, state_dir=state_dir, wake=threading.Event()):
+        result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "schedules from this state directory already" in result.stderr
+    assert "The dashboard runs all the same" in result.stderr
+
+
+def test_a_second_scheduler_ends_with_a_clear_line(terminal: Terminal) -> None:
+    with scheduling({}, state_dir=terminal.folder / ".hud", wake=threading.Event()):
+        result = terminal.hud("schedule")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"hud: PID {os.getpid()} schedules from this state directory")
+
+
+def test_schedule_says_when_it_will_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobLoop, "run_forever", ctrl_c)
+    result = terminal.hud("schedule")
+    assert result.stderr.splitlines() == [
+        "no [schedules.NAME] in hud.toml; only queued jobs are run",
+        "ending; everything measured is kept",
+    ]
+    with (terminal.folder / "hud.toml").open("a") as stream:
+        stream.write('[schedules.night]\ncron = "30 2 1 1 *"\nsuite = "mine"\n')
+    result = terminal.hud("schedule")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("schedule night: next at 2")
+    assert "-01-01 02:30 UTC" in result.stderr
+
+
+def test_a_taken_port_is_a_clear_line(terminal: Terminal) -> None:
+    result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: cannot listen on 192.0.2.1:1: ")
