@@ -57,6 +57,30 @@ def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ())
         st.code(command, language="bash", width=520)
 
 
+def empty_store(name: str) -> None:
+    """Draw what to type when the store has no run."""
+    text = (
+        f"The store {name} is empty. Type one of these in the project's folder; this page fills by"
+        " itself while the run is going."
+    )
+    commands = [
+        "make run    # the quick suite, then this page",
+        "hud run     # one run now",
+        "hud demo    # a separate store with a synthetic history",
+    ]
+    state_page("Nothing has been measured yet", text=[text], commands=commands)
+
+
+def no_result(summaries: Sequence[RunSummary]) -> None:
+    """Draw what to expect when there are runs and no result."""
+    if running(tuple(summaries)):
+        text = "Results appear here as they come in, case by case; the page updates by itself."
+        state_page("The first run is going", text=[text])
+        return
+    text = "There was a run, but it ended before its first result."
+    state_page("No result yet", text=[text], commands=["hud run"])
+
+
 def notices(texts: Sequence[str]) -> None:
     """Draw each text as a notice."""
     for text in texts:
@@ -75,7 +99,7 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
     if any(summary.run.is_synthetic for summary in summaries):
         st.html(
             notice(
-                "SYNTHETIC DATA: this store was filled by `hud demo`. No number on any page was"
+                "SYNTHETIC DATA: this store was filled by hud demo. No number on any page was"
                 " measured.",
                 style="synthetic",
             )
@@ -102,8 +126,8 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
     words = [f"{progress.num_done} of {progress.num_planned} cases"]
     if progress.is_silent:
         words.append(
-            f"no sign of life for {duration(progress.silent_s)}: the runner has probably died;"
-            " `hud run` continues it"
+            f"no sign of life for {duration(progress.silent_s)}: the runner has probably"
+            " died; the next hud run on that machine marks it interrupted"
         )
     else:
         if progress.current is not None:
@@ -152,7 +176,7 @@ def _retrying(drawn: list[datetime]) -> None:
 
 
 def _with_code(text: str) -> str:
-    parts = escaped(text, limit=2000).split("`")
+    parts = escaped(text[:1].upper() + text[1:], limit=2000).split("`")
     return "".join(
         f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
     )

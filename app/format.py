@@ -40,7 +40,11 @@ class Scale:
 
     def number(self, value: float) -> str:
         """Return `value` (stored unit) in this scale with three significant digits."""
-        return significant(value / self.factor)
+        shown = value / self.factor
+        # Counts and single bytes are whole; everything else would look more exact than it is.
+        if self.unit in ("", "B") and shown == int(shown):
+            return str(int(shown))
+        return significant(shown)
 
     def text(self, value: float) -> str:
         """Return `value` (stored unit) with its unit; ratios as `1.34x`."""
@@ -71,8 +75,6 @@ def significant(value: float, *, digits: int = 3) -> str:
     """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    if value == int(value) and abs(value) < 10**digits:
-        return str(int(value))
     exponent = math.floor(math.log10(abs(value)))
     if exponent < -4 or exponent >= 7:
         return f"{value:.{digits - 1}e}"

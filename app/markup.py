@@ -11,6 +11,7 @@ from app.format import shortened
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
 _TEXT_LIMIT = 160
 _TITLE_LIMIT = 600
+_HEADING_LIMIT = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,12 @@ class Column:
 def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
     """Return `text` cut to `limit` characters and escaped for HTML."""
     return html.escape(shortened(text, limit=limit), quote=True)
+
+
+def heading(text: str, *, level: int = 1) -> str:
+    """Return a heading; Streamlit's own would read Markdown in a model's name."""
+    shown = escaped(text, limit=_HEADING_LIMIT)
+    return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
 
 
 def link(text: str, href: str) -> str:

@@ -19,7 +19,7 @@ ALERT_COLUMNS = (
     Column(label="first bad revision", title="first revision at the new level; opens its run"),
     Column(label="evidence", title="whether it was measured again, and what is known of the cause"),
 )
-_REVISION_LENGTH = 32
+_REVISION_LENGTH = 48
 
 
 def worsening(alert: Alert) -> float:
@@ -125,9 +125,11 @@ def change_text(alert: Alert) -> str:
 
 
 def mark_text(alert: Alert) -> str:
-    """Return `alert` as a note in a cell, `latency +21.3 %`, or `regression` without a number."""
-    if alert.kind != "step":
+    """Return `alert` as a note in a cell, `latency +21.3 %`, `regression` or `vanished`."""
+    if alert.kind == "outcome":
         return str(alert.verdict)
+    if alert.kind != "step":
+        return alert.kind
     return f"{metric_label(alert.metric)} {change_text(alert)}"
 
 

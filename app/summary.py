@@ -80,7 +80,7 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     text = "no common model" if summary.mean is None else f"{summary.mean:.2f}x"
     return summary.variant, Cell(
         text=text if has_real else f"({text})",
-        style="" if has_real else "quiet",
+        style="" if has_real and summary.mean is not None else "quiet",
         title="speedup over eager, same process, over the models that are ok in every mode",
         notes=tuple(notes),
     )

@@ -30,7 +30,7 @@ STYLE_SHEET = """
   --hud-bad-fill: light-dark(#fdeee3, #3a2415);
   --hud-good-fill: light-dark(#e6f1fb, #15293d);
 }
-.stMainBlockContainer { padding: 3.6rem 1.6rem 2rem; max-width: 1760px; }
+.stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; max-width: 1760px; }
 .hud-scroll { overflow-x: auto; }
 table.hud { border-collapse: collapse; font-size: 13px; line-height: 1.35; width: max-content;
   max-width: none; font-variant-numeric: tabular-nums; }
@@ -78,7 +78,10 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }
 .hud-empty h2 { font-size: 1.3rem; padding: 0 0 .5rem; }
 .hud-empty code { font-size: 13px; }
-h1 { padding: 0 0 .3rem !important; }
-h2 { padding: .6rem 0 .2rem !important; }
+.hud-empty code { font-family: monospace; }
+.hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
+.hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;
+  overflow-wrap: anywhere; }
+.hud-h3 { font-size: 1rem; font-weight: 600; padding-top: .3rem; }
 </style>
 """

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import data
-from app.components import choose, notices, stale_note, state_page
+from app.components import choose, empty_store, no_result, notices, stale_note, state_page
 from app.format import metric_label
-from app.markup import table, tiles
+from app.markup import heading, table, tiles
 from app.matrix import build_matrix
 from app.pages import Overview
 from app.ranking import lets_through
@@ -36,11 +36,10 @@ def show() -> None:
     stale_note(loaded)
     overview = loaded.value
     if not overview.runs:
-        _show_empty()
+        empty_store(data.store_name())
         return
     if not overview.cells:
-        text = "Results appear here as they come in, case by case; the page updates by itself."
-        state_page("No result yet", text=[text], commands=["hud run"])
+        no_result(overview.runs)
         return
     machine = state.machine or overview.runs[0].run.machine
     cells = [cell for cell in overview.cells if cell.machine == machine]
@@ -48,21 +47,6 @@ def show() -> None:
     _show_filters(state, overview, machine=machine)
     _show_alerts(state, alerts)
     _show_cells(state, cells, alerts=alerts, overview=overview)
-
-
-def _show_empty() -> None:
-    state_page(
-        "Nothing has been measured yet",
-        text=[
-            f"The store {data.store_name()} is empty. Type one of these in the project's folder;"
-            " this page fills by itself while the run is going."
-        ],
-        commands=[
-            "make run    # the quick suite, then this page",
-            "hud run     # one run now",
-            "hud demo    # a separate store with a synthetic history",
-        ],
-    )
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, machine: str) -> None:
@@ -97,7 +81,7 @@ def _width(name: str) -> int:
 
 def _show_alerts(state: OverviewState, alerts: Sequence[Alert]) -> None:
     title, sections = alert_sections(state, alerts, now=data.now())
-    st.header(title, anchor=False)
+    st.html(heading(title, level=2))
     for section in sections:
         st.html(section)
 
@@ -118,6 +102,6 @@ def _show_cells(
     st.html(tiles(mode_tile(summary) for summary in data.mode_summaries(cells)))
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
-    st.header(f"Latest results: {metric_label(state.metric)}", anchor=False)
+    st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))
     st.html(matrix_facts(matrix, cells, now=now))
     st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))

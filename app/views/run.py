@@ -16,7 +16,7 @@ from app.detail import (
     warning_table,
 )
 from app.format import duration, moment, outcome_label
-from app.markup import Cell, facts, folded, notice, table
+from app.markup import Cell, facts, folded, heading, notice, table
 from app.matrix import common_dimensions
 from app.pages import RunPage
 from app.state import parse_run, run_url, series_url
@@ -43,7 +43,7 @@ def show() -> None:
     if state.case:
         _show_case(page, case_key=state.case)
     columns, rows = case_table(page)
-    st.header("Cases", anchor=False)
+    st.html(heading("Cases", level=2))
     st.html(table(columns, rows, label="cases of the run"))
     st.html(
         folded(
@@ -55,7 +55,7 @@ def show() -> None:
 
 def _show_header(page: RunPage) -> None:
     run = page.run
-    st.title(f"Run {run.id[:80]}", anchor=False)
+    st.html(heading(f"Run {run.id}"))
     end = run.finished_at or page.heartbeat_at or run.started_at
     if run.state is RunState.RUNNING:
         end = data.now()
@@ -88,7 +88,7 @@ def _show_case(page: RunPage, *, case_key: str) -> None:
         why = "has no result yet" if planned else "is not in the plan of this run"
         st.html(notice(f"Case {case_key} {why}."))
         return
-    st.header(f"{result.case.model[:80]} {result.case.variant[:80]}", anchor=False)
+    st.html(heading(f"{result.case.model} {result.case.variant}", level=2))
     st.html(result_facts(result))
     if result.reason:
         st.html(notice(f"{outcome_label(result.outcome)}: {result.reason}"))
@@ -107,7 +107,7 @@ def _show_explanations(result: ResultSummary) -> None:
     if result.warnings:
         st.html(warning_table(result))
     for title, found in reasons(result):
-        st.subheader(f"{title}: {len(found)}", anchor=False)
+        st.html(heading(f"{title}: {len(found)}", level=3))
         for reason in found:
             st.code(reason, language=None, wrap_lines=True)
     if result.log_tail:

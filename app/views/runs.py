@@ -10,7 +10,7 @@ import streamlit as st
 from app import data
 from app.components import choose, notices, stale_note, state_page
 from app.format import age, duration, moment, outcome_label
-from app.markup import Cell, Column, table
+from app.markup import Cell, Column, heading, table
 from app.progress import progress_of
 from app.state import parse_runs, run_url
 from db.records import Outcome, RunState
@@ -38,7 +38,7 @@ def show() -> None:
     loaded = data.load_runs_page()
     notices(problems)
     stale_note(loaded)
-    st.title("Runs", anchor=False)
+    st.html(heading("Runs"))
     if not loaded.value:
         state_page("No runs yet", text=["A run makes the first line here."], commands=["hud run"])
         return

@@ -10,15 +10,13 @@ import streamlit as st
 from app import data, seriestable
 from app.charts import PICK
 from app.components import choose, notices, stale_note, state_page
-from app.format import metric_label, shortened
-from app.markup import facts, folded, notice
+from app.format import metric_label
+from app.markup import facts, folded, heading, notice
 from app.pages import Loaded, SeriesPage
 from app.state import DEFAULT_SERIES_METRIC, SeriesState, parse_series
 from app.trend import samples_chart, scale_of, trend_chart
 from app.views import run as run_view
 from db.errors import NotFoundError
-
-_TITLE_LENGTH = 80
 
 
 def show() -> None:
@@ -42,7 +40,7 @@ def show() -> None:
         return
     _show_trend(loaded, state)
     _show_samples(page, state)
-    st.header("Points", anchor=False)
+    st.html(heading("Points", level=2))
     scale = scale_of(page, metric=state.metric)
     recent, older = seriestable.point_tables(page, metric=state.metric, scale=scale)
     st.html(recent)
@@ -58,7 +56,7 @@ def picked_run(event: Mapping[str, Any]) -> str | None:
 
 def _show_header(page: SeriesPage, state: SeriesState) -> None:
     name = f"{page.case.model} {page.case.variant}"
-    st.title(shortened(name, limit=_TITLE_LENGTH), anchor=False)
+    st.html(heading(name))
     st.html(facts(seriestable.header_facts(page, metric=state.metric)))
     machines = sorted({header.machine for header in page.headers} | {page.machine})
     with st.container(horizontal=True, gap="small"):
@@ -117,7 +115,7 @@ def _show_samples(page: SeriesPage, state: SeriesState) -> None:
         st.html(notice(f"This series has no result {state.result}; its latest is shown."))
     point = point or page.points[-1]
     samples = data.load_result_samples(point.result_id, metric=state.metric).value
-    st.header(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", anchor=False)
+    st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
     st.html(facts(seriestable.point_facts(page, point, metric=state.metric)))
     spec = samples_chart(page, point, samples=samples, metric=state.metric)
     st.vega_lite_chart(spec, key="samples", width="stretch")

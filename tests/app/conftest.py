@@ -1,0 +1,84 @@
+"""Stores in files, made once, and pages run without a browser."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from app import data
+from db.store import Store
+from tests.app import stores
+
+OpenPage = Callable[..., AppTest]
+
+
+def _page(path: str) -> None:
+    # Runs as a script of its own, so it imports what it needs.
+    from app.main import VIEWS, draw_framed
+
+    draw_framed(next(view.show for view in VIEWS if view.path == path))
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with a history and alerts; copy it before writing."""
+    path = tmp_path_factory.mktemp("filled") / "hud.duckdb"
+    stores.fill(Store(f"duckdb:///{path}"))
+    return path
+
+
+@pytest.fixture
+def store_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the dashboard of this test looks for its store; nothing is there yet."""
+    path = tmp_path / "hud.duckdb"
+    monkeypatch.setenv(data.URL_VARIABLE, f"duckdb:///{path}")
+    monkeypatch.setattr(data, "now", lambda: stores.NOW)
+    monkeypatch.setattr(data, "LOCK_TIMEOUT_S", 0.0)
+    return path
+
+
+@pytest.fixture
+def store(store_path: Path) -> Store:
+    """Return the store of this test, empty."""
+    return Store(f"duckdb:///{store_path}")
+
+
+@pytest.fixture
+def seeded(store_path: Path, filled: Path) -> Path:
+    """Return the store of this test with a history in it."""
+    shutil.copy(filled, store_path)
+    return store_path
+
+
+@pytest.fixture
+def locked(seeded: Path) -> Iterator[str]:
+    """Lock the store of this test from another process and return that one's id."""
+    code = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(seeded)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield str(holder.pid)
+        holder.communicate()
+
+
+@pytest.fixture
+def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
+    """Return a function that runs a page by its path with URL parameters."""
+
+    def run(path: str, **params: str) -> AppTest:
+        page = AppTest.from_function(_page, kwargs={"path": path}, default_timeout=30)
+        for name, value in params.items():
+            page.query_params[name] = value
+        return page.run()
+
+    yield run
+    st.cache_data.clear()

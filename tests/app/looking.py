@@ -1,0 +1,76 @@
+"""What a page of AppTest shows, as text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from streamlit.testing.v1 import AppTest
+
+
+def html_of(page: AppTest) -> str:
+    """Return all HTML that the page's own code wrote, the style sheet aside."""
+    return "\n".join(str(element.proto.body) for element in page.get("html"))
+
+
+def text_of(page: AppTest) -> str:
+    """Return what a reader sees: words of the HTML, code, and captions."""
+    parser = _Words()
+    parser.feed(html_of(page))
+    words = [*parser.words, *(item.value for item in page.code)]
+    words += [item.value for item in page.caption]
+    return re.sub(r"\s+", " ", " ".join(words))
+
+
+def links_of(page: AppTest) -> list[str]:
+    """Return where the links of the page's tables lead."""
+    parser = _Words()
+    parser.feed(html_of(page))
+    return parser.links
+
+
+def texts_of_rows(page: AppTest, label: str) -> list[list[str]]:
+    """Return the texts of the cells of the table with this label, without the heading."""
+    parser = _Rows(label)
+    parser.feed(html_of(page))
+    return parser.rows
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.links.append(dict(attrs).get("href") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+class _Rows(HTMLParser):
+    def __init__(self, label: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self._label = label
+        self._is_inside = False
+        self._is_body = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._is_inside = dict(attrs).get("aria-label") == self._label
+        self._is_body = self._is_inside and (self._is_body or tag == "tbody")
+        if self._is_body and tag == "tr":
+            self.rows.append([])
+        if self._is_body and tag == "td":
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._is_inside = self._is_body = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_body:
+            self.rows[-1][-1] = f"{self.rows[-1][-1]} {data}".strip()

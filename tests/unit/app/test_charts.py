@@ -1,0 +1,121 @@
+"""The chart specifications."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.charts import PICK, samples_spec, trend_spec
+from app.theme import IMPROVEMENT, REGRESSION
+
+POINT = {
+    "at": "2026-01-01T02:30:00Z",
+    "value": 10.0,
+    "low": 9.9,
+    "high": 10.1,
+    "segment": "0",
+    "verdict": "unchanged",
+    "shown": "10.0 ms",
+    "num_samples": 24,
+    "revision": "rev",
+    "when": "then",
+    "text": "",
+    "is_new_revision": True,
+    "run_id": "run-0",
+    "result_id": "result-0",
+}
+BAND = {"start": POINT["at"], "end": POINT["at"], "level": 10.0, "low": 9.0, "high": 11.0}
+MARK = {"at": POINT["at"], "text": "regression: +9 %", "verdict": "regression", "row": 1}
+FAILURE = {"at": POINT["at"], "text": "failed", "revision": "rev", "when": "then", "run_id": "r"}
+
+
+def trend(**rows: Any) -> dict[str, Any]:
+    """Return the trend of one point, with what else is named."""
+    given = {"points": [POINT], "bands": [], "marks": [], "failures": [], **rows}
+    return trend_spec(title="latency (ms)", **given)
+
+
+def marks_of(spec: dict[str, Any]) -> list[str]:
+    """Return what each layer draws, in the order of drawing."""
+    return [layer["mark"]["type"] for layer in spec["layer"]]
+
+
+def test_a_trend_draws_line_intervals_points_and_revisions() -> None:
+    assert marks_of(trend()) == ["line", "rule", "point", "tick"]
+
+
+def test_bands_and_marks_lie_below_the_points_and_failures_above() -> None:
+    spec = trend(bands=[BAND], marks=[{**MARK, "side": "left"}], failures=[FAILURE])
+    assert marks_of(spec) == [
+        *("rect", "rule"),
+        *("rule", "text"),
+        *("line", "rule", "point", "tick"),
+        "point",
+    ]
+
+
+def test_a_click_picks_the_run_of_a_point() -> None:
+    (param,) = trend()["params"]
+    assert param["name"] == PICK
+    assert param["select"] == {"type": "point", "fields": ["run_id"], "on": "click"}
+
+
+def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
+    encoding = trend()["layer"][2]["encoding"]
+    verdicts = ["regression", "improvement", "unchanged", "inconclusive"]
+    assert encoding["color"]["scale"]["domain"] == verdicts
+    assert encoding["color"]["scale"]["range"][:2] == [REGRESSION, IMPROVEMENT]
+    shapes = encoding["shape"]["scale"]
+    assert dict(zip(shapes["domain"], shapes["range"], strict=True)) == {
+        "regression": "triangle-up",
+        "improvement": "triangle-down",
+        "unchanged": "circle",
+        "inconclusive": "diamond",
+    }
+
+
+@pytest.mark.parametrize(("side", "align"), [("left", "right"), ("right", "left")])
+def test_the_words_of_a_mark_stand_beside_its_line(side: str, align: str) -> None:
+    rule, text = trend(marks=[{**MARK, "side": side}])["layer"][:2]
+    assert rule["mark"]["color"] == text["mark"]["color"] == REGRESSION
+    assert rule["mark"]["strokeDash"] == []
+    assert text["mark"]["align"] == align
+    assert text["encoding"]["y"] == {"value": 14}
+
+
+def test_a_new_baseline_is_dashed_and_has_no_verdict_colour() -> None:
+    rule = trend(marks=[{**MARK, "verdict": "", "side": "left"}])["layer"][0]
+    assert rule["mark"]["strokeDash"] == [6, 3]
+    assert rule["mark"]["color"] not in (REGRESSION, IMPROVEMENT)
+
+
+def test_times_are_in_utc_and_the_axis_names_the_unit() -> None:
+    encoding = trend()["layer"][0]["encoding"]
+    assert encoding["x"]["scale"]["type"] == "utc"
+    assert encoding["y"]["title"] == "latency (ms)"
+    assert encoding["y"]["scale"]["zero"] is False
+
+
+def sample(value: float, kind: str = "sample") -> dict[str, Any]:
+    """Return a row of the samples chart."""
+    return {"launch": "1", "position": 1, "value": value, "kind": kind, "shown": ""}
+
+
+def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
+    rows = [sample(10.0), sample(11.0), sample(99.0, "warm-up")]
+    spec = samples_spec(samples=rows, median=10.5, low=10.2, high=10.8, title="latency (ms)")
+    assert marks_of(spec) == ["rect", "rule", "point", "point"]
+    crosses, dots = spec["layer"][2:]
+    assert crosses["mark"]["shape"] == "cross"
+    assert [row["value"] for row in crosses["data"]["values"]] == [99.0]
+    assert [row["value"] for row in dots["data"]["values"]] == [10.0, 11.0]
+    scale = dots["encoding"]["y"]["scale"]
+    assert scale["domain"] == [pytest.approx(9.88), pytest.approx(11.12)]
+    assert scale["clamp"] is True
+
+
+@pytest.mark.parametrize(("value", "domain"), [(20.0, [19.0, 21.0]), (0.0, [-1.0, 1.0])])
+def test_equal_samples_have_a_range(value: float, domain: list[float]) -> None:
+    spec = samples_spec(samples=[sample(value)], median=value, low=value, high=value, title="")
+    assert spec["layer"][3]["encoding"]["y"]["scale"]["domain"] == domain

@@ -1,0 +1,148 @@
+"""From stored numbers to text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.format import (
+    Scale,
+    age,
+    duration,
+    estimate,
+    metric_label,
+    moment,
+    outcome_label,
+    percent,
+    percent_interval,
+    quantity,
+    scale_for,
+    shortened,
+    significant,
+)
+from tests.builders import START
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (12.3456, "s", "12.3 s"),
+        (0.0123456, "s", "12.3 ms"),
+        (0.0000123456, "s", "12.3 us"),
+        (4.2e-8, "s", "42.0 ns"),
+        (4.2e-13, "s", "0.000420 ns"),
+        (512.0, "B", "512 B"),
+        (3.2e8, "B", "305 MiB"),
+        (5 * 2.0**30, "B", "5.00 GiB"),
+        (1.3449, "x", "1.34x"),
+        (3.0, "1", "3"),
+        (0.5, "1", "0.500"),
+        (0.0, "1", "0"),
+        (0.0, "s", "0 s"),
+        (12345.0, "tokens/s", "12.3 k tokens/s"),
+        (7.0, "parsecs", "7.00 parsecs"),
+    ],
+)
+def test_a_quantity_is_shown_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_one_scale_serves_a_whole_column() -> None:
+    scale = scale_for("s", [0.0004, 0.012, 0.140])
+    assert scale == Scale(1e-3, "ms")
+    assert [scale.number(value) for value in (0.0004, 0.012, 0.140)] == ["0.400", "12.0", "140"]
+
+
+def test_zeros_do_not_choose_the_scale() -> None:
+    assert scale_for("B", [0.0, 0.0, 2.0**21]).unit == "MiB"
+
+
+def test_a_column_without_values_has_a_scale() -> None:
+    assert scale_for("s", []) == Scale(1.0, "s")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1234.5, "1234"),
+        (123.456, "123"),
+        (1.0, "1.00"),
+        (0.00123456, "0.00123"),
+        (0.0000123456, "1.23e-05"),
+        (12345678.0, "1.23e+07"),
+        (-2.5, "-2.50"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_three_digits_are_significant(value: float, text: str) -> None:
+    assert significant(value) == text
+
+
+def test_an_estimate_and_its_interval_share_a_unit() -> None:
+    assert estimate(0.0123, low=0.0119, high=0.0128, unit="s") == "12.3 ms [11.9, 12.8]"
+
+
+def test_a_ratio_has_no_space_before_its_unit() -> None:
+    assert estimate(1.5, low=1.48, high=1.52, unit="x") == "1.50x [1.48, 1.52]"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"), [(21.34, "+21.3 %"), (-3.0, "-3.0 %"), (0.0, "+0.0 %"), (960.4, "+960 %")]
+)
+def test_a_change_carries_its_sign(change: float, text: str) -> None:
+    assert percent(change) == text
+
+
+def test_the_interval_of_a_change_carries_signs() -> None:
+    assert percent_interval((-1.26, 4.0)) == "[-1.3, +4.0] %"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-4.0, "0 s"),
+        (45.4, "45 s"),
+        (200.0, "3 min 20 s"),
+        (7500.0, "2 h 05 min"),
+        (273_600.0, "3 d 4 h"),
+    ],
+)
+def test_a_duration_reads_in_its_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [
+        (timedelta(seconds=30), "just now"),
+        (timedelta(minutes=5), "5 min ago"),
+        (timedelta(hours=47), "47 h ago"),
+        (timedelta(days=12), "12 d ago"),
+    ],
+)
+def test_an_age_reads_in_its_largest_unit(passed: timedelta, text: str) -> None:
+    assert age(START, now=START + passed) == text
+
+
+def test_a_moment_says_its_time_zone() -> None:
+    assert moment(START) == "2026-01-01 02:30 UTC"
+
+
+def test_known_metrics_have_readable_names_and_unknown_ones_keep_theirs() -> None:
+    names = ("latency_s", "graph_breaks", "their_own_metric")
+    assert [metric_label(name) for name in names] == [
+        "latency",
+        "graph breaks",
+        "their_own_metric",
+    ]
+
+
+def test_outcomes_read_as_words() -> None:
+    assert outcome_label("out_of_memory") == "out of memory"
+
+
+def test_a_cut_is_visible() -> None:
+    assert shortened("abcdefgh", limit=6) == "abc..."
+    assert shortened("abcdef", limit=6) == "abcdef"

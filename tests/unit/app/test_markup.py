@@ -1,0 +1,78 @@
+"""HTML of tables: what comes from the store is text, never markup."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markup import Cell, Column, Note, facts, folded, heading, link, notice, table, tiles
+
+HOSTILE = '<img src=x onerror="alert(1)">\'&'
+
+
+class Elements(HTMLParser):
+    """Collects the names of the elements and the values of their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+@given(st.text())
+def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
+    cell = Cell(text=text, href=text, title=text, notes=(Note(text=text, href=text),))
+    page = (
+        table([Column(label=text, title=text)], [[cell]], label=text)
+        + facts([(text, cell)])
+        + tiles([(text, cell)])
+        + folded(text, "")
+        + notice(text)
+        + heading(text)
+        + link(text, text)
+    )
+    found = Elements(page)
+    assert found.names <= {
+        *("div", "table", "thead", "tbody", "tr", "th", "td", "a"),
+        *("dl", "dt", "dd", "details", "summary"),
+    }
+    assert found.attributes <= {
+        *("class", "href", "title", "scope", "role"),
+        *("aria-label", "aria-level"),
+    }
+
+
+def test_markup_in_a_cell_is_shown_as_it_was_written() -> None:
+    page = table([Column(label="model")], [[Cell(text=HOSTILE)]], label="models")
+    assert "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&#x27;&amp;" in page
+
+
+def test_long_texts_are_cut() -> None:
+    cell = Cell(text="x" * 10_000, title="y" * 10_000)
+    assert len(table([Column(label="model")], [[cell]], label="models")) < 1500
+
+
+def test_a_table_in_full() -> None:
+    columns = [Column(label="model"), Column(label="speedup", title="why", is_number=True)]
+    cell = Cell(
+        text="1.34x",
+        href="series?case=c",
+        style="cell-bad",
+        notes=(Note(text="latency +21 %", style="note bad"),),
+    )
+    assert table(columns, [[Cell(text="bert"), cell]], label="results") == (
+        '<div class="hud-scroll"><table class="hud" aria-label="results"><thead><tr>'
+        '<th scope="col">model</th><th scope="col" class="number" title="why">speedup</th>'
+        "</tr></thead><tbody><tr>"
+        '<td class=""><div class="text">bert</div></td>'
+        '<td class="number cell-bad"><div class="text"><a href="series?case=c">1.34x</a></div>'
+        '<div class="note bad">latency +21 %</div></td>'
+        "</tr></tbody></table></div>"
+    )

@@ -1,0 +1,142 @@
+"""Which alerts come first, and how they read."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from app.ranking import (
+    ALERT_COLUMNS,
+    alert_row,
+    change_text,
+    lets_through,
+    levels_text,
+    mark_text,
+    open_alerts,
+    worsening,
+    worst_first,
+)
+from app.state import OverviewState
+from db.records import AlertState, Verdict
+from tests.builders import START, make_alert, make_case, make_run, make_sighting
+
+
+def test_a_failure_is_worse_than_any_slowdown() -> None:
+    assert worsening(make_alert(kind="outcome")) == math.inf
+
+
+def test_what_is_higher_is_better_worsens_downwards() -> None:
+    slower = make_alert(metric="speedup", unit="x", change_pct=-50.0)
+    assert worsening(slower) == pytest.approx(2.0)
+    assert worsening(make_alert(change_pct=100.0)) == pytest.approx(2.0)
+
+
+def test_a_metric_of_somebody_else_counts_as_lower_is_better() -> None:
+    assert worsening(make_alert(metric="theirs", change_pct=10.0)) == pytest.approx(1.1)
+
+
+def test_a_total_loss_does_not_divide_by_zero() -> None:
+    assert worsening(make_alert(metric="speedup", change_pct=-100.0)) > 1e6
+
+
+def test_failures_come_first_then_the_largest_change_then_what_vanished() -> None:
+    alerts = [
+        make_alert("gone", kind="vanished"),
+        make_alert("small", change_pct=6.0),
+        make_alert("speedup", metric="speedup", change_pct=-30.0),
+        make_alert("broken", kind="outcome"),
+        make_alert("large", change_pct=35.0),
+    ]
+    ids = [alert.id for alert in worst_first(alerts)]
+    assert ids == ["broken", "speedup", "large", "small", "gone"]
+
+
+def test_only_open_alerts_need_somebody() -> None:
+    alerts = [make_alert(state, state=state) for state in AlertState]
+    assert [item.id for item in open_alerts(alerts, verdict=Verdict.REGRESSION)] == ["open"]
+
+
+def test_the_best_improvement_comes_first() -> None:
+    alerts = [
+        make_alert("small", verdict=Verdict.IMPROVEMENT, change_pct=-6.0),
+        make_alert("large", verdict=Verdict.IMPROVEMENT, change_pct=-40.0),
+    ]
+    ids = [alert.id for alert in open_alerts(alerts, verdict=Verdict.IMPROVEMENT)]
+    assert ids == ["large", "small"]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_through"),
+    [
+        (OverviewState(), True),
+        (OverviewState(model="bert", phase="inference", dtype="fp32"), True),
+        (OverviewState(machine="elsewhere"), True),
+        (OverviewState(model="vit"), False),
+        (OverviewState(phase="training"), False),
+        (OverviewState(dtype="bf16"), False),
+        (OverviewState(shape="full"), False),
+        (OverviewState(device="cuda"), False),
+    ],
+)
+def test_each_filter_filters(state: OverviewState, is_through: bool) -> None:
+    assert lets_through(state, make_case("bert")) is is_through
+
+
+def test_a_row_says_how_much_since_when_and_whether_it_was_confirmed() -> None:
+    alert = make_alert(
+        first_bad=make_sighting(make_run("run-7")),
+        last_good=make_sighting(make_run("run-6", revision="2.12")),
+        is_confirmed=True,
+    )
+    change, name, metric, revision, evidence = alert_row(alert, now=START + timedelta(days=3))
+    assert len(ALERT_COLUMNS) == 5
+    assert (change.text, change.style) == ("+20.0 %", "bad")
+    assert change.href.startswith("series?case=bert%2Finference")
+    assert [note.text for note in change.notes] == ["[+18.0, +22.0] %"]
+    assert name.text == "bert default"
+    assert (metric.text, metric.notes[0].text) == ("latency", "10.0 -> 12.0 ms")
+    assert revision.href.startswith("run?run=run-7&case=bert")
+    assert revision.notes[0].text == "3 d ago, 2026-01-01 02:30 UTC"
+    assert revision.title == "first bad: 2.13.0+abc1234; last good: 2.12"
+    assert evidence.text == "confirmed by measuring again"
+
+
+def test_a_row_without_numbers_has_words() -> None:
+    alert = make_alert(kind="outcome", metric="outcome", unit="")
+    change, _, metric, revision, evidence = alert_row(alert, now=START)
+    assert (change.text, change.notes) == ("fails", ())
+    assert (metric.text, metric.notes) == ("outcome", ())
+    assert revision.title.endswith("no good revision is known")
+    assert evidence.text == "history alone"
+
+
+def test_an_improvement_is_not_coloured_as_a_regression() -> None:
+    alert = make_alert(verdict=Verdict.IMPROVEMENT, change_pct=-20.0)
+    assert alert_row(alert, now=START)[0].style == "good"
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "change", "mark"),
+    [
+        ("step", Verdict.REGRESSION, "+20.0 %", "latency +20.0 %"),
+        ("outcome", Verdict.REGRESSION, "fails", "regression"),
+        ("outcome", Verdict.IMPROVEMENT, "passes again", "improvement"),
+        ("vanished", Verdict.REGRESSION, "vanished", "vanished"),
+    ],
+)
+def test_a_change_reads_in_a_few_characters(
+    kind: str, verdict: Verdict, change: str, mark: str
+) -> None:
+    alert = make_alert(kind=kind, verdict=verdict)
+    assert (change_text(alert), mark_text(alert)) == (change, mark)
+
+
+def test_levels_of_a_ratio_read_as_ratios() -> None:
+    alert = make_alert(metric="speedup", unit="x", baseline=2.0, candidate=1.5)
+    assert levels_text(alert) == "2.00x -> 1.50x"
+
+
+def test_no_levels_no_text() -> None:
+    assert levels_text(make_alert(baseline=None)) == ""

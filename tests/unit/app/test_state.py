@@ -1,0 +1,116 @@
+"""The URL as the state of a page."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.state import (
+    OVERVIEW_METRICS,
+    OverviewState,
+    RunPageState,
+    SeriesState,
+    overview_url,
+    parse_overview,
+    parse_run,
+    parse_runs,
+    parse_series,
+    query_params,
+    run_url,
+    series_url,
+    without,
+)
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def test_no_parameters_are_the_defaults() -> None:
+    assert parse_overview({}) == (OverviewState(), ())
+
+
+def test_an_empty_value_is_the_default() -> None:
+    assert parse_overview({"phase": "", "metric": ""}) == (OverviewState(), ())
+
+
+def test_an_unknown_parameter_is_reported_and_ignored() -> None:
+    state, problems = parse_overview({"metrc": "latency_s"})
+    assert state == OverviewState()
+    assert problems == (
+        "The URL has a parameter 'metrc' that this page does not know; it is ignored."
+        " Known: machine, device, phase, dtype, shape, model, metric.",
+    )
+
+
+@pytest.mark.parametrize("name", ["phase", "dtype", "metric"])
+def test_a_value_that_cannot_be_is_reported_with_those_that_can(name: str) -> None:
+    state, (problem,) = parse_overview({name: "nonsense", "model": "bert"})
+    assert state == OverviewState(model="bert")
+    assert f"{name} 'nonsense'" in problem
+    assert "Allowed: " in problem
+
+
+def test_a_long_value_is_cut_in_the_report() -> None:
+    _, (problem,) = parse_overview({"metric": "x" * 10_000})
+    assert len(problem) < 400
+
+
+def test_a_long_parameter_name_is_cut_in_the_report() -> None:
+    _, (problem,) = parse_runs({"x" * 10_000: "1"})
+    assert len(problem) < 400
+
+
+@given(
+    model=TEXTS,
+    machine=TEXTS,
+    shape=TEXTS,
+    phase=st.sampled_from(["", "inference", "training"]),
+    metric=st.sampled_from(OVERVIEW_METRICS),
+)
+def test_an_overview_url_leads_back_to_its_state(
+    model: str, machine: str, shape: str, phase: str, metric: str
+) -> None:
+    state = OverviewState(model=model, machine=machine, shape=shape, phase=phase, metric=metric)
+    assert parse_overview(_params(overview_url(state))) == (state, ())
+
+
+@given(case=TEXTS, metric=TEXTS.filter(bool), machine=TEXTS, result=TEXTS)
+def test_a_series_url_leads_back_to_its_state(
+    case: str, metric: str, machine: str, result: str
+) -> None:
+    url = series_url(case, metric=metric, machine=machine, result=result)
+    state = SeriesState(case=case, metric=metric, machine=machine, result=result)
+    if metric != "outcome":
+        assert parse_series(_params(url)) == (state, ())
+
+
+@given(run=TEXTS, case=TEXTS)
+def test_a_run_url_leads_back_to_its_state(run: str, case: str) -> None:
+    assert parse_run(_params(run_url(run, case_key=case))) == (
+        RunPageState(run=run, case=case),
+        (),
+    )
+
+
+def test_urls_are_relative_so_that_a_prefix_of_a_proxy_is_kept() -> None:
+    assert overview_url(OverviewState()) == "./"
+    assert series_url("a/b") == "series?case=a%2Fb"
+    assert run_url("r 1") == "run?run=r+1"
+
+
+def test_an_alert_about_an_outcome_leads_to_the_default_metric() -> None:
+    state, problems = parse_series({"case": "c", "metric": "outcome"})
+    assert (state, problems) == (SeriesState(case="c"), ())
+
+
+def test_a_filter_can_be_taken_back() -> None:
+    state = OverviewState(model="bert", dtype="bf16")
+    assert without(state, "model") == OverviewState(dtype="bf16")
+    assert query_params(state) == {"model": "bert", "dtype": "bf16"}
+
+
+def _params(url: str) -> dict[str, str]:
+    found = parse_qs(urlsplit(url).query, keep_blank_values=True, errors="strict")
+    return {name: values[-1] for name, values in found.items()}

@@ -1,0 +1,177 @@
+"""What the charts of a series show."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.format import Scale
+from app.pages import EnvironmentChange
+from app.trend import (
+    alerts_of,
+    change_from_previous,
+    change_label,
+    failure_rows,
+    mark_rows,
+    point_rows,
+    sample_rows,
+    scale_of,
+    unit_of,
+)
+from db.records import AlertState, Outcome, RunState, Sighting, Verdict
+from db.summaries import Sample
+from tests.builders import START, make_alert
+from tests.unit.app.results import header, outcome_point, point, series_page
+
+MS = Scale(1e-3, "ms")
+
+
+def sighting(number: int) -> Sighting:
+    """Return the run of a night."""
+    return Sighting(
+        run_id=f"run-{number}", revision=f"rev-{number}", at=START + timedelta(days=number)
+    )
+
+
+def environment_change(number: int, *names: str) -> EnvironmentChange:
+    """Return a change of the environment in a night, in the named facts."""
+    return EnvironmentChange(
+        at=START + timedelta(days=number),
+        run_id=f"run-{number}",
+        differences=tuple((name, "old", "new") for name in names),
+    )
+
+
+def test_points_are_in_the_scale_of_the_chart() -> None:
+    (row,) = point_rows(series_page([point(0, 0.010)]), metric="latency_s", scale=MS)
+    assert row == {
+        "at": "2026-01-01T02:30:00Z",
+        "value": 10.0,
+        "low": pytest.approx(9.9),
+        "high": pytest.approx(10.1),
+        "segment": "0",
+        "verdict": "unchanged",
+        "shown": "10.0 ms [9.90, 10.1]",
+        "num_samples": 24,
+        "revision": "rev-0",
+        "when": "2026-01-01 02:30 UTC",
+        "text": "",
+        "is_new_revision": False,
+        "run_id": "run-0",
+        "result_id": "result-0",
+    }
+
+
+def test_a_new_environment_starts_a_new_line() -> None:
+    points = [point(0), point(1), point(2, fingerprint="b" * 64)]
+    page = series_page(points, environment_changes=[environment_change(2, "driver")])
+    rows = point_rows(page, metric="latency_s", scale=MS)
+    assert [row["segment"] for row in rows] == ["0", "0", "1"]
+    assert rows[2]["text"] == "new baseline: the environment changed"
+
+
+def test_the_first_bad_point_carries_the_verdict() -> None:
+    page = series_page([point(0), point(1)], alerts=[make_alert(first_bad=sighting(1))])
+    rows = point_rows(page, metric="latency_s", scale=MS)
+    assert [row["verdict"] for row in rows] == ["unchanged", "regression"]
+    assert rows[1]["text"] == "regression: +20.0 %"
+
+
+def test_new_revisions_are_marked() -> None:
+    points = [point(0, revision="a"), point(1, revision="a"), point(2, revision="b")]
+    rows = point_rows(series_page(points), metric="latency_s", scale=MS)
+    assert [row["is_new_revision"] for row in rows] == [False, False, True]
+
+
+def test_alerts_of_other_metrics_and_noise_are_left_out() -> None:
+    alerts = [
+        make_alert("own"),
+        make_alert("other", metric="peak_bytes", unit="B"),
+        make_alert("noise", state=AlertState.NOISE),
+        make_alert("broken", kind="outcome", metric="outcome"),
+    ]
+    found = alerts_of(series_page(alerts=alerts), metric="latency_s")
+    assert [alert.id for alert in found] == ["own", "broken"]
+
+
+def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
+    page = series_page(
+        [point(number) for number in range(11)],
+        environment_changes=[environment_change(2, "driver")],
+        alerts=[
+            make_alert(first_bad=sighting(8), state=AlertState.ACKNOWLEDGED),
+            make_alert("2", first_bad=sighting(1), verdict=Verdict.IMPROVEMENT, change_pct=-9.0),
+        ],
+    )
+    rows = mark_rows(page, metric="latency_s")
+    assert [(row["text"], row["verdict"], row["row"], row["side"]) for row in rows] == [
+        ("improvement: -9.0 %", "improvement", 0, "right"),
+        ("new baseline: driver old -> new", "", 1, "right"),
+        ("regression: +20.0 %, acknowledged", "regression", 2, "left"),
+    ]
+
+
+def test_a_mark_without_any_points_does_not_divide_by_zero() -> None:
+    page = series_page(alerts=[make_alert(first_bad=sighting(1))])
+    assert [row["side"] for row in mark_rows(page, metric="latency_s")] == ["right"]
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        ((), "new baseline: environment changed"),
+        (("a", "b", "c", "d"), "new baseline: a old -> new, b old -> new and 2 more"),
+    ],
+)
+def test_a_change_of_environment_names_a_few_facts(names: tuple[str, ...], label: str) -> None:
+    assert change_label(environment_change(1, *names)) == label
+
+
+def test_runs_without_a_number_are_marked_and_running_ones_are_not() -> None:
+    page = series_page(
+        outcomes=[
+            outcome_point(0, Outcome.OK),
+            outcome_point(1, Outcome.TIMEOUT),
+            outcome_point(2, None),
+            outcome_point(3, None, run_state=RunState.RUNNING),
+            outcome_point(4, Outcome.FAILED, run_state=RunState.RUNNING),
+        ]
+    )
+    assert [(row["run_id"], row["text"]) for row in failure_rows(page)] == [
+        ("run-1", "timeout"),
+        ("run-2", "no result"),
+        ("run-4", "failed"),
+    ]
+
+
+def test_samples_lie_launch_by_launch_with_warm_ups_in_front() -> None:
+    samples = [
+        Sample(value=0.02, launch=0, is_warmup=True),
+        Sample(value=0.010, launch=0, is_warmup=False),
+        Sample(value=0.011, launch=0, is_warmup=False),
+        Sample(value=0.012, launch=1, is_warmup=False),
+    ]
+    rows = sample_rows(samples, scale=MS)
+    assert [(row["launch"], row["position"], row["kind"], row["shown"]) for row in rows] == [
+        ("1", 1, "warm-up", "20.0 ms"),
+        ("1", 2, "sample", "10.0 ms"),
+        ("1", 3, "sample", "11.0 ms"),
+        ("2", 1, "sample", "12.0 ms"),
+    ]
+
+
+def test_the_change_is_from_the_point_before_in_the_same_environment() -> None:
+    points = [point(0, 0.010), point(1, 0.011), point(2, 0.022, fingerprint="b" * 64)]
+    assert [change_from_previous(points, number) for number in range(3)] == ["", "+10.0 %", ""]
+
+
+def test_a_count_that_was_zero_has_no_relative_change() -> None:
+    assert change_from_previous([point(0, 0.0), point(1, 1.0)], 1) == ""
+
+
+def test_a_metric_of_somebody_else_keeps_its_unit() -> None:
+    page = series_page(headers=[header(metric="theirs")])
+    assert unit_of(page, metric="theirs") == "widgets"
+    assert unit_of(page, metric="nobody's") == "1"
+    assert scale_of(series_page([point(0)]), metric="latency_s") == MS
