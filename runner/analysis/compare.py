@@ -1,36 +1,26 @@
-"""Compare two runs, case by case and metric by metric.
-
-On a CPU the wall clock alone decides nothing: neighbours move it by 15 % and more. A change of
-latency_s there counts when the thread CPU time of the same iterations moved as well, or when it
-moved against the eager iterations that were interleaved with it in the same process.
-"""
+"""Compare two runs, case by case and metric by metric."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from db.metrics import METRICS, Direction
-from db.records import Case, CaseResult, Measurement, Outcome, Run, RunDocument, Verdict
+from db.metrics import METRICS
+from db.records import Case, CaseResult, Outcome, Run, RunDocument, Verdict
+from runner.analysis.clocks import judge_clocks, was_quiet
 from runner.analysis.comparison import (
     Comparison,
     Judgement,
-    compare_logs,
     compare_measurements,
     inconclusive,
-    log_launch_medians,
 )
-from runner.analysis.noise import PAIRED_WALL_SD
-from runner.analysis.rounds import results_by_case
+from runner.analysis.noise import prior_sd
+from runner.analysis.rounds import Pair, results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
 # The name under which an outcome is compared, beside the metrics.
 OUTCOME = "outcome"
-WALL, CPU, EAGER_WALL = "latency_s", "latency_cpu_s", "eager_latency_s"
 # Facts that say which code ran, not where: a difference in them is what one compares for.
 REVISION_FACTS = ("torch_version", "torch_git", "revision")
 
@@ -63,16 +53,6 @@ class CaseComparison:
     comparison: Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    baseline: CaseResult
-    candidate: CaseResult
-
-    def measurements(self, metric: str) -> tuple[Measurement, Measurement] | None:
-        left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
-        return None if left is None or right is None else (left, right)
-
-
 Side = RunDocument | Sequence[CaseResult]
 
 
@@ -88,12 +68,12 @@ def compare_results(
     if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
         check_comparable(baseline.run, candidate=candidate.run)
     before, after = (results_by_case(_results(side)) for side in (baseline, candidate))
-    pairs = [_Pair(before[key], after[key]) for key in before if key in after]
+    pairs = [Pair(before[key], after[key]) for key in before if key in after]
     num_comparisons = sum(_num_noisy(pair) for pair in pairs)
     rows: list[CaseComparison] = []
     for key in dict.fromkeys((*before, *after)):
         if key in before and key in after:
-            pair = _Pair(before[key], after[key])
+            pair = Pair(before[key], after[key])
             rows.extend(_compare_pair(pair, fail_above, num_comparisons))
         else:
             rows.append(_one_sided(before.get(key), after.get(key)))
@@ -136,7 +116,7 @@ def _results(side: Side) -> Sequence[CaseResult]:
     return side.results if isinstance(side, RunDocument) else side
 
 
-def _judged(pair: _Pair) -> list[str]:
+def _judged(pair: Pair) -> list[str]:
     names = [item.metric for item in pair.baseline.measurements]
     return [
         name
@@ -145,25 +125,25 @@ def _judged(pair: _Pair) -> list[str]:
     ]
 
 
-def _num_noisy(pair: _Pair) -> int:
-    # The wall clock of a CPU case may be judged against eager: one comparison of its own, too.
+def _num_noisy(pair: Pair) -> int:
     return sum(not METRICS[name].is_exact for name in _judged(pair))
 
 
-def _compare_pair(pair: _Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
+def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
     rows = [_row(pair, OUTCOME, _compare_outcomes(pair))]
+    device = pair.baseline.case.device
+    is_quiet = device != "cpu" or was_quiet(pair)
     judgements = {
-        name: Judgement.of_metric(
-            name,
-            device=pair.baseline.case.device,
+        name: Judgement(
             floor=_floor(name, fail_above),
             num_comparisons=num_comparisons,
+            launch_sd=prior_sd(name, device=device, is_quiet=is_quiet),
         )
         for name in _judged(pair)
     }
     found = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
-    if WALL in found and pair.baseline.case.device == "cpu":
-        found[WALL] = _judge_wall_clock(pair, found, judgements[WALL])
+    if device == "cpu":
+        found |= judge_clocks(pair, found, judgements, is_quiet=is_quiet)
     return rows + [_row(pair, name, comparison) for name, comparison in found.items()]
 
 
@@ -171,60 +151,13 @@ def _floor(metric: str, fail_above: float) -> float:
     return METRICS[metric].relevance_floor * fail_above / DEFAULT_FAIL_ABOVE
 
 
-def _compare_metric(pair: _Pair, metric: str, judgement: Judgement) -> Comparison:
+def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison:
     both = pair.measurements(metric)
     assert both is not None
     return compare_measurements(both[0], candidate=both[1], judgement=judgement)
 
 
-def _judge_wall_clock(
-    pair: _Pair, found: Mapping[str, Comparison], judgement: Judgement
-) -> Comparison:
-    wall = found[WALL]
-    if wall.ratio is None or not wall.is_relevant:
-        return wall
-    witnesses = [(found.get(CPU), "CPU time"), (_against_eager(pair, judgement), "eager")]
-    known = [(witness, name) for witness, name in witnesses if witness is not None]
-    if not known:
-        return wall
-    wanted = Verdict.REGRESSION if wall.ratio > 1 else Verdict.IMPROVEMENT
-    for witness, name in known:
-        if witness.verdict is wanted:
-            text = "CPU time moved as well" if name == "CPU time" else "it moved against eager too"
-            return dataclasses.replace(
-                wall,
-                verdict=wanted,
-                is_significant=True,
-                reason=f"wall clock {100 * (wall.ratio - 1):+.1f} %: {text}",
-            )
-    return inconclusive(
-        f"wall clock moved by {100 * (wall.ratio - 1):+.1f} %,"
-        f" {' and '.join(name for _, name in known)} did not vouch for it: the machine was busy",
-        of=wall,
-    )
-
-
-def _against_eager(pair: _Pair, judgement: Judgement) -> Comparison | None:
-    walls, eagers = pair.measurements(WALL), pair.measurements(EAGER_WALL)
-    if walls is None or eagers is None:
-        return None
-    if any(wall.launches != eager.launches for wall, eager in zip(walls, eagers, strict=True)):
-        return None
-    if min(sample for side in (*walls, *eagers) for sample in side.samples) <= 0:
-        return None
-    before, after = (
-        log_launch_medians(wall) - log_launch_medians(eager)
-        for wall, eager in zip(walls, eagers, strict=True)
-    )
-    return compare_logs(
-        np.asarray(before),
-        np.asarray(after),
-        direction=Direction.LOWER_IS_BETTER,
-        judgement=dataclasses.replace(judgement, launch_sd=PAIRED_WALL_SD),
-    )
-
-
-def _compare_outcomes(pair: _Pair) -> Comparison:
+def _compare_outcomes(pair: Pair) -> Comparison:
     before, after = pair.baseline.outcome, pair.candidate.outcome
     was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
     if Outcome.SKIPPED in (before, after) and before is not after:
@@ -259,7 +192,7 @@ def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> Cas
     )
 
 
-def _row(pair: _Pair, metric: str, comparison: Comparison) -> CaseComparison:
+def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
     both = pair.measurements(metric)
     return CaseComparison(
         case=pair.baseline.case,

@@ -17,7 +17,7 @@ import numpy as np
 
 from db.metrics import METRICS, Direction, Metric
 from db.records import Measurement, Verdict
-from runner.analysis.noise import PRIOR_DEGREES, prior_sd
+from runner.analysis.noise import PRIOR_DEGREES
 from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile
 
 # Chance that any of all comparisons made together is called significant with nothing changed. 2 %
@@ -56,17 +56,6 @@ class Judgement:
     floor: float
     num_comparisons: int = 1
     launch_sd: float = 0.05
-
-    @classmethod
-    def of_metric(
-        cls, name: str, *, device: str, floor: float, num_comparisons: int = 1
-    ) -> Judgement:
-        """Return how to judge metric `name` on a device of this kind."""
-        return cls(
-            floor=floor,
-            num_comparisons=num_comparisons,
-            launch_sd=prior_sd(name, device=device),
-        )
 
 
 def compare_measurements(

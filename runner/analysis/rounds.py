@@ -1,12 +1,26 @@
-"""Take the rounds of a case together: its results in several runs of one build."""
+"""The results of a case on the two sides of a comparison, its rounds taken together."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from db.records import CaseResult, Measurement, Outcome
 from runner.analysis.stats import estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The results of one case on both sides."""
+
+    baseline: CaseResult
+    candidate: CaseResult
+
+    def measurements(self, metric: str) -> tuple[Measurement, Measurement] | None:
+        """Return the measurements of `metric`, None unless both sides have it."""
+        left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
+        return None if left is None or right is None else (left, right)
 
 
 def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:

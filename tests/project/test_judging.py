@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis import comparison, detector, noise, outcomes
+from runner.analysis import clocks, comparison, detector, noise, outcomes
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
 
@@ -39,5 +39,9 @@ def test_priors_in_the_prose_are_those_in_the_code() -> None:
     assert f"{percent('speedup', 'cpu')} for a speedup" in TEXT
     assert f"{percent('latency_cpu_s', 'cpu')} for CPU time" in TEXT
     assert f"{percent('latency_s', 'cpu')} for a CPU's wall clock" in TEXT
-    assert f"{percent('latency_s', 'cuda')} for latency on a GPU" in TEXT
-    assert f"{percent('compile_cold_s', 'cpu')} for compile times" in TEXT
+    assert f"{percent('latency_s', 'cuda')} for latency and" in TEXT
+    assert f"{percent('compile_cold_s', 'cpu')} for compile times on a CPU" in TEXT
+    assert f"{percent('compile_cold_s', 'cuda')} for compile times on a GPU" in TEXT
+    busy = noise.prior_sd("compile_cold_s", device="cpu", is_quiet=False)
+    assert f"({100 * busy:g} % on a busy one)" in TEXT
+    assert f"within {100 * (clocks.QUIET_RATIO - 1):.0f} % of CPU time, `QUIET_RATIO`" in TEXT

@@ -36,10 +36,6 @@ def result(levels: Mapping[str, Sequence[float]], *, device: str = "cpu") -> Cas
     return make_result(f"result-{device}", case=case, measurements=measured(levels))
 
 
-def with_eager(levels: list[float] | None) -> dict[str, list[float]]:
-    return {} if levels is None else {"eager_latency_s": levels}
-
-
 def row(rows: Sequence[CaseComparison], metric: str) -> CaseComparison:
     return next(item for item in rows if item.metric == metric)
 
@@ -143,117 +139,9 @@ def test_case_of_one_side_only_is_inconclusive() -> None:
     assert not has_failure(rows)
 
 
-def test_busy_machine_is_not_a_regression() -> None:
-    slow, same = [1.3, 1.31, 1.29], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": same})],
-        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": slow})],
-    )
-    found = row(rows, "latency_s").comparison
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == (
-        "wall clock moved by +30.0 %, CPU time and eager did not vouch for it: the machine was busy"
-    )
-    assert found.ratio == pytest.approx(1.3, rel=0.01)
-
-
-def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
-    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same})],
-        [result({"latency_s": slow, "latency_cpu_s": slow})],
-    )
-    found = row(rows, "latency_s").comparison
-    assert found.verdict is Verdict.REGRESSION
-    assert found.reason == "wall clock +30.0 %: CPU time moved as well"
-
-
-def test_wall_clock_within_the_floor_needs_nobody_to_vouch() -> None:
-    slow, same = [1.001, 1.001, 1.001], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same})],
-        [result({"latency_s": slow, "latency_cpu_s": same})],
-    )
-    assert "vouch" not in row(rows, "latency_s").comparison.reason
-
-
-def test_wall_clock_of_zero_is_inconclusive() -> None:
-    rows = compare_results(
-        [result({"latency_s": [0.0], "latency_cpu_s": [1.0]})],
-        [result({"latency_s": [0.0], "latency_cpu_s": [1.0]})],
-    )
-    assert row(rows, "latency_s").comparison.reason == (
-        "a sample is 0 or below, so there is no ratio"
-    )
-
-
-def test_wall_clock_needs_a_cpu_time_that_moved_enough_and_for_sure() -> None:
-    same = [1.0] * 40
-    for slow, slow_cpu in (([1.3] * 40, [1.04] * 40), ([1.3] * 2, [1.06] * 2)):
-        before = {"latency_s": same[: len(slow)], "latency_cpu_s": same[: len(slow)]}
-        rows = compare_results(
-            [result(before)], [result({"latency_s": slow, "latency_cpu_s": slow_cpu})]
-        )
-        assert row(rows, "latency_s").comparison.verdict is Verdict.INCONCLUSIVE
-
-
-def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
-    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": slow})],
-        [result({"latency_s": slow, "latency_cpu_s": same})],
-    )
-    assert row(rows, "latency_s").comparison.verdict is Verdict.INCONCLUSIVE
-
-
-def test_wall_clock_counts_when_it_moved_against_interleaved_eager() -> None:
-    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same, "eager_latency_s": same})],
-        [result({"latency_s": slow, "latency_cpu_s": same, "eager_latency_s": same})],
-    )
-    found = row(rows, "latency_s").comparison
-    assert found.verdict is Verdict.REGRESSION
-    assert found.reason == "wall clock +30.0 %: it moved against eager too"
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ([1.0, 1.0], [1.0, 1.0]),
-        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
-        (None, [1.0, 1.0, 1.0]),
-        ([1.0, 1.0, 1.0], None),
-    ],
-)
-def test_eager_that_cannot_be_paired_vouches_for_nothing(
-    before: list[float] | None, after: list[float] | None
-) -> None:
-    slow, same = [1.3, 1.3, 1.3], [1.0, 1.0, 1.0]
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same} | with_eager(before))],
-        [result({"latency_s": slow, "latency_cpu_s": same} | with_eager(after))],
-    )
-    assert "CPU time did not vouch" in row(rows, "latency_s").comparison.reason
-
-
-def test_wall_clock_alone_decides_where_nothing_else_was_measured() -> None:
-    rows = compare_results([result({"latency_s": [1.0] * 3})], [result({"latency_s": [2.0] * 3})])
-    assert row(rows, "latency_s").comparison.verdict is Verdict.REGRESSION
-
-
-def test_wall_clock_decides_on_a_gpu() -> None:
-    same, slow = [1.0] * 3, [1.3] * 3
-    rows = compare_results(
-        [result({"latency_s": same, "latency_cpu_s": same}, device="cuda")],
-        [result({"latency_s": slow, "latency_cpu_s": same}, device="cuda")],
-    )
-    assert row(rows, "latency_s").comparison.verdict is Verdict.REGRESSION
-
-
 def test_floor_scales_with_that_of_the_metric() -> None:
-    levels = {"speedup": [1.0] * 9, "compile_cold_s": [1.0] * 60, "graphs": [1.0]}
-    slower = {"speedup": [0.85] * 9, "compile_cold_s": [1.2] * 60, "graphs": [2.0]}
+    levels = {"speedup": [1.0] * 9, "compile_cold_s": [1.0] * 99, "graphs": [1.0]}
+    slower = {"speedup": [0.85] * 9, "compile_cold_s": [1.2] * 99, "graphs": [2.0]}
 
     def verdicts(fail_above: float) -> list[bool]:
         rows = compare_results([result(levels)], [result(slower)], fail_above=fail_above)

@@ -95,6 +95,21 @@ def test_tight_interval_around_nothing_is_unchanged() -> None:
     assert found.reason == "a change of 5 % would have shown"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.93, 1.03, Verdict.INCONCLUSIVE),
+        (0.97, 1.07, Verdict.INCONCLUSIVE),
+        (0.97, 1.03, Verdict.UNCHANGED),
+    ],
+)
+def test_interval_that_reaches_the_floor_on_either_side_is_inconclusive(
+    low: float, high: float, verdict: Verdict
+) -> None:
+    found = decide(1.0, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert found.verdict is verdict
+
+
 def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
     up = decide(1.051, low=1.05, high=1.052, direction=Direction.LOWER_IS_BETTER, floor=0.05)
     down = decide(1 / 1.051, low=0.95, high=0.952, direction=Direction.LOWER_IS_BETTER, floor=0.05)
@@ -125,9 +140,10 @@ def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
-def test_scatter_within_a_single_launch_counts() -> None:
-    calm = make_measurement("latency_cpu_s", samples=[1.0] * 5)
-    wild = make_measurement("latency_cpu_s", samples=[0.2, 0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("launches", [(), (5,)])
+def test_scatter_within_a_single_launch_counts(launches: tuple[int, ...]) -> None:
+    calm = make_measurement("latency_cpu_s", samples=[1.0] * 5, launches=launches)
+    wild = make_measurement("latency_cpu_s", samples=[0.2, 0.5, 1.0, 2.0, 5.0], launches=launches)
     other = make_measurement("latency_cpu_s", samples=[1.3] * 5)
     assert compare_measurements(calm, candidate=other, judgement=STRICT).is_significant
     assert not compare_measurements(wild, candidate=other, judgement=STRICT).is_significant
@@ -150,6 +166,14 @@ def test_counts_are_compared_exactly(
     found = compare([before], [after], metric="graph_breaks")
     assert (found.verdict, found.ratio) == (verdict, ratio)
     assert found.is_significant is (before != after)
+
+
+def test_reason_of_a_count_names_both_sides() -> None:
+    reasons = [compare([1.0], [after], metric="graphs").reason for after in (1.0, 2.0)]
+    assert reasons == [
+        "1 on both sides; counts have no noise",
+        "1 -> 2; counts have no noise",
+    ]
 
 
 def test_count_of_the_worst_launch_counts() -> None:
@@ -204,18 +228,22 @@ def test_error_rate_over_a_family_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "device", "sd"),
+    ("metric", "device", "is_quiet", "sd"),
     [
-        ("latency_s", "cpu", 0.08),
-        ("latency_s", "cuda", 0.02),
-        ("compile_cold_s", "cuda", 0.10),
-        ("peak_bytes", "cpu", 1e-4),
-        ("flux", "cpu", 0.05),
+        ("latency_s", "cpu", True, 0.08),
+        ("latency_s", "cuda", True, 0.02),
+        ("compile_cold_s", "cuda", True, 0.10),
+        ("compile_cold_s", "cpu", True, 0.15),
+        ("compile_cold_s", "cpu", False, 0.5),
+        ("peak_bytes", "cpu", False, 1e-4),
+        ("peak_bytes", "cuda", True, 0.01),
+        ("flux", "cpu", True, 0.05),
     ],
 )
-def test_prior_spread_depends_on_metric_and_device(metric: str, device: str, sd: float) -> None:
-    assert prior_sd(metric, device=device) == sd
-    assert Judgement.of_metric(metric, device=device, floor=0.05).launch_sd == sd
+def test_prior_spread_depends_on_metric_device_and_neighbours(
+    metric: str, device: str, is_quiet: bool, sd: float
+) -> None:
+    assert prior_sd(metric, device=device, is_quiet=is_quiet) == sd
 
 
 @given(

@@ -1,0 +1,135 @@
+"""Which change of a CPU's clocks is one of the code.
+
+Neighbours move the wall clock of a CPU by any factor, and its CPU time by 20 % and more (shared
+caches, shared cores); the ratio of two functions interleaved in one process stays. So a change of
+an absolute time counts in either of two cases: the machine was quiet on both sides, or the time
+moved against the eager iterations of the same process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from db.metrics import Direction
+from db.records import Measurement, Verdict
+from runner.analysis.comparison import (
+    Comparison,
+    Judgement,
+    compare_logs,
+    inconclusive,
+    log_launch_medians,
+)
+from runner.analysis.noise import PAIRED_CPU_SD, PAIRED_WALL_SD
+from runner.analysis.rounds import Pair
+
+WALL, CPU = "latency_s", "latency_cpu_s"
+EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
+# A computation that has its core to itself spends its wall time computing; timers and the odd
+# interrupt take 1 to 2 %.
+QUIET_RATIO = 1.05
+
+_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+
+
+def was_quiet(pair: Pair) -> bool:
+    """Return whether wall clock and CPU time agree in every launch of both sides.
+
+    Eager's are looked at where they were interleaved: a variant that waits by itself is no sign of
+    a busy machine. Without CPU times nothing is known, which counts as quiet.
+    """
+    for wall_name, cpu_name in ((EAGER_WALL, EAGER_CPU), (WALL, CPU)):
+        walls, cpus = pair.measurements(wall_name), pair.measurements(cpu_name)
+        if walls is not None and cpus is not None:
+            sides = zip(walls, cpus, strict=True)
+            return all(_largest_ratio(wall, cpu) <= QUIET_RATIO for wall, cpu in sides)
+    return True
+
+
+def judge_clocks(
+    pair: Pair,
+    found: Mapping[str, Comparison],
+    judgements: Mapping[str, Judgement],
+    *,
+    is_quiet: bool,
+) -> dict[str, Comparison]:
+    """Return what to think of the wall clock and the CPU time among `found`."""
+    judged: dict[str, Comparison] = {}
+    if CPU in found:
+        judged[CPU] = _judge_cpu_time(pair, found[CPU], judgements[CPU], is_quiet=is_quiet)
+    if WALL in found:
+        paired = _against_eager(pair, (WALL, EAGER_WALL), judgements[WALL]) if is_quiet else None
+        judged[WALL] = _judge_wall_clock(found[WALL], cpu=judged.get(CPU), paired=paired)
+    return judged
+
+
+def _judge_cpu_time(
+    pair: Pair, cpu: Comparison, judgement: Judgement, *, is_quiet: bool
+) -> Comparison:
+    if is_quiet or cpu.verdict not in _CHANGED:
+        return cpu
+    paired = _against_eager(pair, (CPU, EAGER_CPU), judgement)
+    if paired is not None and paired.verdict is cpu.verdict:
+        return dataclasses.replace(cpu, reason=f"{cpu.reason}, and it moved against eager")
+    return inconclusive(
+        f"CPU time moved by {_percent(cpu)} while the machine was busy"
+        f"{', and eager with it' if paired is not None else ''}: measure again when it is quiet",
+        of=cpu,
+    )
+
+
+def _judge_wall_clock(
+    wall: Comparison, *, cpu: Comparison | None, paired: Comparison | None
+) -> Comparison:
+    if wall.ratio is None or not wall.is_relevant or (cpu is None and paired is None):
+        return wall
+    wanted = Verdict.REGRESSION if wall.ratio > 1 else Verdict.IMPROVEMENT
+    for witness, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
+        if witness is not None and witness.verdict is wanted:
+            return dataclasses.replace(
+                wall,
+                verdict=wanted,
+                is_significant=True,
+                reason=f"wall clock {_percent(wall)}: {text}",
+            )
+    return inconclusive(
+        f"wall clock moved by {_percent(wall)}, and nothing vouches for it: the machine was busy",
+        of=wall,
+    )
+
+
+def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> Comparison | None:
+    times, eagers = pair.measurements(names[0]), pair.measurements(names[1])
+    if times is None or eagers is None:
+        return None
+    sides = [_log_ratios(time, eager) for time, eager in zip(times, eagers, strict=True)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    return compare_logs(
+        sides[0],
+        sides[1],
+        direction=Direction.LOWER_IS_BETTER,
+        judgement=dataclasses.replace(
+            judgement, launch_sd=PAIRED_WALL_SD if names[0] == WALL else PAIRED_CPU_SD
+        ),
+    )
+
+
+def _log_ratios(numerator: Measurement, denominator: Measurement) -> np.ndarray | None:
+    """Return the logarithm of the ratio in each launch, None when they cannot be paired."""
+    if numerator.launches != denominator.launches:
+        return None
+    if min(*numerator.samples, *denominator.samples) <= 0:
+        return None
+    return np.asarray(log_launch_medians(numerator) - log_launch_medians(denominator))
+
+
+def _largest_ratio(wall: Measurement, cpu: Measurement) -> float:
+    ratios = _log_ratios(wall, cpu)
+    return float(np.exp(np.max(ratios))) if ratios is not None else float("inf")
+
+
+def _percent(comparison: Comparison) -> str:
+    return f"{100 * ((comparison.ratio or 1) - 1):+.1f} %"
