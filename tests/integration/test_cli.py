@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
+from db.errors import NotFoundError
 from db.records import Alert, Outcome
 from runner.cli import main
 from runner.commands.compare import Percentage
-from runner.errors import ExecutorError
+from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
 from runner.executor_api import CaseOrder
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeExecutor
@@ -242,10 +243,22 @@ def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
     )
 
 
-def test_debug_shows_the_traceback(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (["show", "latest"], NotFoundError),
+        (["compare", "a", "b"], NoSuchDocument),
+        (["run", "--suite", "mine", "--json", "no/out.json"], DocumentNotWritten),
+    ],
+)
+def test_debug_shows_the_traceback(
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    kind: type[Exception],
+) -> None:
     monkeypatch.setenv("HUD_DEBUG", "1")
-    result = terminal.hud("show", "latest")
-    assert isinstance(result.exception, LookupError)
+    assert isinstance(terminal.hud(*arguments).exception, kind)
 
 
 def test_lists_show_what_there_is(terminal: Terminal) -> None:
