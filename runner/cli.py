@@ -20,7 +20,8 @@ from runner.commands.upkeep import db_group, demo, detect, doctor, ingest
 from runner.errors import RunInterrupted, RunnerError
 
 EXIT_USAGE = 2
-_EXPECTED = (RunnerError, StoreError, UnknownNameError, NotComparableError)
+# OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
+_EXPECTED = (RunnerError, StoreError, UnknownNameError, NotComparableError, OSError)
 
 
 class _Commands(click.Group):
@@ -36,7 +37,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except _EXPECTED as error:
-            if os.environ.get("HUD_DEBUG"):
+            if os.environ.get("HUD_DEBUG") or isinstance(error, BrokenPipeError):
                 raise
             click.echo(f"hud: {error}", err=True)
             ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -47,9 +48,15 @@ class Dashboard:
     """The dashboard as a child process that is started again when it dies, while entered."""
 
     def __init__(
-        self, command: Sequence[str], *, notify: Notify, backoff: Backoff | None = None
+        self,
+        command: Sequence[str],
+        *,
+        store_url: str,
+        notify: Notify,
+        backoff: Backoff | None = None,
     ) -> None:
         self._command = list(command)
+        self._store_url = store_url
         self._notify = notify
         self._backoff = backoff or Backoff()
         self._stopping = threading.Event()
@@ -115,14 +122,22 @@ class Dashboard:
             stdin=subprocess.DEVNULL,
             # Ctrl-C in the terminal is for us; we end the dashboard in good order.
             start_new_session=True,
+            env=dashboard_environment(self._store_url),
             preexec_fn=_die_with_parent,
         )
 
 
-def dashboard_command(*, host: str, port: int, store_url: str) -> list[str]:
+def dashboard_command(*, host: str, port: int) -> list[str]:
     """Return the command that serves the dashboard."""
-    address = ["--host", host, "--port", str(port)]
-    return [sys.executable, "-m", "app", *address, "--store", store_url]
+    return [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+
+
+def dashboard_environment(store_url: str) -> dict[str, str]:
+    """Return the environment that tells the dashboard its store.
+
+    Not an argument: a URL may hold a password, and everybody can read the arguments of a process.
+    """
+    return {**os.environ, "HUD_DATABASE_URL": store_url}
 
 
 def check_dashboard(*, host: str, port: int) -> int:

@@ -30,6 +30,7 @@ from runner.supervise import (
     FirstRun,
     check_dashboard,
     dashboard_command,
+    dashboard_environment,
     first_run_of,
 )
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
@@ -48,12 +49,12 @@ def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_r
     workplace = _with_address(workplace, host=host, port=port)
     config = workplace.config
     notify = TerminalProgress(stderr(), now=workplace.seams.now)
-    command = dashboard_command(host=config.host, port=config.port, store_url=config.store_url)
+    command = dashboard_command(host=config.host, port=config.port)
     # Ctrl-C is how one ends it: exit code 0.
     with ExitStack() as stack:
         try:
             stack.enter_context(Interrupts())
-            stack.enter_context(Dashboard(command, notify=notify))
+            stack.enter_context(Dashboard(command, store_url=config.store_url, notify=notify))
             notify(Said(text=f"dashboard: {dashboard_url(host=config.host, port=config.port)}"))
             wake = threading.Event()
             _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
@@ -98,11 +99,11 @@ def serve(workplace: Workplace, *, host: str | None, port: int | None) -> None:
 def serve_dashboard(workplace: Workplace) -> None:
     """Become the dashboard's process; does not return."""
     config = workplace.config
-    command = dashboard_command(host=config.host, port=config.port, store_url=config.store_url)
+    command = dashboard_command(host=config.host, port=config.port)
     click.echo(f"dashboard: {dashboard_url(host=config.host, port=config.port)}", err=True)
     sys.stderr.flush()
     sys.stdout.flush()
-    os.execv(command[0], command)
+    os.execve(command[0], command, dashboard_environment(config.store_url))
 
 
 def _with_address(workplace: Workplace, *, host: str | None, port: int | None) -> Workplace:

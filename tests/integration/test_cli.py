@@ -234,6 +234,14 @@ def test_an_expected_error_is_one_line(
     assert result.stderr.count("\n") == 1
 
 
+def test_an_error_of_the_system_is_one_line(terminal: Terminal) -> None:
+    (terminal.folder / "locks").touch()
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: [Errno ")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
     (terminal.folder / "hud.toml").write_text("[run]\nlanches = 2\n")
     result = terminal.hud("runs")
@@ -463,11 +471,17 @@ def test_the_demo_never_goes_to_the_configured_store(terminal: Terminal) -> None
 
 def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     executed: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda _path, command: executed.append(command))
+    stores: list[str] = []
+
+    def execve(_path: str, command: list[str], env: dict[str, str]) -> None:
+        executed.append(command)
+        stores.append(env["HUD_DATABASE_URL"])
+
+    monkeypatch.setattr(os, "execve", execve)
     result = terminal.hud("serve", "--host", "127.0.0.1", "--port", "0")
     assert result.stderr.startswith("dashboard: http://127.0.0.1:")
     assert executed[0][1:3] == ["-m", "app"]
-    assert executed[0][-2:] == ["--store", "duckdb:///.hud/store.duckdb"]
+    assert stores == ["duckdb:///.hud/store.duckdb"]
 
 
 def test_migrate_creates_the_store(terminal: Terminal) -> None:

@@ -23,10 +23,12 @@ from runner.supervise import (
     FirstRun,
     check_dashboard,
     dashboard_command,
+    dashboard_environment,
     first_run_of,
 )
 from tests.builders import START, make_run
 
+URL = "duckdb:///a.duckdb"
 AT_ONCE = Backoff(first_s=0.0, longest_s=0.0)
 
 
@@ -45,7 +47,7 @@ class Listener(list[Event]):
 def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
     said = Listener()
     command = [sys.executable, "-c", "import signal; signal.pause()"]
-    with Dashboard(command, notify=said, backoff=AT_ONCE) as dashboard:
+    with Dashboard(command, store_url=URL, notify=said, backoff=AT_ONCE) as dashboard:
         first = dashboard.pid
         assert first is not None
         os.kill(first, 9)
@@ -63,14 +65,14 @@ def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
 ) -> None:
     monkeypatch.setattr("runner.supervise._STOP_TIMEOUT_S", 0.01)
     script = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
-    with Dashboard([sys.executable, "-c", script], notify=Listener()) as dashboard:
+    with Dashboard([sys.executable, "-c", script], store_url=URL, notify=Listener()) as dashboard:
         assert dashboard.pid is not None
     assert not is_alive(dashboard.pid)
 
 
 def test_a_dashboard_that_cannot_be_started_is_said() -> None:
     said = Listener()
-    with Dashboard(["/does/not/exist"], notify=said) as dashboard:
+    with Dashboard(["/does/not/exist"], store_url=URL, notify=said) as dashboard:
         assert dashboard.pid is None
     (event,) = said
     assert isinstance(event, Said)
@@ -85,7 +87,8 @@ def test_the_dashboard_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None
     )
     parent = (
         "import sys, signal; from runner.supervise import Dashboard\n"
-        "with Dashboard([sys.executable, '-c', sys.argv[1]], notify=print): signal.pause()"
+        "command = [sys.executable, '-c', sys.argv[1]]\n"
+        "with Dashboard(command, store_url='', notify=print): signal.pause()"
     )
     process = subprocess.Popen([sys.executable, "-c", parent, child])
     pid = int(ready.read_text())
@@ -128,9 +131,9 @@ def test_a_missing_dashboard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_dashboard_is_another_process_on_the_same_store() -> None:
-    assert dashboard_command(host="::1", port=7, store_url="duckdb:///a")[1:] == (
-        ["-m", "app", "--host", "::1", "--port", "7", "--store", "duckdb:///a"]
-    )
+    command = dashboard_command(host="::1", port=7)
+    assert command == [sys.executable, "-m", "app", "--host", "::1", "--port", "7"]
+    assert dashboard_environment(URL)["HUD_DATABASE_URL"] == URL
 
 
 CONFIG = parse_config("", path=None, env={})
