@@ -64,12 +64,13 @@ def trend_spec(
         )
     )
     layers.append(
-        base.mark_point(filled=True, size=46, opacity=1, cursor="pointer")
+        base.mark_point(filled=True, opacity=1, cursor="pointer")
         .encode(
             x=x,
             y=value,
             color=_verdict_colour(),
             shape=_verdict_shape(),
+            size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
             tooltip=_TOOLTIP,
         )
         .add_params(alt.selection_point(name=PICK, fields=["run_id"], on="click", empty=False))

@@ -1,0 +1,90 @@
+"""One browser and one dashboard process for all end-to-end tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Response
+
+from db.records import Run
+from db.store import Store, utc_now
+from tests.app import stores
+from tests.e2e.dashboard import CHROMIUM, browsing, serving, window
+
+# Streamlit's page looks for its server under each part of its own path first: `/run/_stcore/...`
+# before `/_stcore/...`. The 404 of that probe is the browser's only allowed complaint.
+_PROBE = "/_stcore/"
+
+
+class Watched:
+    """A page with what went wrong in it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.foreign_requests: list[str] = []
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("response", self._on_response)
+        page.on("request", lambda request: self._on_request(request.url))
+        page.on("console", lambda message: self._on_console(message.type, message.text))
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400 and _PROBE not in response.url:
+            self.complaints.append(f"{response.status} {response.url}")
+
+    def _on_request(self, url: str) -> None:
+        if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+            self.foreign_requests.append(url)
+
+    def _on_console(self, kind: str, text: str) -> None:
+        if kind == "error" and "the server responded with a status of 404" not in text:
+            self.complaints.append(text)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Return Debian's Chromium; without it CI fails and others skip."""
+    if not CHROMIUM.exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"{CHROMIUM} is missing: apt-get install chromium")
+        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Return a store with a history and alerts."""
+    store = Store(f"duckdb:///{tmp_path_factory.mktemp('e2e') / 'hud.duckdb'}")
+    stores.fill(store)
+    return store
+
+
+@pytest.fixture(scope="session")
+def address(store: Store) -> Iterator[str]:
+    """Return where a dashboard process serves the store."""
+    with serving(store.url) as found:
+        yield found
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    """Return a page of a fresh profile; the test fails when something went wrong in it."""
+    with window(browser) as context:
+        context.set_default_timeout(20_000)
+        watched = Watched(context.new_page())
+        yield watched
+        assert watched.complaints == []
+        assert watched.foreign_requests == []
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> tuple[Store, Run]:
+    """Return a store of its own in which a run is going, seven of twenty cases done."""
+    store = Store(f"duckdb:///{tmp_path / 'hud.duckdb'}")
+    started_at = utc_now() - timedelta(seconds=30)
+    return store, stores.fill_running(store, num_done=7, started_at=started_at)

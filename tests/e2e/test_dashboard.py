@@ -1,0 +1,160 @@
+"""A person's way through the dashboard, in a real browser on a real server."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from urllib.request import urlopen
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Locator, expect
+
+from app.theme import REGRESSION
+from db.records import Run
+from db.store import Store
+from tests.app import stores
+from tests.e2e.conftest import Watched
+from tests.e2e.dashboard import ROOT, serving
+
+pytestmark = pytest.mark.slow
+
+INGEST = """
+import sys
+from db.queries import load_run
+from db.store import Store
+from tests.app import stores
+
+store = Store(sys.argv[1])
+run = load_run(store, "latest")
+result = stores.result_of(run, run.plan[int(sys.argv[2])], number=0)
+store.ingest(run, result, spool_id=result.id)
+"""
+
+
+def test_from_a_regression_to_its_series_to_its_run(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(address)
+    worst = page.get_by_role("table", name="open regressions")
+    expect(worst.locator("tbody tr")).to_have_count(2)
+    worst.get_by_role("link", name="bert default").click()
+
+    expect(page.get_by_role("heading", name="bert default")).to_be_visible()
+    chart = page.get_by_test_id("stVegaLiteChart").first
+    expect(chart.locator("canvas, svg").first).to_be_visible()
+    x, y = place_of_regression(chart)
+    page.mouse.click(x, y)
+
+    expect(page.get_by_role("heading", name="Run run-009")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/run\?run=run-009&case=bert%2Finference"))
+    expect(page.get_by_text("latency +20.0 %")).to_be_visible()
+
+
+def test_a_filter_survives_a_reload_and_the_way_back(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(address)
+    matrix = page.get_by_role("table", name="latest results, model by variant")
+    expect(matrix.locator("tbody tr")).to_have_count(4)
+    page.get_by_role("combobox", name="Model").click()
+    page.get_by_role("option", name="llama").click()
+    expect(page).to_have_url(re.compile(r"\?model=llama$"))
+    expect(matrix.locator("tbody tr")).to_have_count(1)
+
+    page.reload()
+    expect(matrix.locator("tbody tr")).to_have_count(1)
+    expect(matrix.get_by_text("ran as default")).to_be_visible()
+
+    matrix.get_by_role("link", name="1.40x").click()
+    expect(page.get_by_role("heading", name="llama default")).to_be_visible()
+    page.go_back()
+    expect(matrix.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_failed_cell_leads_to_its_log(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(address)
+    page.get_by_role("link", name="log", exact=True).click()
+    expect(page.get_by_text("Traceback (most recent call last):")).to_be_visible()
+    expect(page.get_by_text("LoweringException: no choices to select")).to_be_visible()
+
+
+def test_navigation_reaches_every_page(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(address)
+    for name, seen in (
+        ("Runs", "Runs"),
+        ("Run", "Run run-015"),
+        ("Series", "Which series?"),
+        ("Overview", "Open regressions: 2"),
+    ):
+        page.get_by_role("link", name=name, exact=True).first.click()
+        expect(page.get_by_role("heading", name=seen, exact=True)).to_be_visible()
+
+
+def test_a_page_follows_a_run_that_another_process_measures(
+    watched: Watched, going: tuple[Store, Run]
+) -> None:
+    store, _ = going
+    page = watched.page
+    with serving(store.url) as address:
+        page.goto(address)
+        expect(page.get_by_text("7 of 20 cases")).to_be_visible()
+        expect(page.get_by_text("now resnet50 reduce-overhead")).to_be_visible()
+        ingest(store, number=7)
+        expect(page.get_by_text("8 of 20 cases")).to_be_visible()
+        matrix = page.get_by_role("table", name="latest results, model by variant")
+        expect(matrix.get_by_role("row", name="resnet50").get_by_text("1.80x")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store, Run]) -> None:
+    store, _ = going
+    later = Store(store.url.replace("hud.duckdb", "later.duckdb"))
+    page = watched.page
+    with serving(later.url) as address:
+        page.goto(address)
+        expect(page.get_by_text("Nothing has been measured yet")).to_be_visible()
+        stores.fill_running(later, num_done=2, started_at=going[1].started_at)
+        expect(page.get_by_text("2 of 20 cases")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_the_server_tells_that_it_is_up(address: str) -> None:
+    with urlopen(f"{address}/healthz") as answer:
+        assert (answer.status, answer.read()) == (200, b"ok\n")
+
+
+def ingest(store: Store, *, number: int) -> None:
+    """Store the result of the run's case `number` from a process of its own."""
+    subprocess.run(
+        [sys.executable, "-c", INGEST, store.url, str(number)], cwd=ROOT, check=True, timeout=60
+    )
+
+
+def place_of_regression(chart: Locator) -> tuple[float, float]:
+    """Return where in the window the regression's triangle is drawn, by its colour."""
+    box = chart.bounding_box()
+    assert box is not None
+    # A canvas is there before it is drawn on.
+    found = next((place for _ in range(40) if (place := triangle_in(chart.screenshot()))), None)
+    assert found, "no regression is drawn"
+    return box["x"] + found[0], box["y"] + found[1]
+
+
+def triangle_in(picture: bytes) -> tuple[int, int] | None:
+    """Return the lowest place with seven pixels of the verdict's colour side by side.
+
+    The alert's line is thin, and the strokes of its words are.
+    """
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    wanted = tuple(int(REGRESSION[start : start + 2], 16) for start in (1, 3, 5))
+    coloured = {
+        (x, y)
+        for x in range(image.width)
+        for y in range(image.height)
+        if max(abs(a - b) for a, b in zip(image.getpixel((x, y)), wanted, strict=True)) < 24
+    }
+    found = [(x, y) for x, y in coloured if all((x + step, y) in coloured for step in range(-3, 4))]
+    return max(found, key=lambda place: place[1]) if found else None
