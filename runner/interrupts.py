@@ -48,8 +48,6 @@ class Interrupts:
         """Call `instead` when a signal comes during the block, which then runs to its end."""
         self._instead = instead
         try:
-            if self._is_requested:
-                instead()
             yield
         finally:
             self._instead = None

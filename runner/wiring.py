@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from db.queries import load_document
 from db.records import RunDocument
 from db.store import Store
-from models_zoo.spec import UnknownNameError
 from runner.config import CURRENT_TOOLCHAIN, Config
 from runner.errors import ToolchainUnusable
 from runner.events import Notify, Said
@@ -129,11 +129,6 @@ def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Noti
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None
 
-    def load(run_id: str) -> RunDocument:
-        if store is None:
-            raise UnknownNameError("a run that was not stored cannot be resumed")
-        return load_document(store, run_id)
-
     around = Surroundings(
         executor=seams.make_executor(
             python=config.toolchains[order.toolchain], state_dir=config.state_dir, device=device
@@ -141,7 +136,7 @@ def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Noti
         keeper=Keeper(store, spool=spool, notify=notify),
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
-        load_document=load,
+        load_document=partial(load_document, workplace.store()),
         notify=notify,
         now=seams.now,
     )
