@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from db.errors import StoreError
 from db.queries import load_runs
@@ -11,8 +13,10 @@ from db.records import CaseResult, Run, RunState
 from db.store import Store
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
-from runner.spool import DrainReport, Spool
+from runner.spool import DrainReport, Spool, utc_now
 
+# Asking a locked store costs its whole patience (30 s): not after every case.
+REST = timedelta(seconds=120)
 # Four heartbeats: three may be missed while the store is busy.
 STALE_AFTER_S = 60.0
 
@@ -20,10 +24,19 @@ STALE_AFTER_S = 60.0
 class Keeper:
     """Where results go. Without a store they stay in the spool, without a spool in memory alone."""
 
-    def __init__(self, store: Store | None, *, spool: Spool | None, notify: Notify) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        *,
+        spool: Spool | None,
+        notify: Notify,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self.store = store
         self._spool = spool
         self._notify = notify
+        self._now = now
+        self._rest_until: datetime | None = None
         self._trouble = ""
 
     def keep(self, run: Run, *, result: CaseResult | None = None) -> None:
@@ -34,7 +47,9 @@ class Keeper:
         """
         if self._spool is not None:
             self._spool.write(run, result=result)
-            self.drain()
+            is_last = run.state is not RunState.RUNNING
+            if is_last or self._rest_until is None or self._now() >= self._rest_until:
+                self.drain()
 
     def keep_state(self, run: Run) -> None:
         """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
@@ -56,6 +71,7 @@ class Keeper:
         for broken in report.broken:
             self._say(f"set aside {broken.path}: {broken.reason}")
         self._say_trouble(report)
+        self._rest_until = self._now() + REST if report.trouble else None
         return report
 
     def interrupt_dead_runs(self, *, machine: str, device: str) -> None:

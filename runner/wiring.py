@@ -133,7 +133,7 @@ def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Noti
         executor=seams.make_executor(
             python=config.toolchains[order.toolchain], state_dir=config.state_dir, device=device
         ),
-        keeper=Keeper(store, spool=spool, notify=notify),
+        keeper=Keeper(store, spool=spool, notify=notify, now=seams.now),
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
         load_document=partial(load_document, workplace.store()),

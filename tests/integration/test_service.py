@@ -50,7 +50,7 @@ class Place:
 
     def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
         executor.clock = self.clock
-        keeper = Keeper(self.store, spool=self.spool, notify=self.events.append)
+        keeper = Keeper(self.store, spool=self.spool, notify=self.events.append, now=self.clock)
         around = Surroundings(
             executor=executor,
             keeper=keeper,
@@ -146,8 +146,10 @@ class MoodyStore(Store):
     """A store that is locked while `is_locked`."""
 
     is_locked = False
+    num_asked = 0
 
     def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
+        self.num_asked += 1
         if self.is_locked:
             raise StoreLocked("the store is held by PID 7")
         return super().ingest(run, result, spool_id=spool_id)
@@ -159,6 +161,7 @@ def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: P
 
     def unlock() -> None:
         store.is_locked = False
+        place.clock.advance(120.0)
 
     document = place.run(executor=FakeExecutor(on_execute=on_case(4, unlock)))
     assert place.said()[1:] == [
@@ -167,6 +170,14 @@ def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: P
         "the store takes results again; nothing was lost",
     ]
     assert place.load("latest") == document
+
+
+def test_a_locked_store_is_not_asked_after_every_case(place: Place, tmp_path: Path) -> None:
+    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    store.is_locked = True
+    place.run(executor=FakeExecutor())
+    # After the first result, and at the end.
+    assert store.num_asked == 2
 
 
 def test_what_stayed_in_the_spool_goes_in_with_the_next_run(place: Place, tmp_path: Path) -> None:
