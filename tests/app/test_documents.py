@@ -1,0 +1,56 @@
+"""docs/dashboard.md says what the code does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from app import data
+from app.components import POLL_S
+from app.state import (
+    DEFAULT_OVERVIEW_METRIC,
+    DEFAULT_SERIES_METRIC,
+    OVERVIEW_METRICS,
+    OverviewState,
+    RunPageState,
+    RunsState,
+    SeriesState,
+)
+from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from runner.analysis.stats import MAD_TO_SD
+
+TEXT = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("page", "state"),
+    [
+        ("overview", OverviewState),
+        ("series", SeriesState),
+        ("run", RunPageState),
+        ("runs", RunsState),
+    ],
+)
+def test_every_url_parameter_is_documented(page: str, state: type) -> None:
+    cells = re.findall(rf"\| {page} \| ([^|]*) \|", TEXT)
+    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert documented == {item.name for item in dataclasses.fields(state)}
+
+
+def test_metrics_and_defaults_are_documented() -> None:
+    metrics = ", ".join(f"`{name}`" for name in OVERVIEW_METRICS)
+    assert f"| {metrics} | `{DEFAULT_OVERVIEW_METRIC}` |" in TEXT
+    assert f"any metric of the case | `{DEFAULT_SERIES_METRIC}` |" in TEXT
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    assert POLL_S == 2
+    assert "every two seconds" in TEXT
+    assert f"for more than {data.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
+    assert f"+- {NOISE_MULTIPLE:.0f} robust standard deviations" in TEXT
+    assert f"({MAD_TO_SD} x the median absolute deviation)" in TEXT
+    assert f"from {MIN_BASELINE_POINTS} points on" in TEXT
+    assert data.DEFAULT_URL == "duckdb:///.hud/hud.duckdb"

@@ -1,0 +1,172 @@
+"""The tables of the run and series pages, and the parts of the overview."""
+
+from __future__ import annotations
+
+from app.casetable import case_table
+from app.detail import environment_table, measurement_table, other_details, reasons, result_facts
+from app.format import Scale
+from app.pages import ModeSummary
+from app.seriestable import alert_notices, header_facts, metrics_of, point_tables, sibling_table
+from app.state import OverviewState
+from app.summary import alert_sections, mode_tile
+from db.records import Outcome, Verdict
+from tests.builders import START, make_alert, make_case, make_run, make_sighting
+from tests.unit.app.results import header, point, result_summary, run_page, series_page
+
+MS = Scale(1e-3, "ms")
+
+
+def mode_summary(
+    *, mean: float | None, num_ok: int = 4, fallbacks: tuple[tuple[str, int], ...] = ()
+) -> ModeSummary:
+    """Return what max-autotune does for four models."""
+    return ModeSummary(
+        variant="max-autotune",
+        mean=mean,
+        num_common=3,
+        num_subjects=4,
+        num_ok=num_ok,
+        num_tried=4,
+        effective_modes=fallbacks,
+    )
+
+
+def test_cases_are_listed_from_broken_to_fine() -> None:
+    cases = {outcome: make_case(f"model-{outcome}") for outcome in Outcome}
+    results = [result_summary(case, outcome=outcome) for outcome, case in cases.items()]
+    _, rows = case_table(run_page(results))
+    assert [row[2].text for row in rows] == [
+        *("failed", "timeout", "out of memory", "inaccurate", "skipped", "ok"),
+    ]
+
+
+def test_only_dimensions_that_differ_have_a_column() -> None:
+    results = [result_summary(make_case(dtype="fp32")), result_summary(make_case(dtype="bf16"))]
+    columns, rows = case_table(run_page(results))
+    assert [column.label for column in columns[:4]] == ["model", "variant", "dtype", "outcome"]
+    assert [row[2].text for row in rows] == ["fp32", "bf16"]
+
+
+def test_a_regression_is_marked_only_in_its_first_bad_run() -> None:
+    alert = make_alert(first_bad=make_sighting(make_run("run-1")))
+    here = run_page([result_summary()], alerts=[alert])
+    later = run_page([result_summary()], run=make_run("run-2"), alerts=[alert])
+    improvement = make_alert(verdict=Verdict.IMPROVEMENT)
+    better = run_page([result_summary()], alerts=[improvement])
+    marks = [[note.text for note in case_table(page)[1][0][2].notes] for page in (here, later)]
+    assert marks == [["latency +20.0 %"], []]
+    assert case_table(better)[1][0][2].notes == ()
+
+
+def test_a_case_without_a_result_says_whether_one_will_come() -> None:
+    going = run_page([], run=make_run())
+    over = run_page([], run=make_run(finished_at=START))
+    assert [case_table(page)[1][0][2].text for page in (going, over)] == ["to do", "no result"]
+
+
+def test_a_fallback_is_told_in_table_and_facts() -> None:
+    result = result_summary(make_case(mode="max-autotune"), effective_mode="default")
+    _, ((*_, outcome, _latency, _, _, _, _, _, _),) = case_table(run_page([result]))
+    assert [note.text for note in outcome.notes] == ["ran as default"]
+    assert "max-autotune (ran as default)" in result_facts(result)
+
+
+def test_measurements_are_in_the_order_of_the_metric_table() -> None:
+    result = result_summary(values={"theirs": 3.0, "speedup": 1.5, "latency_s": 0.012})
+    html = measurement_table(result, machine="box")
+    places = [html.index(text) for text in (">latency<", ">speedup<", ">theirs<")]
+    assert places == sorted(places)
+
+
+def test_reasons_are_told_apart_from_other_details() -> None:
+    result = result_summary(
+        details={"graph_break_reasons": ["a print"], "recompile_reasons": [], "core": 1}
+    )
+    assert reasons(result) == [("Graph breaks", ["a print"])]
+    assert other_details(result) == {"core": 1}
+
+
+def test_nested_facts_of_an_environment_are_json() -> None:
+    assert "{&quot;a&quot;: 1}" in environment_table({"flags": {"a": 1}})
+
+
+def test_metrics_are_those_of_the_machine_in_the_order_of_the_metric_table() -> None:
+    headers = [
+        header(metric="theirs"),
+        header(metric="speedup"),
+        header(metric="latency_s"),
+        header(metric="peak_bytes", machine="elsewhere"),
+    ]
+    assert metrics_of(series_page(headers=headers)) == ["latency_s", "speedup", "theirs"]
+
+
+def test_a_case_without_siblings_has_no_table_of_them() -> None:
+    assert sibling_table(series_page(siblings=[header()]), metric="latency_s") == ""
+
+
+def test_siblings_are_links_but_for_the_shown_one() -> None:
+    siblings = [header(make_case(mode="eager")), header(make_case(mode="default"))]
+    html = sibling_table(series_page(siblings=siblings), metric="latency_s")
+    assert html.count("<a ") == 1
+    assert "eager%2Fcpu" in html
+
+
+def test_a_series_without_points_says_only_what_it_is() -> None:
+    assert [name for name, _ in header_facts(series_page(), metric="latency_s")] == [
+        *("phase", "shape", "dtype", "device")
+    ]
+
+
+def test_more_points_than_fit_are_folded() -> None:
+    page = series_page([point(number) for number in range(25)])
+    recent, older = point_tables(page, metric="latency_s", scale=MS)
+    assert (recent.count("<tr>"), older.count("<tr>")) == (21, 6)
+    short = series_page([point(number) for number in range(20)])
+    assert point_tables(short, metric="latency_s", scale=MS)[1] == ""
+
+
+def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:
+    alert = make_alert(last_good=make_sighting(make_run(revision="2.12")))
+    (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
+    assert text == (
+        "regression: +20.0 % [+18.0, +22.0] %; 10.0 -> 12.0 ms;"
+        " first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC); last good 2.12 (2026-01-01 02:30 UTC)"
+    )
+
+
+def test_a_vanished_series_is_told_without_numbers() -> None:
+    alert = make_alert(kind="vanished", metric="outcome")
+    (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
+    assert text == "regression: vanished; first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC)"
+
+
+def test_more_regressions_than_fit_are_folded() -> None:
+    alerts = [make_alert(str(number), change_pct=5.0 + number) for number in range(14)]
+    title, sections = alert_sections(OverviewState(), alerts, now=START)
+    assert title == "Open regressions: 14"
+    assert [section.count("<tr>") for section in sections] == [13, 3]
+    assert "2 more, less severe" in sections[1]
+
+
+def test_nothing_open_is_said_in_the_title_alone() -> None:
+    assert alert_sections(OverviewState(), [], now=START) == ("Open regressions: 0", [])
+
+
+def test_a_real_mean_stands_as_it_is() -> None:
+    name, tile = mode_tile(mode_summary(mean=2.0, fallbacks=(("default", 1),)))
+    assert (name, tile.text, tile.style) == ("max-autotune", "2.00x", "")
+    assert [note.text for note in tile.notes] == [
+        "geometric mean over 3 of 4",
+        "4 of 4 ok",
+        "1 ran as default: not max-autotune",
+    ]
+
+
+def test_a_mode_that_never_really_ran_is_in_brackets() -> None:
+    _, tile = mode_tile(mode_summary(mean=1.02, fallbacks=(("default", 4),)))
+    assert (tile.text, tile.style) == ("(1.02x)", "quiet")
+
+
+def test_no_common_model_no_number() -> None:
+    _, tile = mode_tile(mode_summary(mean=None))
+    assert (tile.text, tile.style) == ("no common model", "quiet")
