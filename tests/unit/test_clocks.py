@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records import Case, Verdict
+from db.records import Case, CaseResult, Measurement, Verdict
 from runner.analysis.compare import compare_results
 from runner.analysis.comparison import Comparison
 from tests.builders import make_case, make_measurement, make_result
@@ -177,8 +177,52 @@ def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too() -> Non
         times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SAME),
     )
     assert found["latency_cpu_s"].verdict is REGRESSION
-    assert found["latency_cpu_s"].reason.endswith("and it moved against eager")
+    assert found["latency_cpu_s"].reason == "CPU time +30.0 %: it moved against eager"
     assert found["latency_s"].verdict is REGRESSION
+
+
+def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -> None:
+    noise = [0.8, 1.0, 1.25]
+    slow = [1.15 * level for level in noise]
+    found = compare(
+        times(noise, noise, eager_wall=noise, eager_cpu=noise),
+        times(SLOWER, slow, eager_wall=SLOWER, eager_cpu=noise),
+    )["latency_cpu_s"]
+    assert found.verdict is REGRESSION
+    assert found.is_significant
+
+
+def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found() -> None:
+    noise = [0.8, 1.0, 1.25]
+    found = compare(times(noise, noise), times(SLOWER, [1.15 * level for level in noise]))
+    assert "more launches are needed" in found["latency_cpu_s"].reason
+
+
+def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is_not() -> None:
+    def measured(metric: str, samples: list[float]) -> Measurement:
+        return make_measurement(metric, samples=samples, launches=(4,))
+
+    def result(wall: list[float], cpu: float) -> CaseResult:
+        return make_result(
+            measurements=[measured("latency_s", wall), measured("latency_cpu_s", [cpu] * 4)]
+        )
+
+    rows = compare_results([result([1.0] * 4, 1.0)], [result([1.6, 1.6, 1.6, 4.0], 1.6)])
+    (found,) = [row.comparison for row in rows if row.metric == "latency_cpu_s"]
+    assert "while the machine was busy" in found.reason
+
+
+def test_quiet_is_told_where_nobody_counted_launches() -> None:
+    def result(level: float) -> CaseResult:
+        return make_result(
+            measurements=[
+                make_measurement(metric, samples=[level] * 9)
+                for metric in ("latency_s", "latency_cpu_s")
+            ]
+        )
+
+    rows = compare_results([result(1.0)], [result(2.0)])
+    assert [row.comparison.verdict for row in rows[1:]] == [REGRESSION, REGRESSION]
 
 
 def test_cpu_time_that_did_not_move_is_judged_as_always() -> None:
