@@ -26,6 +26,8 @@ from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execut
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
 
+_REASON_WIDTH = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axes:
@@ -148,7 +150,7 @@ def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None
             metric(result, "compile_cold_s"),
             metric(result, "compile_warm_s"),
             metric(result, "peak_bytes"),
-            "" if result.outcome is Outcome.OK else first_line(result.reason),
+            "" if result.outcome is Outcome.OK else shorten(result.reason),
         )
         for result in document.results
     ]
@@ -160,6 +162,12 @@ def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None
         Column(name=""),
     ]
     print_table(columns, rows=rows, console=stdout() if is_stdout_free else stderr())
+
+
+def shorten(reason: str) -> str:
+    """Return what of `reason` fits beside a row; `--json` and the dashboard have all of it."""
+    line = first_line(reason)
+    return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
 
 
 def _choose_suite(name: str | None, *, axes: _Axes, workplace: Workplace) -> Suite:

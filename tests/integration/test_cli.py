@@ -14,6 +14,7 @@ from db.errors import NotFoundError
 from db.records import Alert, Outcome
 from runner.cli import main
 from runner.commands.compare import Percentage
+from runner.commands.run import shorten
 from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
 from runner.executor_api import CaseOrder
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
@@ -130,6 +131,14 @@ def test_a_failed_case_exits_with_1(
     result = terminal.hud("run", "--model", "fails", "--mode", "eager", *options)
     assert result.exit_code == exit_code
     assert "[1/1] fails eager inference default fp32: failed: failed on purpose" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [("short\ntrace", "short"), ("x" * 101, "x" * 97 + "..."), ("x" * 100, "x" * 100)],
+)
+def test_a_long_reason_is_cut_in_the_table(reason: str, shown: str) -> None:
+    assert shorten(reason) == shown
 
 
 def test_the_gpu_is_taken_when_there_is_one(terminal: Terminal) -> None:
