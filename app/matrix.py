@@ -189,7 +189,7 @@ def _text(cell: LatestCell, *, measured: MeasurementSummary | None, scale: Scale
     if cell.summary.outcome is not Outcome.OK:
         return outcome_label(cell.summary.outcome)
     if measured is None:
-        return "no value"
+        return "-"
     return scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
 
 
@@ -199,6 +199,8 @@ def _title(cell: LatestCell, *, measured: MeasurementSummary | None) -> str:
     if measured is not None:
         shown = estimate(measured.median, low=measured.low, high=measured.high, unit=measured.unit)
         lines.append(f"{shown}, {measured.num_samples} samples")
+    elif summary.outcome is Outcome.OK:
+        lines.append("ok, but without this metric")
     if summary.reason:
         lines.append(summary.reason)
     lines += [warning.text for warning in summary.warnings]

@@ -79,6 +79,7 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-empty h2 { font-size: 1.3rem; padding: 0 0 .5rem; }
 .hud-empty code { font-size: 13px; }
 .hud-empty code { font-family: monospace; }
+.hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;
   overflow-wrap: anywhere; }

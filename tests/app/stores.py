@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from db import ingest
+from db.bulk import put_documents
 from db.records import (
     Alert,
     AlertState,
@@ -14,6 +15,7 @@ from db.records import (
     CaseResult,
     Outcome,
     Run,
+    RunDocument,
     RunState,
     RunWarning,
     Verdict,
@@ -182,12 +184,13 @@ def noise() -> Alert:
 def fill(store: Store, *, num_nights: int = NUM_NIGHTS, is_synthetic: bool = False) -> None:
     """Write the nights and their alerts."""
     plan = cases()
+    documents = []
+    for number in range(num_nights):
+        run = night(number, plan=plan, is_synthetic=is_synthetic)
+        results = tuple(result_of(run, case, number=number) for case in plan)
+        documents.append(RunDocument(run=run, results=results))
     with store.write() as session:
-        for number in range(num_nights):
-            run = night(number, plan=plan, is_synthetic=is_synthetic)
-            ingest.put_run(session, run, at=run.started_at)
-            for case in plan:
-                _put(session, run, result_of(run, case, number=number))
+        put_documents(session, documents, at=NOW)
     store.save_alerts([regression(), failure(), improvement(), noise()])
 
 

@@ -90,7 +90,7 @@ def test_choosing_a_filter_puts_it_into_the_url(overview: AppTest) -> None:
 def test_choosing_another_metric_changes_the_matrix(overview: AppTest) -> None:
     overview.selectbox(key="choice-metric").select("compile_cold_s").run()
     assert "Latest results: cold compile" in text_of(overview)
-    assert texts_of_rows(overview, MATRIX)[1][1:3] == ["no value", "31.5 latency +20.0 %"]
+    assert texts_of_rows(overview, MATRIX)[1][1:3] == ["-", "31.5 latency +20.0 %"]
 
 
 @pytest.mark.usefixtures("seeded")

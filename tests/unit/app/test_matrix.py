@@ -73,14 +73,15 @@ def test_a_case_that_is_not_ok_has_its_outcome_and_its_log_instead_of_a_number()
 
 def test_a_case_without_the_metric_says_so() -> None:
     cell = only_cell(latest(DEFAULT, values={"latency_s": 0.01}), metric="peak_bytes")
-    assert (cell.text, cell.style) == ("no value", "quiet")
+    assert (cell.text, cell.style) == ("-", "quiet")
+    assert "ok, but without this metric" in cell.title
 
 
 def test_what_was_never_measured_is_a_dash() -> None:
     matrix = matrix_of(latest(EAGER), latest(make_case("vit", mode="default")))
     assert [[cell.text for cell in row[1:]] for row in matrix.rows] == [
         ["12.0", "-"],
-        ["-", "no value"],
+        ["-", "-"],
     ]
 
 
