@@ -217,7 +217,10 @@ def _verdict_shape() -> alt.Shape:
 
 
 def _time_axis() -> alt.Axis:
-    return alt.Axis(grid=False, format="%Y-%m-%d", labelAngle=0, tickCount=8)
+    # A night needs its date alone; runs of one day need their hours.
+    form = "utchours(datum.value) || utcminutes(datum.value) ? '%m-%d %H:%M' : '%Y-%m-%d'"
+    label = f"utcFormat(datum.value, {form})"
+    return alt.Axis(grid=False, labelExpr=label, labelAngle=0, tickCount=8)
 
 
 def _finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Response
+from playwright.sync_api import Browser, Page, Response, expect
 
 from db.records import Run
 from db.store import Store, utc_now
@@ -52,6 +52,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(f"{CHROMIUM} is missing: apt-get install chromium")
         pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
+    # Shared machines are slow at times; what fails has waited long enough by then.
+    expect.set_options(timeout=20_000)
     with browsing() as found:
         yield found
 

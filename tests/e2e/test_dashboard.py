@@ -21,6 +21,7 @@ from tests.e2e.dashboard import ROOT, serving
 
 pytestmark = pytest.mark.slow
 
+HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(); sys.stdin.read()"
 INGEST = """
 import sys
 from db.queries import load_run
@@ -118,6 +119,24 @@ def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store
         expect(page.get_by_text("Nothing has been measured yet")).to_be_visible()
         stores.fill_running(later, num_done=2, started_at=going[1].started_at)
         expect(page.get_by_text("2 of 20 cases")).to_be_visible()
+        page.goto("about:blank")
+
+
+def test_a_locked_page_comes_back_by_itself(watched: Watched, going: tuple[Store, Run]) -> None:
+    store, _ = going
+    page = watched.page
+    holding = [sys.executable, "-c", HOLD, store.name]
+    with (
+        serving(store.url) as address,
+        subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder,
+    ):
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        page.goto(address)
+        expect(page.get_by_text("The store is locked")).to_be_visible()
+        expect(page.get_by_text(str(holder.pid))).to_be_visible()
+        holder.communicate()
+        expect(page.get_by_text("7 of 20 cases")).to_be_visible(timeout=30_000)
         page.goto("about:blank")
 
 

@@ -90,6 +90,7 @@ def point(
         revision=f"rev-{number}" if revision is None else revision,
         at=START + timedelta(days=number),
         machine="box",
+        toolchain="stable",
         fingerprint=fingerprint,
         median=median,
         low=median * 0.99,

@@ -93,6 +93,7 @@ def test_a_new_baseline_is_dashed_and_has_no_verdict_colour() -> None:
 def test_times_are_in_utc_and_the_axis_names_the_unit() -> None:
     encoding = trend()["layer"][0]["encoding"]
     assert encoding["x"]["scale"]["type"] == "utc"
+    assert encoding["x"]["axis"]["labelExpr"].startswith("utcFormat(datum.value, utchours(")
     assert encoding["y"]["title"] == "latency (ms)"
     assert encoding["y"]["scale"]["zero"] is False
 
