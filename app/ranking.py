@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,6 +19,13 @@ ALERT_COLUMNS = (
     Column(label="metric", title="and its level before and after"),
     Column(label="first bad revision", title="first revision at the new level; opens its run"),
     Column(label="evidence", title="whether it was measured again, and what is known of the cause"),
+)
+# The same, for changes to the better.
+IMPROVEMENT_COLUMNS = tuple(
+    dataclasses.replace(column, label="first better revision")
+    if column.label == "first bad revision"
+    else column
+    for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
 
@@ -99,7 +107,7 @@ def alert_row(alert: Alert, *, now: datetime) -> Sequence[Cell]:
         Cell(
             text=shortened(alert.first_bad.revision, limit=_REVISION_LENGTH),
             href=run_url(alert.first_bad.run_id, case_key=case.key),
-            title=_sightings_text(alert),
+            title=sightings_text(alert),
             notes=(Note(text=f"{age(alert.first_bad.at, now=now)}, {moment(alert.first_bad.at)}"),),
         ),
         Cell(
@@ -142,10 +150,14 @@ def levels_text(alert: Alert) -> str:
     return f"{before} -> {scale.text(alert.candidate)}"
 
 
-def _sightings_text(alert: Alert) -> str:
+def sightings_text(alert: Alert) -> str:
+    """Return the revisions on both sides of the change, each with its time."""
+    is_bad = alert.verdict is Verdict.REGRESSION
+    first, last = ("first bad", "last good") if is_bad else ("first better", "last before")
+    after = f"{first} {alert.first_bad.revision} ({moment(alert.first_bad.at)})"
     if alert.last_good is None:
-        return f"first bad: {alert.first_bad.revision}; no good revision is known"
-    return f"first bad: {alert.first_bad.revision}; last good: {alert.last_good.revision}"
+        return after
+    return f"{after}; {last} {alert.last_good.revision} ({moment(alert.last_good.at)})"
 
 
 _CONFIRMED = {

@@ -14,7 +14,7 @@ from app.format import (
 from app.markup import Cell, Column, table
 from app.matrix import DIMENSIONS, variants_in_order
 from app.pages import SeriesPage
-from app.ranking import levels_text
+from app.ranking import levels_text, sightings_text
 from app.state import run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
 from db.metrics import METRICS
@@ -108,9 +108,7 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
             parts[0] += f" {percent_interval(alert.interval_pct)}"
         if levels := levels_text(alert):
             parts.append(levels)
-        parts.append(f"first bad {alert.first_bad.revision} ({moment(alert.first_bad.at)})")
-        if alert.last_good:
-            parts.append(f"last good {alert.last_good.revision} ({moment(alert.last_good.at)})")
+        parts.append(sightings_text(alert))
         if alert.cause_text:
             parts.append(f"cause: {alert.cause_text}")
         texts.append("; ".join(parts))

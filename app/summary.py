@@ -9,7 +9,13 @@ from app.format import age, moment
 from app.markup import Cell, Note, facts, folded, table
 from app.matrix import Matrix
 from app.pages import ModeSummary, Overview
-from app.ranking import ALERT_COLUMNS, alert_row, lets_through, open_alerts
+from app.ranking import (
+    ALERT_COLUMNS,
+    IMPROVEMENT_COLUMNS,
+    alert_row,
+    lets_through,
+    open_alerts,
+)
 from app.state import OverviewState, query_params, run_url, without
 from db.records import Alert, Verdict
 from db.summaries import LatestCell
@@ -99,4 +105,6 @@ def matrix_facts(matrix: Matrix, cells: Sequence[LatestCell], *, now: datetime) 
 
 
 def _alert_table(alerts: Sequence[Alert], *, now: datetime, label: str) -> str:
-    return table(ALERT_COLUMNS, [alert_row(alert, now=now) for alert in alerts], label=label)
+    is_better = all(alert.verdict is Verdict.IMPROVEMENT for alert in alerts)
+    columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
+    return table(columns, [alert_row(alert, now=now) for alert in alerts], label=label)

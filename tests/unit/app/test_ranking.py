@@ -9,12 +9,14 @@ import pytest
 
 from app.ranking import (
     ALERT_COLUMNS,
+    IMPROVEMENT_COLUMNS,
     alert_row,
     change_text,
     lets_through,
     levels_text,
     mark_text,
     open_alerts,
+    sightings_text,
     worsening,
     worst_first,
 )
@@ -99,7 +101,9 @@ def test_a_row_says_how_much_since_when_and_whether_it_was_confirmed() -> None:
     assert (metric.text, metric.notes[0].text) == ("latency", "10.0 -> 12.0 ms")
     assert revision.href.startswith("run?run=run-7&case=bert")
     assert revision.notes[0].text == "3 d ago, 2026-01-01 02:30 UTC"
-    assert revision.title == "first bad: 2.13.0+abc1234; last good: 2.12"
+    assert revision.title == (
+        "first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC); last good 2.12 (2026-01-01 02:30 UTC)"
+    )
     assert evidence.text == "confirmed by measuring again"
 
 
@@ -108,13 +112,22 @@ def test_a_row_without_numbers_has_words() -> None:
     change, _, metric, revision, evidence = alert_row(alert, now=START)
     assert (change.text, change.notes) == ("fails", ())
     assert (metric.text, metric.notes) == ("outcome", ())
-    assert revision.title.endswith("no good revision is known")
+    assert revision.title == "first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC)"
     assert evidence.text == "history alone"
 
 
 def test_an_improvement_is_not_coloured_as_a_regression() -> None:
     alert = make_alert(verdict=Verdict.IMPROVEMENT, change_pct=-20.0)
     assert alert_row(alert, now=START)[0].style == "good"
+
+
+def test_an_improvement_is_not_called_bad() -> None:
+    alert = make_alert(verdict=Verdict.IMPROVEMENT, last_good=make_sighting())
+    assert sightings_text(alert).startswith("first better 2.13.0+abc1234")
+    assert "; last before 2.13.0+abc1234" in sightings_text(alert)
+    labels = [column.label for column in IMPROVEMENT_COLUMNS]
+    assert "first better revision" in labels
+    assert len(labels) == len(ALERT_COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,14 @@ def test_more_regressions_than_fit_are_folded() -> None:
     assert "2 more, less severe" in sections[1]
 
 
+def test_improvements_are_folded_and_not_called_bad() -> None:
+    better = make_alert(verdict=Verdict.IMPROVEMENT, change_pct=-9.0)
+    _, (section,) = alert_sections(OverviewState(), [better], now=START)
+    assert "<summary>Improvements: 1</summary>" in section
+    assert "first better revision" in section
+    assert "first bad" not in section
+
+
 def test_nothing_open_is_said_in_the_title_alone() -> None:
     assert alert_sections(OverviewState(), [], now=START) == ("Open regressions: 0", [])
 
