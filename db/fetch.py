@@ -258,6 +258,7 @@ def run_facts(connection: Connection) -> dict[str, dict[str, Any]]:
             "revision": row.revision,
             "at": utc(row.run_started_at),
             "machine": row.machine,
+            "toolchain": row.toolchain,
             "fingerprint": row.fingerprint,
         }
         for row in rows

@@ -203,7 +203,10 @@ def load_histories(store: Store, *, metrics: Sequence[str]) -> Iterator[Series]:
 
 
 def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[OutcomeHistory, ...]:
-    """Return how every planned case ended, by machine and case, over the newest `limit_runs`."""
+    """Return how every planned case ended over the newest `limit_runs`.
+
+    Histories are apart by machine, toolchain and case.
+    """
     newest = select(RunTable.__table__).order_by(*fetch.NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:
         runs = connection.execute(newest).all()
@@ -215,19 +218,24 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
             )
         }
     cases: dict[str, Case] = {}
-    points: dict[tuple[str, str], list[OutcomePoint]] = defaultdict(list)
+    points: dict[tuple[str, str, str], list[OutcomePoint]] = defaultdict(list)
     for run in map(run_record, reversed(runs)):
         facts = fetch.outcome_facts(run)
         for case in run.plan:
             key = case.key
             cases[key] = case
             result_id, outcome = ended.get((run.id, key), (None, None))
-            points[run.machine, key].append(
+            points[run.machine, run.toolchain, key].append(
                 OutcomePoint(**facts, result_id=result_id, outcome=outcome)
             )
     return tuple(
-        OutcomeHistory(case=cases[key], machine=machine, points=tuple(points[machine, key]))
-        for machine, key in sorted(points)
+        OutcomeHistory(
+            case=cases[key],
+            machine=machine,
+            toolchain=toolchain,
+            points=tuple(points[machine, toolchain, key]),
+        )
+        for machine, toolchain, key in sorted(points)
     )
 
 

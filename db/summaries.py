@@ -73,6 +73,7 @@ class Point:
     revision: str
     at: datetime
     machine: str
+    toolchain: str
     fingerprint: str
     median: float
     low: float
@@ -121,10 +122,11 @@ class OutcomePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeHistory:
-    """How a case ended on a machine in each run that planned it, oldest first."""
+    """How a case ended on a machine in each run of a toolchain that planned it, oldest first."""
 
     case: Case
     machine: str
+    toolchain: str
     points: tuple[OutcomePoint, ...]
 
 

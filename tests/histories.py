@@ -23,6 +23,7 @@ def make_series(
     case: Case | None = None,
     metric: str = "speedup",
     machine: str = "box",
+    toolchain: str = "stable",
     fingerprint: str = FINGERPRINT,
     first_night: int = 0,
 ) -> Series:
@@ -37,6 +38,7 @@ def make_series(
             revision=f"2.14.0.dev{number}",
             at=night(number),
             machine=machine,
+            toolchain=toolchain,
             fingerprint=fingerprint,
             median=value,
             low=value,
@@ -75,6 +77,7 @@ def make_outcomes(
     *,
     suite: str = "nightly",
     machine: str = "box",
+    toolchain: str = "stable",
     states: Mapping[int, RunState] | None = None,
     suites: Mapping[int, str] | None = None,
 ) -> list[OutcomeHistory]:
@@ -95,6 +98,8 @@ def make_outcomes(
                 )
             )
     return [
-        OutcomeHistory(case=make_case(model), machine=machine, points=tuple(found))
+        OutcomeHistory(
+            case=make_case(model), machine=machine, toolchain=toolchain, points=tuple(found)
+        )
         for model, found in points.items()
     ]

@@ -59,8 +59,8 @@ def judge_case(histories: Sequence[Series]) -> list[Alert]:
         siblings = {
             other.header.metric: other
             for other in tracks
-            if (other.machine, other.header.fingerprint)
-            == (track.machine, track.header.fingerprint)
+            if (other.machine, other.toolchain, other.header.fingerprint)
+            == (track.machine, track.toolchain, track.header.fingerprint)
         }
         for shift in _shifts(track, metric):
             if not wall_clock_is_alone(shift, track, siblings):
@@ -69,15 +69,20 @@ def judge_case(histories: Sequence[Series]) -> list[Alert]:
 
 
 def _tracks(series: Series) -> list[Track]:
-    # Machines of one kind share a series; each has its own level.
-    machines = dict.fromkeys(point.machine for point in series.points)
+    # Machines of one kind share a series, and so do toolchains; each has its own level.
+    places = dict.fromkeys((point.machine, point.toolchain) for point in series.points)
     return [
         Track(
             header=series.header,
             machine=machine,
-            points=tuple(point for point in series.points if point.machine == machine),
+            toolchain=toolchain,
+            points=tuple(
+                point
+                for point in series.points
+                if (point.machine, point.toolchain) == (machine, toolchain)
+            ),
         )
-        for machine in machines
+        for machine, toolchain in places
     ]
 
 

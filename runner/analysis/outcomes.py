@@ -39,8 +39,8 @@ class _SuiteRun:
     planned: set[str] = field(default_factory=set)
 
 
-# The runs of one suite on one machine, oldest first.
-_SuiteRuns = Mapping[tuple[str, str], Sequence[_SuiteRun]]
+# The runs of one suite in one toolchain on one machine, oldest first.
+_SuiteRuns = Mapping[tuple[str, str, str], Sequence[_SuiteRun]]
 
 
 def judge_outcomes(histories: Sequence[OutcomeHistory]) -> list[Alert]:
@@ -101,15 +101,15 @@ def _stretches(
 
 
 def _suite_runs(histories: Sequence[OutcomeHistory]) -> _SuiteRuns:
-    by_id: dict[tuple[str, str, str], _SuiteRun] = {}
+    by_id: dict[tuple[str, str, str, str], _SuiteRun] = {}
     for history in histories:
         for point in history.points:
-            key = (history.machine, point.suite, point.run_id)
+            key = (history.machine, history.toolchain, point.suite, point.run_id)
             run = by_id.setdefault(key, _SuiteRun(point.at, point))
             run.planned.add(history.case.key)
-    runs: dict[tuple[str, str], list[_SuiteRun]] = defaultdict(list)
-    for (machine, suite, _), run in by_id.items():
-        runs[machine, suite].append(run)
+    runs: dict[tuple[str, str, str], list[_SuiteRun]] = defaultdict(list)
+    for (machine, toolchain, suite, _), run in by_id.items():
+        runs[machine, toolchain, suite].append(run)
     for found in runs.values():
         found.sort(key=lambda run: run.at)
     return runs
@@ -121,7 +121,8 @@ def _dropped(history: OutcomeHistory, runs: _SuiteRuns) -> list[Alert]:
     for point, after in zip_longest(history.points, history.points[1:]):
         if point.outcome is not Outcome.OK or point.suite == CUSTOM_SUITE:
             continue
-        without = _runs_without(history, point, after, runs[history.machine, point.suite])
+        place = (history.machine, history.toolchain, point.suite)
+        without = _runs_without(history, point, after, runs[place])
         if len(without) >= RUNS_WITHOUT:
             bad = [run.point for run in without]
             text = f"no longer planned in suite {point.suite}"

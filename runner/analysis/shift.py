@@ -13,10 +13,11 @@ RETURN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """A series on one machine, oldest point first."""
+    """A series on one machine in one toolchain, oldest point first."""
 
     header: SeriesHeader
     machine: str
+    toolchain: str
     points: tuple[Point, ...]
 
 

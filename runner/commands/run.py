@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -126,14 +127,22 @@ def judge(document: RunDocument, *, workplace: Workplace) -> list[Alert]:
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return []
-    found = [
-        alert
-        for alert in report.new
-        if alert.first_bad.run_id == document.run.id and alert.verdict is Verdict.REGRESSION
-    ]
+    found = regressions_on(document.run.machine, report.new)
     for alert in found:
         progress(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
     return found
+
+
+def regressions_on(machine: str, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the regressions among `alerts` that are about `machine`.
+
+    Not by their first bad run: a step is known on its third night, and news then.
+    """
+    return [
+        alert
+        for alert in alerts
+        if alert.machine == machine and alert.verdict is Verdict.REGRESSION
+    ]
 
 
 def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None:

@@ -407,3 +407,15 @@ def test_saving_no_alert_writes_nothing(store: Store) -> None:
 def test_unknown_alert_is_an_error(store: Store) -> None:
     with pytest.raises(NotFoundError, match="no alert 'ghost'"):
         queries.load_alert(store, "ghost")
+
+
+def test_outcomes_of_two_toolchains_stay_apart(store: Store) -> None:
+    for number, toolchain in enumerate(("stable", "nightly")):
+        run = make_run(id=f"run-{number}", toolchain=toolchain, plan=(BERT,))
+        result = make_result(id=f"result-{number}", run_id=run.id, case=BERT)
+        store.ingest(run, result, spool_id=f"spool-{number}")
+    histories = queries.load_outcomes(store)
+    assert [history.toolchain for history in histories] == ["nightly", "stable"]
+    assert [len(history.points) for history in histories] == [1, 1]
+    points = queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
+    assert sorted(point.toolchain for point in points) == ["nightly", "stable"]

@@ -165,6 +165,12 @@ def test_step_on_one_of_two_machines_names_it() -> None:
     assert alert.machine == "hit"
 
 
+def test_toolchains_in_turn_on_one_machine_are_judged_apart() -> None:
+    stable = make_series(noisy([(40, 0.012)]), metric="latency_cpu_s", toolchain="stable")
+    nightly = make_series(noisy([(40, 0.010)]), metric="latency_cpu_s", toolchain="nightly")
+    assert judge_case([joined(stable, nightly)]) == []
+
+
 @pytest.mark.parametrize("metric", ["eager_latency_s", "throughput_samples_per_s", "flux"])
 def test_metrics_that_are_not_judged_raise_no_alert(metric: str) -> None:
     assert judge(noisy([(20, 1.0), (20, 2.0)]), metric=metric) == []

@@ -152,6 +152,12 @@ def test_runs_on_another_machine_do_not_count() -> None:
     assert judge_outcomes([*here, *there]) == []
 
 
+def test_runs_of_another_toolchain_do_not_count() -> None:
+    here = make_outcomes([{"bert": OK, "vit": OK}])
+    there = make_outcomes([{"vit": OK}] * 5, toolchain="nightly")
+    assert judge_outcomes([*here, *there]) == []
+
+
 def test_case_that_another_suite_still_measures_has_not_vanished() -> None:
     plans = [{"bert": OK, "vit": OK}, *[{"vit": OK}, {"bert": OK}] * 4]
     suites = dict.fromkeys(range(2, 10, 2), "quick")
