@@ -52,7 +52,7 @@ from runner.analysis.stats import robust_sd
 logger = logging.getLogger(__name__)
 
 URL_VARIABLE = "HUD_DATABASE_URL"
-DEFAULT_URL = "duckdb:///.hud/hud.duckdb"
+DEFAULT_URL = "duckdb:///.hud/store.duckdb"
 # A writer holds the store for tens of milliseconds; whoever holds it for seconds is no writer of
 # ours, and a page must not hang behind it.
 LOCK_TIMEOUT_S = 4.0

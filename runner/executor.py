@@ -105,8 +105,8 @@ class LocalExecutor:
         host = self._host
         if host is not None and host.stdin is not None and not host.stdin.closed:
             try:
-                host.stdin.write(b'{"action": "cancel"}\n')
-                host.stdin.flush()
+                # Past the buffer: a signal handler may interrupt the very write that fills it.
+                os.write(host.stdin.fileno(), b'{"action": "cancel"}\n')
             except OSError:
                 # The host is gone, and with it the case.
                 return
@@ -199,8 +199,7 @@ class LocalExecutor:
         assert self._host is not None
         assert self._host.stdin is not None
         try:
-            self._host.stdin.write(json.dumps(document).encode() + b"\n")
-            self._host.stdin.flush()
+            _write_whole(self._host.stdin.fileno(), json.dumps(document).encode() + b"\n")
             answer = self._read_answer()
         except OSError:
             answer = None
@@ -231,6 +230,7 @@ class LocalExecutor:
             with log.open("wb") as stderr:
                 self._host = subprocess.Popen(
                     [*_fixed_addresses(), str(self._python), "-m", "runner.worker"],
+                    bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
@@ -273,6 +273,11 @@ class LocalExecutor:
                 f"cannot create {folder}: {error.strerror}; free some space"
             ) from error
         return folder
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 @functools.cache

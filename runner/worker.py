@@ -54,8 +54,8 @@ def main() -> int:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     _answer(answers, {"event": "ready", "protocol_version": PROTOCOL_VERSION})
     orders = _Orders()
-    while (order := orders.next()) is not None:
-        # A cancel that crossed the end of its case has nothing left to do.
+    # A cancel holds from now on: whoever cancels wants no later launch either.
+    while not orders.were_cancelled and (order := orders.next()) is not None:
         if order["action"] != "cancel":
             _answer(answers, _serve(order, orders=orders))
     return 0
@@ -67,15 +67,17 @@ class _Orders:
     def __init__(self) -> None:
         self._rest = b""
         self.has_ended = False
+        self.were_cancelled = False
 
     def next(self) -> dict[str, Any] | None:
-        """Return the next order, None when the runner is gone."""
+        """Return the next order, a cancel included; None when the runner is gone."""
         while b"\n" not in self._rest and not self.has_ended:
             self.read()
         if b"\n" not in self._rest:
             return None
         line, self._rest = self._rest.split(b"\n", 1)
         order: dict[str, Any] = json.loads(line)
+        self.were_cancelled |= order["action"] == "cancel"
         return order
 
     def read(self) -> None:
@@ -83,6 +85,11 @@ class _Orders:
         data = os.read(0, 65536)
         self._rest += data
         self.has_ended = not data
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether an order that was read waits to be taken."""
+        return b"\n" in self._rest
 
 
 def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
@@ -227,19 +234,20 @@ def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
     ending = ""
     try:
         while not ending:
+            # The runner says nothing while a child runs but `cancel`, or goes away.
+            if orders.is_waiting or orders.has_ended:
+                orders.next()
+                ending = "cancelled"
+                break
             readable, _, _ = select.select(
                 [handle, 0], [], [], max(0.0, deadline_s - time.monotonic())
             )
             if handle in readable:
                 break
-            if not readable:
-                ending = "timeout"
-            else:
-                # The runner says nothing while a child runs but `cancel`, or goes away.
+            if readable:
                 orders.read()
-                ending = "cancelled"
-                if not orders.has_ended:
-                    orders.next()
+            else:
+                ending = "timeout"
     finally:
         os.close(handle)
     if ending:

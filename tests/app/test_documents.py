@@ -53,4 +53,4 @@ def test_numbers_are_those_of_the_code() -> None:
     assert f"+- {NOISE_MULTIPLE:.0f} robust standard deviations" in TEXT
     assert f"({MAD_TO_SD} x the median absolute deviation)" in TEXT
     assert f"from {MIN_BASELINE_POINTS} points on" in TEXT
-    assert data.DEFAULT_URL == "duckdb:///.hud/hud.duckdb"
+    assert data.DEFAULT_URL == "duckdb:///.hud/store.duckdb"

@@ -19,7 +19,7 @@ from models_zoo.variants import VARIANTS
 from runner.errors import ExecutorError
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder
-from runner.protocol import MeasureSettings, Workload
+from runner.protocol import PROTOCOL_VERSION, MeasureSettings, Workload
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MODEL_FILE = f"{FIXTURES / 'odd_models.py'}:make"
@@ -326,6 +326,40 @@ def test_cancel_ends_the_running_case_and_every_later_one(state_dir: Path, tmp_p
     assert local.execute(order("plain")).reason == "cancelled"
     local.close()
     assert not is_alive(int(pids.read_text(encoding="ascii").split()[0]))
+
+
+def test_cancel_between_two_cases_ends_the_host(state_dir: Path) -> None:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    local.open()
+    host = local._host
+    assert host is not None
+    local.cancel()
+    host.wait(timeout=60)
+    assert local.execute(order("plain")).reason == "cancelled"
+    local.close()
+
+
+def test_a_cancel_that_arrives_with_its_launch_is_not_lost(state_dir: Path, tmp_path: Path) -> None:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    local.open()
+    host = local._host
+    assert host is not None
+    assert host.stdin is not None
+    launch = {
+        "protocol_version": PROTOCOL_VERSION,
+        "action": "facts",
+        "device": "cpu",
+        "report_path": str(tmp_path / "facts.json"),
+        "log_path": str(tmp_path / "log.txt"),
+        "timeout_s": 60.0,
+    }
+    # One write of both: the host reads them at once.
+    os.write(host.stdin.fileno(), json.dumps(launch).encode() + b'\n{"action": "cancel"}\n')
+    answer = local._read_answer()
+    assert answer is not None
+    assert answer["ending"] == "cancelled"
+    host.wait(timeout=60)
+    local.close()
 
 
 def test_a_killed_host_costs_one_case_and_is_started_again(state_dir: Path) -> None:

@@ -118,6 +118,6 @@ def test_fallbacks_are_counted_by_what_ran_instead() -> None:
 
 def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HUD_DATABASE_URL", raising=False)
-    assert store_url() == "duckdb:///.hud/hud.duckdb"
+    assert store_url() == "duckdb:///.hud/store.duckdb"
     monkeypatch.setenv("HUD_DATABASE_URL", "duckdb:///elsewhere.duckdb")
     assert store_url() == "duckdb:///elsewhere.duckdb"
