@@ -23,7 +23,7 @@ from runner.analysis.comparison import (
     inconclusive,
     log_launch_medians,
 )
-from runner.analysis.noise import PAIRED_CPU_SD, PAIRED_WALL_SD
+from runner.analysis.noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
 from runner.analysis.rounds import Pair
 
 WALL, CPU = "latency_s", "latency_cpu_s"
@@ -119,7 +119,9 @@ def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> 
         sides[1],
         direction=Direction.LOWER_IS_BETTER,
         judgement=dataclasses.replace(
-            judgement, launch_sd=PAIRED_WALL_SD if names[0] == WALL else PAIRED_CPU_SD
+            judgement,
+            launch_sd=PAIRED_WALL_SD if names[0] == WALL else PAIRED_CPU_SD,
+            run_sd=run_sd("speedup", device="cpu"),
         ),
     )
 

@@ -15,7 +15,7 @@ from runner.analysis.comparison import (
     compare_measurements,
     inconclusive,
 )
-from runner.analysis.noise import prior_sd
+from runner.analysis.noise import prior_sd, run_sd
 from runner.analysis.rounds import Pair, results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
@@ -138,6 +138,7 @@ def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[C
             floor=_floor(name, fail_above),
             num_comparisons=num_comparisons,
             launch_sd=prior_sd(name, device=device, is_quiet=is_quiet),
+            run_sd=run_sd(name, device=device),
         )
         for name in _judged(pair)
     }

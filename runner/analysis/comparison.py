@@ -4,8 +4,8 @@ Method: Student's interval of the difference of mean log launch medians, its var
 the prior of runner/analysis/noise.py, at a level that Bonferroni divides among all comparisons made
 together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (beyond
 the floor) are two facts; a change needs both.
-Assumptions: those of noise.py, and that both sides ran under the same conditions: what differs
-between two evenings but not between launches of one evening is not in the interval.
+Assumptions: those of noise.py, and that both sides ran under like conditions: what two evenings
+differ by is in the interval only as far as noise.py knows it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,15 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How strictly to judge: the floor, how many comparisons share the error, and the prior."""
+    """How strictly to judge: the floor, how many comparisons share the error, and the noise.
+
+    `launch_sd` is the prior spread between launches, `run_sd` what two runs differ by beyond it.
+    """
 
     floor: float
     num_comparisons: int = 1
     launch_sd: float = 0.05
+    run_sd: float = 0.0
 
 
 def compare_measurements(
@@ -104,6 +108,7 @@ def compare_logs(
     error = math.sqrt(
         max(variance, within[0] ** 2) / len(baseline)
         + max(variance, within[1] ** 2) / len(candidate)
+        + 2 * judgement.run_sd**2
     )
     probability = 1 - FAMILY_ERROR / (2 * max(1, judgement.num_comparisons))
     margin = student_quantile(probability, degrees=degrees) * error

@@ -16,7 +16,7 @@ from runner.analysis.comparison import (
     compare_measurements,
     decide,
 )
-from runner.analysis.noise import prior_sd
+from runner.analysis.noise import prior_sd, run_sd
 from tests.builders import make_measurement
 
 STRICT = Judgement(floor=0.05, launch_sd=0.02)
@@ -225,6 +225,25 @@ def test_error_rate_over_a_family_is_what_it_says() -> None:
         for before, after in sides
     ]
     assert 0.005 < np.mean(found) < 0.03
+
+
+def test_what_a_whole_run_is_off_by_widens_the_interval_however_many_launches() -> None:
+    shared = Judgement(floor=0.05, launch_sd=0.001, run_sd=0.03)
+    levels = [1.0] * 50
+    found = compare(levels, [1.06 * level for level in levels], judgement=shared)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    alone = Judgement(floor=0.05, launch_sd=0.001)
+    assert compare(levels, [1.06] * 50, judgement=alone).verdict is Verdict.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "sd"),
+    [("speedup", "cpu", 0.012), ("speedup", "cuda", 0.0), ("compile_cold_s", "cpu", 0.0)],
+)
+def test_spread_between_runs_depends_on_metric_and_device(
+    metric: str, device: str, sd: float
+) -> None:
+    assert run_sd(metric, device=device) == sd
 
 
 @pytest.mark.parametrize(
