@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -217,8 +217,8 @@ def _open(url: str) -> Store:
 
 
 @functools.cache
-def _last_loaded() -> dict[tuple[str, ...], Loaded[Any]]:
-    return {}
+def _last_loaded() -> OrderedDict[tuple[str, ...], Loaded[Any]]:
+    return OrderedDict()
 
 
 def _or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Value]:
@@ -228,10 +228,15 @@ def _or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Va
         loaded = Loaded(value=read(number), generation=number)
     except StoreLocked as error:
         logger.info("shown as it was last read: %s", error)
-        if key not in last:
+        known = last.get(key)
+        if known is None:
             raise
-        return dataclasses.replace(last[key], stale_reason=str(error))
+        return dataclasses.replace(known, stale_reason=str(error))
+    # A key has words of the URL in it, so whoever asks decides how many there are.
+    last.pop(key, None)
     last[key] = loaded
+    while len(last) > _CACHED_PAGES:
+        last.popitem(last=False)
     return loaded
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from app import data
 from app.data import mode_summaries, noise_bands, store_url
 from app.history import differences, segments
+from db.errors import StoreLocked
 from db.records import Outcome
 from tests.builders import make_case
 from tests.unit.app.results import latest, point
@@ -121,3 +123,25 @@ def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> Non
     assert store_url() == "duckdb:///.hud/store.duckdb"
     monkeypatch.setenv("HUD_DATABASE_URL", "duckdb:///elsewhere.duckdb")
     assert store_url() == "duckdb:///elsewhere.duckdb"
+
+
+def test_the_pages_kept_for_a_locked_store_are_the_last_32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(data.URL_VARIABLE, "duckdb:///of_this_test_alone.duckdb")
+    monkeypatch.setattr(data, "generation", lambda: 7)
+    monkeypatch.setattr(data, "cached", lambda _read: lambda *_: ())
+    for number in range(32):
+        data.load_result_samples(f"result-{number}", metric="latency_s")
+    data.load_result_samples("result-0", metric="latency_s")
+    data.load_result_samples("another", metric="latency_s")
+
+    def locked(*_: object) -> None:
+        raise StoreLocked("held by process 4711")
+
+    monkeypatch.setattr(data, "cached", lambda _read: locked)
+    for kept in ("result-0", "result-2", "another"):
+        loaded = data.load_result_samples(kept, metric="latency_s")
+        assert loaded.stale_reason == "held by process 4711"
+    with pytest.raises(StoreLocked):
+        data.load_result_samples("result-1", metric="latency_s")
