@@ -22,8 +22,9 @@ from db.summaries import Point
 
 TREND_CAPTION = (
     "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
-    " band of a level: its median (dashed) +- 3 robust standard deviations (median absolute"
-    " deviation) of its points, from 6 points on. Dashed upright lines start a new baseline;"
+    " band of a level: its median (dashed) +- 3 robust standard deviations of its points (from their"
+    " median absolute deviation or their middle 70 %, whichever is larger), from 6 points on."
+    " Dashed upright lines start a new baseline;"
     " ticks at the bottom are new revisions, crosses runs without a number."
 )
 SAMPLES_CAPTION = (

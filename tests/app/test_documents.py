@@ -10,6 +10,7 @@ import pytest
 
 from app import data
 from app.components import POLL_S
+from app.seriestable import TREND_CAPTION
 from app.state import (
     DEFAULT_OVERVIEW_METRIC,
     DEFAULT_SERIES_METRIC,
@@ -20,7 +21,7 @@ from app.state import (
     SeriesState,
 )
 from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from runner.analysis.stats import MAD_TO_SD
+from runner.analysis.stats import MAD_TO_SD, TAILS, TAILS_TO_SD
 
 TEXT = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text().split())
 
@@ -51,6 +52,9 @@ def test_numbers_are_those_of_the_code() -> None:
     assert "every two seconds" in TEXT
     assert f"for more than {data.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
     assert f"+- {NOISE_MULTIPLE:.0f} robust standard deviations" in TEXT
-    assert f"({MAD_TO_SD} x the median absolute deviation)" in TEXT
+    middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
+    assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
+    assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
+    assert f"median absolute deviation or their {middle[4:]}, whichever is larger" in TREND_CAPTION
     assert f"from {MIN_BASELINE_POINTS} points on" in TEXT
     assert data.DEFAULT_URL == "duckdb:///.hud/store.duckdb"
