@@ -18,6 +18,8 @@ from db.records import Dtype, Phase
 from runner.protocol import MeasureSettings
 
 _MEASURE = MeasureSettings()
+# Above this, `inf` included, a clock somewhere overflows.
+MAX_SECONDS = 7 * 24 * 3600
 _SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
 
@@ -64,9 +66,10 @@ def count(value: Any) -> int:
 
 
 def seconds(value: Any) -> float:
-    """Return `value`, a number of seconds above 0; raise ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ValueError("a number of seconds above 0")
+    """Return `value`, a number of seconds, at most a week; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= MAX_SECONDS:
+        raise ValueError(f"a number of seconds above 0, at most {MAX_SECONDS} (a week)")
     return float(value)
 
 
