@@ -74,15 +74,15 @@ def run_plan(request: RunRequest, *, around: Surroundings) -> RunDocument:
         around.keeper.drain()
         around.keeper.interrupt_dead_runs(machine=request.machine, device=request.device)
         try:
-            session = _open_session(request, around=around, interrupts=interrupts)
+            execution = _prepare(request, around=around, interrupts=interrupts)
             with interrupts.deferred(around.executor.cancel):
-                session.execute()
+                execution.execute()
         finally:
             around.executor.close()
-    return RunDocument(run=session.run, results=tuple(session.results))
+    return RunDocument(run=execution.run, results=tuple(execution.results))
 
 
-class _Session:
+class _Execution:
     """One run while it is executed."""
 
     def __init__(
@@ -140,7 +140,7 @@ class _Session:
         return True
 
 
-def _open_session(request: RunRequest, *, around: Surroundings, interrupts: Interrupts) -> _Session:
+def _prepare(request: RunRequest, *, around: Surroundings, interrupts: Interrupts) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
     resumed = None if request.resume_id is None else around.load_document(request.resume_id)
     settings = request.settings if resumed is None else _recorded_settings(resumed.run, request)
@@ -157,9 +157,9 @@ def _open_session(request: RunRequest, *, around: Surroundings, interrupts: Inte
         _check_can_resume(resumed.run, facts=facts)
         plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
-    session = _Session(run, plan=plan, settings=settings, around=around, interrupts=interrupts)
-    session.results.extend(() if resumed is None else resumed.results)
-    return session
+    execution = _Execution(run, plan=plan, settings=settings, around=around, interrupts=interrupts)
+    execution.results.extend(() if resumed is None else resumed.results)
+    return execution
 
 
 def _open_executor(executor: Executor) -> Mapping[str, Any]:
