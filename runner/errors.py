@@ -6,7 +6,9 @@ RunnerError
 |-- ExecutorError     the worker host is gone for good
 |   `-- ToolchainUnusable   it could not even be started, or not with this device
 |-- ResumeError       an interrupted run cannot be continued here
+|-- LockUnavailable   a lock file cannot be made, or is not safe to use
 |-- SchedulerHeld     another process schedules from the same state directory
+|-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   `--json PATH` cannot be written
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
@@ -40,8 +42,16 @@ class ResumeError(RunnerError):
     """The run is not interrupted, or was made in another environment."""
 
 
+class LockUnavailable(RunnerError):
+    """Without the lock nobody knows who else measures; the message says what to do."""
+
+
 class SchedulerHeld(RunnerError):
     """Two schedulers on one job store would enqueue every night twice."""
+
+
+class SchedulerUnavailable(RunnerError):
+    """Nothing can be scheduled: the file of the schedules is damaged, or its disk full."""
 
 
 class NoSuchDocument(RunnerError, LookupError):

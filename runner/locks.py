@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from runner.errors import LockUnavailable
+
+# Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
+MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
 
 def machine_lock_dir(env: Mapping[str, str]) -> Path:
-    """Return the directory of the locks that all state directories of this user share."""
-    runtime = env.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime) / "compile-hud"
-    return Path(tempfile.gettempdir()) / f"compile-hud-{os.getuid()}"
+    """Return the directory of the locks that every run on this machine shares."""
+    named = env.get("HUD_LOCK_DIR")
+    return Path(named) if named else MACHINE_LOCK_DIR
 
 
 @contextmanager
 def waiting_lock(path: Path, *, on_wait: Callable[[int | None], None]) -> Iterator[None]:
-    """Hold the lock at `path`; `on_wait` is told the holder's PID before it blocks."""
-    descriptor = _open(path)
+    """Hold the lock at `path`, which users of the machine share; raise LockUnavailable.
+
+    `on_wait` is told the holder's PID before it blocks.
+    """
+    descriptor = _open_shared(path)
     try:
         if not _try_lock(descriptor):
             on_wait(_holder(descriptor))
@@ -34,7 +41,10 @@ def waiting_lock(path: Path, *, on_wait: Callable[[int | None], None]) -> Iterat
 
 @contextmanager
 def immediate_lock(path: Path, *, on_held: Callable[[int | None], Exception]) -> Iterator[None]:
-    """Hold the lock at `path`, or raise what `on_held` makes of the holder's PID."""
+    """Hold the lock at `path`, or raise what `on_held` makes of the holder's PID.
+
+    Raises LockUnavailable when there can be no such file.
+    """
     descriptor = _open(path)
     try:
         if not _try_lock(descriptor):
@@ -57,8 +67,65 @@ def is_alive(pid: int) -> bool:
 
 
 def _open(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, _FLAGS | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unavailable(path, str(error.strerror)) from error
+
+
+def _open_shared(path: Path) -> int:
+    try:
+        _make_shared(path.parent)
+        _check_folder(path.parent)
+        descriptor = _open_or_create(path)
+    except OSError as error:
+        raise _unavailable(path, str(error.strerror)) from error
+    status = os.fstat(descriptor)
+    # The holder's PID is written into it: a link to somebody's file would cost them its content.
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise _unavailable(path, "it is no file of its own")
+    return descriptor
+
+
+def _make_shared(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return
+    # Not by mkdir's mode, which the umask narrows.
+    folder.chmod(0o1777)
+
+
+def _check_folder(folder: Path) -> None:
+    mode = folder.lstat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise _unavailable(folder, "it is a link or a file, not a directory")
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise _unavailable(folder, "anybody may remove locks in it (`chmod +t` prevents that)")
+
+
+def _open_or_create(path: Path) -> int:
+    while True:
+        try:
+            # Without O_CREAT: Linux refuses that for the file of another user in such a directory.
+            return os.open(path, _FLAGS)
+        except FileNotFoundError:
+            pass
+        try:
+            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            continue
+        os.fchmod(descriptor, 0o666)
+        return descriptor
+
+
+def _unavailable(path: Path, reason: str) -> LockUnavailable:
+    return LockUnavailable(
+        f"cannot lock {path}: {reason}. Remove it, or name another directory (HUD_LOCK_DIR for"
+        " the locks of the machine, HUD_STATE_DIR for those of the state directory)"
+    )
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -76,7 +76,7 @@ class Workplace:
         return Spool(self.config.state_dir / "spool", now=self.seams.now)
 
     def lock_dir(self) -> Path:
-        """Return the directory of the locks that all processes of this user share."""
+        """Return the directory of the locks that every run on this machine shares."""
         return machine_lock_dir(self.seams.env)
 
 

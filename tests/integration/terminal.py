@@ -56,7 +56,7 @@ class Terminal:
         seams = Seams(
             make_executor=self.make_executor,
             now=self.clock,
-            env={"XDG_RUNTIME_DIR": str(self.folder / "locks")},
+            env={"HUD_LOCK_DIR": str(self.folder / "locks")},
             has_gpu=lambda: self.has_gpu,
         )
         return CliRunner().invoke(main, list(arguments), obj=seams, prog_name="hud")

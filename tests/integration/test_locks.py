@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from runner.errors import LockUnavailable
 from runner.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
 
 
@@ -65,9 +68,99 @@ def test_waiting_ends_when_the_holder_lets_go(tmp_path: Path) -> None:
     assert waited_for == [os.getpid()]
 
 
-def test_locks_of_a_user_are_in_one_place() -> None:
-    assert machine_lock_dir({"XDG_RUNTIME_DIR": "/run/user/7"}) == Path("/run/user/7/compile-hud")
-    assert machine_lock_dir({}).name == f"compile-hud-{os.getuid()}"
+def test_every_login_and_every_user_has_the_same_locks() -> None:
+    login = machine_lock_dir({"XDG_RUNTIME_DIR": "/run/user/7", "TMPDIR": "/run/user/7/tmp"})
+    assert login == machine_lock_dir({}) == Path("/tmp/compile-hud-locks")
+
+
+def test_the_locks_can_be_put_elsewhere() -> None:
+    assert machine_lock_dir({"HUD_LOCK_DIR": "/run/locks"}) == Path("/run/locks")
+
+
+def test_the_tests_have_locks_of_their_own() -> None:
+    assert machine_lock_dir(os.environ) != machine_lock_dir({})
+
+
+def take(path: Path) -> None:
+    """Lock `path` as a run does, and let go."""
+    with waiting_lock(path, on_wait=lambda _pid: None):
+        assert path.read_text() == str(os.getpid())
+
+
+@pytest.fixture
+def narrow_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("narrow_umask")
+def test_other_users_can_take_the_lock_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "a.lock"
+    take(path)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o1777
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_the_lock_that_another_user_made_can_be_taken(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "a.lock"
+    take(path)
+    os.chown(path, 65534, 65534)
+    take(path)
+
+
+def test_a_lock_made_by_another_process_in_that_moment_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.lock"
+    original = os.open
+
+    def open_late(name: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT and not path.exists():
+            os.close(original(path, os.O_CREAT))
+        return original(name, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_late)
+    take(path)
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("dear")
+    (tmp_path / "soft.lock").symlink_to(victim)
+    (tmp_path / "hard.lock").hardlink_to(victim)
+    for name in ("soft.lock", "hard.lock"):
+        with pytest.raises(LockUnavailable, match=f"cannot lock .*{name}: .*Remove it"):
+            take(tmp_path / name)
+    assert victim.read_text() == "dear"
+
+
+def test_a_lock_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.lock")
+    with pytest.raises(LockUnavailable, match="it is no file of its own"):
+        take(tmp_path / "a.lock")
+
+
+def test_a_directory_of_locks_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "locks").symlink_to(tmp_path)
+    with pytest.raises(LockUnavailable, match="it is a link or a file, not a directory"):
+        take(tmp_path / "locks" / "a.lock")
+
+
+def test_a_directory_where_anybody_may_remove_locks_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(LockUnavailable, match="anybody may remove locks in it"):
+        take(tmp_path / "a.lock")
+
+
+def test_a_lock_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(LockUnavailable, match="cannot lock .*: .*HUD_STATE_DIR"),
+        immediate_lock(tmp_path / "file" / "a.lock", on_held=lambda pid: HeldError(pid)),
+    ):
+        pass
 
 
 def test_a_process_is_alive_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ class Place:
     """A state directory and a job loop on it."""
 
     def __init__(self, folder: Path) -> None:
-        env = {"HUD_STATE_DIR": str(folder), "XDG_RUNTIME_DIR": str(folder / "run")}
+        env = {"HUD_STATE_DIR": str(folder), "HUD_LOCK_DIR": str(folder / "run")}
         self.clock = FakeClock()
         self.executor = FakeExecutor(clock=self.clock)
         self.events: list[Event] = []
