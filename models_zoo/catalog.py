@@ -6,11 +6,10 @@ README.md in this folder says where each `full` configuration is published.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from models_zoo.spec import ConfigValue, ModelSpec, SizeSpec, UnknownNameError
+from models_zoo.spec import ConfigValue, ModelSpec, SizeSpec, UnknownNameError, near_names
 
 
 def _text_size(**config: ConfigValue) -> SizeSpec:
@@ -402,6 +401,5 @@ def find_size(spec: ModelSpec, size: str) -> SizeSpec:
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    plain = name.lower().strip("*?").replace("-", "_")
-    close = difflib.get_close_matches(plain, known, n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(close)}?" if close else ""
+    near = near_names(name, known)
+    return f" Did you mean {near}?" if near else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 ConfigValue = int | float | str | bool | tuple[int, ...]
@@ -60,3 +61,11 @@ class Variant:
     summary: str
     dynamic: bool | None = None
     fullgraph: bool = False
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return the names of `known` that `name` may be meant for, as in `a or b`; empty for none."""
+    plain = name.lower().strip("*?").replace("-", "_")
+    spelled = {item.lower().replace("-", "_"): item for item in known}
+    close = difflib.get_close_matches(plain, spelled, n=3, cutoff=0.5)
+    return " or ".join(spelled[item] for item in close)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import socket
 import sys
@@ -14,7 +13,7 @@ from typing import Any, NoReturn
 import tomllib
 
 from models_zoo.catalog import CATALOG
-from models_zoo.spec import ModelSpec, SizeSpec
+from models_zoo.spec import ModelSpec, SizeSpec, near_names
 from models_zoo.variants import MODES
 from runner.errors import ConfigError
 from runner.protocol import MeasureSettings
@@ -280,5 +279,5 @@ def _absolute_build(build: str, base: Path) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean ...?` with the near names, or what there is when none is near."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; there is {', '.join(names)}"
+    near = near_names(name, names)
+    return f"; did you mean {near}?" if near else f"; there is {', '.join(names)}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from db.errors import RecordError, StoreError
 from db.store import Store
+from runner.documents import read_json
 from runner.protocol import write_json
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class JobRequests:
         """Queue every request in `store`; return why that was not possible, empty when it was."""
         for path in sorted(self.directory.glob("[!.]*.json")):
             try:
-                request = JobRequest.from_json(json.loads(path.read_bytes()))
+                request = JobRequest.from_json(read_json(path))
                 store.enqueue_job(
                     dedupe_key=request.dedupe_key,
                     suite=request.suite,
@@ -86,7 +86,7 @@ class JobRequests:
                 )
             except FileNotFoundError:
                 continue  # another process has queued it
-            except ValueError as error:
+            except RecordError as error:
                 path.replace(path.with_suffix(".broken"))
                 logger.warning("set aside job request %s: %s", path, error)
                 continue

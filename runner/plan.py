@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,7 +9,7 @@ from itertools import product
 
 from db.records import Case, Dtype, Phase
 from models_zoo.catalog import find_models, find_size
-from models_zoo.spec import ModelSpec, UnknownNameError
+from models_zoo.spec import ModelSpec, UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.protocol import Workload
 from runner.suites import AUTO_SHAPE, Selection, Suite
@@ -115,6 +114,6 @@ def _shape_of(spec: ModelSpec, *, shape: str, device: str) -> str:
 
 
 def _no_such(kind: str, name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
+    near = near_names(name, known)
+    suggestion = f" Did you mean {near}?" if near else ""
     return f"no {kind} {name!r}.{suggestion} There is {', '.join(known)}."

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import uuid
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from db.errors import MixedStoreError, RecordError, StoreError
 from db.records import SCHEMA_VERSION, CaseResult, Run, check_schema_version
+from runner.documents import read_json
 from runner.errors import SpoolFull
 from runner.locks import is_alive
 from runner.protocol import write_json
@@ -178,14 +178,11 @@ class Spool:
 
 def _read_entry(path: Path) -> SpoolEntry:
     try:
-        document = json.loads(path.read_bytes())
+        return SpoolEntry.from_json(read_json(path))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise RecordError(f"{path.name} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise RecordError(f"{path.name} is not whole JSON: {error}") from error
-    return SpoolEntry.from_json(document)
 
 
 def _ingest(entry: SpoolEntry, store: ResultStore) -> bool:

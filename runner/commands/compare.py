@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from runner.analysis.compare import (
     has_failure,
 )
 from runner.commands.common import Column, json_option, print_json, print_table, with_workplace
+from runner.documents import read_document
 from runner.errors import NoSuchDocument
 from runner.text import quantity
 from runner.wiring import Workplace
@@ -95,7 +95,10 @@ def find_document(name: str, *, store: Store) -> RunDocument:
     """Return the run that `name` stands for; raise NoSuchDocument when there is none."""
     path = Path(name)
     if path.is_file():
-        return _read_document(path)
+        try:
+            return read_document(path)
+        except (OSError, RecordError) as error:
+            raise NoSuchDocument(f"cannot compare with {path}: {error}") from error
     if name == PREVIOUS:
         return load_document(store, _previous_run(store).id)
     try:
@@ -108,15 +111,6 @@ def find_document(name: str, *, store: Store) -> RunDocument:
                 f"{name!r} is no result file, no run and no revision ({error})"
             ) from error
         return load_document(store, at_revision[0].id)
-
-
-def _read_document(path: Path) -> RunDocument:
-    try:
-        return RunDocument.from_json(json.loads(path.read_bytes()))
-    except RecordError as error:
-        raise NoSuchDocument(f"{path} is no result file: {error}") from error
-    except (OSError, ValueError) as error:
-        raise NoSuchDocument(f"cannot read {path} as JSON: {error}") from error
 
 
 def _previous_run(store: Store) -> Run:

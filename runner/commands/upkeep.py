@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from db.errors import RecordError
 from db.records import RunDocument
 from db.store import Store
 from runner.checks import Check, CheckState, run_checks
@@ -19,6 +17,7 @@ from runner.commands.serving import serve_dashboard
 from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
+from runner.documents import read_document
 from runner.wiring import Workplace
 
 _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
@@ -59,14 +58,6 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
             f" {len(report.broken)} set aside, {report.num_left} left"
         )
     sys.exit(int(bool(report.trouble or report.broken)))
-
-
-def read_document(path: Path) -> RunDocument:
-    """Return the run in a result file; raise RecordError naming the file."""
-    try:
-        return RunDocument.from_json(json.loads(path.read_bytes()))
-    except ValueError as error:
-        raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
 
 
 def ingest_document(document: RunDocument, *, store: Store) -> tuple[int, int]:

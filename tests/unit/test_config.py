@@ -116,6 +116,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
     ("content", "message"),
     [
         ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches?"),
+        ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches?"),
         ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
         ("zzz = 1", "[zzz]: unknown section; there is store, paths, machine"),
         ("run = 1", "[run]: must be a section, write [run] on its own line"),

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from db.errors import RecordError
+from runner.documents import read_document, read_json
+from runner.spool import Spool
+from tests.integration.terminal import Terminal
+
+# Deeper than any interpreter follows.
+NESTED = "[" * 200_000
+
+
+def test_json_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1]}')
+    assert read_json(path) == {"a": [1]}
+
+
+@pytest.mark.parametrize("content", ["{", "\xff", NESTED])
+def test_what_is_no_json_is_a_record_error(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(RecordError, match=r"a\.json is not whole JSON: "):
+        read_json(path)
+
+
+def test_a_result_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("{}")
+    with pytest.raises(RecordError, match=rf"{path} is no result file of `hud run --json`: "):
+        read_document(path)
+
+
+@pytest.mark.parametrize("command", [["compare", "a.json", "a.json"], ["ingest", "a.json"]])
+def test_a_nested_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text(NESTED)
+    result = Terminal(tmp_path).hud(*command)
+    assert result.exit_code == 2
+    assert "a.json is no result file of `hud run --json`: a.json is not whole" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_compare_names_a_file_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(_path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").touch()
+    terminal = Terminal(tmp_path)
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    result = terminal.hud("compare", "a.json", "a.json")
+    assert result.exit_code == 2
+    assert "cannot compare with a.json: [Errno 13] Permission denied" in result.stderr
+
+
+def test_a_nested_file_in_the_spool_blocks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    spool = Spool(tmp_path / ".hud" / "spool")
+    spool.directory.mkdir(parents=True)
+    (spool.directory / "1.json").write_text(NESTED)
+    report = spool.drain(terminal.store())
+    assert ["1.json is not whole JSON" in broken.reason for broken in report.broken] == [True]
+    assert spool.pending() == ()
