@@ -22,10 +22,10 @@ from db.summaries import Point
 
 TREND_CAPTION = (
     "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
-    " band of a level: its median (dashed) +- 3 robust standard deviations of its points (from their"
-    " median absolute deviation or their middle 70 %, whichever is larger), from 6 points on."
-    " Dashed upright lines start a new baseline;"
-    " ticks at the bottom are new revisions, crosses runs without a number."
+    " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
+    " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
+    " points on. Dashed upright lines start a new baseline; ticks at the bottom are new revisions,"
+    " crosses runs without a number."
 )
 SAMPLES_CAPTION = (
     "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"

@@ -55,6 +55,6 @@ def test_numbers_are_those_of_the_code() -> None:
     middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
     assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
     assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
-    assert f"median absolute deviation or their {middle[4:]}, whichever is larger" in TREND_CAPTION
+    assert f"median absolute deviation or {middle}, whichever is larger" in TREND_CAPTION
     assert f"from {MIN_BASELINE_POINTS} points on" in TEXT
     assert data.DEFAULT_URL == "duckdb:///.hud/store.duckdb"
