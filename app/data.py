@@ -299,13 +299,11 @@ def _read_series_page(
     )
 
 
-def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
+def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:  # noqa: ARG001
     store = _open(url)
     run = load_run(store, run_id)
-    summaries = cached(_read_runs)(url, generation)
     return RunPage(
         run=run,
-        heartbeat_at=next((item.heartbeat_at for item in summaries if item.run.id == run.id), None),
         results=load_result_summaries(store, run.id),
         alerts=tuple(alert for alert in load_alerts(store) if alert.machine == run.machine),
     )

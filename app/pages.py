@@ -70,7 +70,6 @@ class RunPage:
     """Everything the run page shows."""
 
     run: Run
-    heartbeat_at: datetime | None
     results: tuple[ResultSummary, ...]
     alerts: tuple[Alert, ...]
 

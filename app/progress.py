@@ -14,7 +14,10 @@ SILENT_AFTER = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands; `left_s` is None before the first result, `current` when all are done."""
+    """Where a run stands; `left_s` is None before the first result, `current` when all are done.
+
+    `elapsed_s` is what its results took, without the pauses of a run that was resumed.
+    """
 
     num_done: int
     num_planned: int
@@ -34,7 +37,7 @@ def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
     run = summary.run
     num_done = sum(summary.num_by_outcome.values())
     num_planned = len(run.plan)
-    elapsed_s = ((run.finished_at or now) - run.started_at).total_seconds()
+    elapsed_s = summary.worked_s
     left_s = elapsed_s / num_done * (num_planned - num_done) if num_done else None
     return Progress(
         num_done=num_done,

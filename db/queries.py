@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import extract, func, select
 
 from db import fetch
 from db.errors import NotFoundError
@@ -59,18 +59,25 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
     with store.read() as connection:
         rows = connection.execute(newest).all()
         last = fetch.last_results(CaseResultTable.run_id.in_([row.id for row in rows]))
+        took_s = extract("epoch", last.c.finished_at) - extract("epoch", last.c.started_at)
         counts = connection.execute(
-            select(last.c.run_id, last.c.outcome, func.count().label("num")).group_by(
-                last.c.run_id, last.c.outcome
-            )
+            select(
+                last.c.run_id,
+                last.c.outcome,
+                func.count().label("num"),
+                func.sum(took_s).label("worked_s"),
+            ).group_by(last.c.run_id, last.c.outcome)
         ).all()
     by_run: dict[str, dict[Outcome, int]] = defaultdict(dict)
+    worked_s: dict[str, float] = defaultdict(float)
     for count in counts:
         by_run[count.run_id][Outcome(count.outcome)] = count.num
+        worked_s[count.run_id] += float(count.worked_s)
     return [
         RunSummary(
             run=run_record(row),
             num_by_outcome=by_run.get(row.id, {}),
+            worked_s=worked_s[row.id],
             heartbeat_at=utc_or_none(row.heartbeat_at),
         )
         for row in rows

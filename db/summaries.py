@@ -12,10 +12,15 @@ from db.records import Case, Outcome, Run, RunState, RunWarning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run, how its cases ended so far, and its last sign of life."""
+    """A run, how its cases ended so far, and its last sign of life.
+
+    `worked_s` is how long the cases with a result took together: what a run was paused is not in
+    it, nor a case that is going.
+    """
 
     run: Run
     num_by_outcome: Mapping[Outcome, int]
+    worked_s: float
     heartbeat_at: datetime | None
 
 

@@ -21,7 +21,7 @@ from app.matrix import common_dimensions
 from app.pages import RunPage
 from app.state import parse_run, run_url, series_url
 from db.errors import NotFoundError
-from db.records import Outcome, RunState
+from db.records import Outcome
 from db.summaries import ResultSummary
 
 _LOG_HEIGHT = 320
@@ -56,9 +56,7 @@ def show() -> None:
 def _show_header(page: RunPage) -> None:
     run = page.run
     st.html(heading(f"Run {run.id}"))
-    end = run.finished_at or page.heartbeat_at or run.started_at
-    if run.state is RunState.RUNNING:
-        end = data.now()
+    took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
     counts = {
         outcome: sum(result.outcome is outcome for result in page.results) for outcome in Outcome
     }
@@ -75,7 +73,7 @@ def _show_header(page: RunPage) -> None:
         ("toolchain", Cell(text=run.toolchain)),
         ("trigger", Cell(text=run.trigger)),
         ("started", Cell(text=moment(run.started_at))),
-        ("took", Cell(text=duration((end - run.started_at).total_seconds()))),
+        ("took", Cell(text=duration(took_s) if page.results else "-")),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]
     st.html(facts(pairs))

@@ -84,7 +84,7 @@ def _row(summary: RunSummary, *, now: datetime) -> tuple[Cell, ...]:
             title=", ".join(f"{number} {outcome_label(name)}" for name, number in not_ok.items()),
         ),
         Cell(text=str(len(run.plan))),
-        Cell(text=duration(progress.elapsed_s) if run.finished_at or not is_over else "-"),
+        Cell(text=duration(progress.elapsed_s) if progress.num_done else "-"),
         Cell(text=run.suite),
         Cell(text=run.trigger),
         Cell(text=run.machine),

@@ -209,6 +209,20 @@ def test_the_environment_is_listed(open_page: OpenPage) -> None:
     assert rows["flags"] == '{"TORCHINDUCTOR_CACHE_DIR": "", "allow_tf32": true}'
 
 
+def test_a_run_took_what_its_results_took(open_page: OpenPage, store: Store) -> None:
+    stores.fill_running(store, num_done=3, started_at=stores.NOW - timedelta(hours=10))
+    assert " took 30 s " in text_of(open_page("run"))
+    (row,) = texts_of_rows(open_page("runs"), "runs")
+    assert row[6] == "30 s"
+
+
+def test_a_run_without_a_result_took_nothing_yet(open_page: OpenPage, store: Store) -> None:
+    stores.fill_running(store, num_done=0, started_at=stores.NOW - timedelta(hours=10))
+    assert " took - " in text_of(open_page("run"))
+    (row,) = texts_of_rows(open_page("runs"), "runs")
+    assert row[6] == "-"
+
+
 def test_what_is_still_to_do_is_listed(open_page: OpenPage, store: Store) -> None:
     stores.fill_running(store, num_done=3, started_at=stores.NOW)
     page = open_page("run", case=stores.cases()[5].key)
@@ -226,7 +240,7 @@ def test_a_case_of_another_plan_is_said_to_be(open_page: OpenPage) -> None:
 def test_runs_are_listed_newest_first(open_page: OpenPage) -> None:
     rows = texts_of_rows(open_page("runs"), "runs")
     assert [row[1] for row in rows[:2]] == ["run-015", "run-014"]
-    assert rows[0][2:7] == ["finished", "19", "1", "20", "42 min 00 s"]
+    assert rows[0][2:7] == ["finished", "19", "1", "20", "3 min 20 s"]
 
 
 def test_a_run_that_fell_silent_is_not_called_running(open_page: OpenPage, store: Store) -> None:

@@ -214,6 +214,7 @@ def test_the_last_result_of_a_case_counts(store: Store) -> None:
     assert (point.result_id, point.median) == ("c", 0.5)
     (summary,) = queries.load_runs(store)
     assert summary.num_by_outcome == {Outcome.OK: 1}
+    assert summary.worked_s == pytest.approx(301.0)
     (header,) = queries.find_series(store)
     assert header.num_points == 1
 

@@ -166,4 +166,4 @@ def run_page(
 ) -> RunPage:
     """Return what the run page shows."""
     run = run or make_run(plan=[result.case for result in results])
-    return RunPage(run=run, heartbeat_at=None, results=tuple(results), alerts=tuple(alerts))
+    return RunPage(run=run, results=tuple(results), alerts=tuple(alerts))

@@ -16,18 +16,23 @@ PLAN = [make_case(model) for model in ("bert", "vit", "unet", "llama")]
 
 
 def summary(
-    num_ok: int, *, num_failed: int = 0, heartbeat_at: datetime | None = None
+    num_ok: int,
+    *,
+    num_failed: int = 0,
+    worked_s: float = 30.0,
+    heartbeat_at: datetime | None = None,
 ) -> RunSummary:
     """Return a run of four cases that is going."""
     return RunSummary(
         run=make_run(plan=PLAN),
         num_by_outcome={Outcome.OK: num_ok, Outcome.FAILED: num_failed},
+        worked_s=worked_s,
         heartbeat_at=heartbeat_at,
     )
 
 
 def test_time_left_follows_from_the_cases_so_far() -> None:
-    progress = progress_of(summary(2, num_failed=1), now=START + timedelta(seconds=30))
+    progress = progress_of(summary(2, num_failed=1), now=START + timedelta(seconds=33))
     assert (progress.num_done, progress.num_planned) == (3, 4)
     assert progress.current == PLAN[3]
     assert progress.left_s == pytest.approx(10.0)
@@ -43,10 +48,11 @@ def test_all_done_has_no_current_case() -> None:
     assert progress_of(summary(4), now=START + timedelta(seconds=5)).current is None
 
 
-def test_a_finished_run_took_until_its_end() -> None:
-    run = make_run(plan=PLAN, finished_at=START + timedelta(seconds=50))
-    ended = RunSummary(run=run, num_by_outcome={}, heartbeat_at=None)
-    assert progress_of(ended, now=START + timedelta(days=1)).elapsed_s == 50.0
+def test_the_pause_of_a_resumed_run_counts_for_nothing() -> None:
+    later = START + timedelta(hours=10)
+    progress = progress_of(summary(1, worked_s=60.0, heartbeat_at=later), now=later)
+    assert progress.elapsed_s == 60.0
+    assert progress.left_s == pytest.approx(180.0)
 
 
 def test_a_run_without_heartbeats_is_silent() -> None:
@@ -59,7 +65,10 @@ def test_a_run_without_heartbeats_is_silent() -> None:
 
 def test_only_running_runs_are_running() -> None:
     ended = RunSummary(
-        run=make_run("run-0", state=RunState.INTERRUPTED), num_by_outcome={}, heartbeat_at=None
+        run=make_run("run-0", state=RunState.INTERRUPTED),
+        num_by_outcome={},
+        worked_s=0.0,
+        heartbeat_at=None,
     )
     assert running((ended, summary(0))) == [summary(0)]
 
@@ -80,5 +89,7 @@ def test_a_silent_run_says_so_instead_of_promising() -> None:
 
 
 def test_a_run_without_cases_has_an_empty_bar() -> None:
-    empty = RunSummary(run=make_run(plan=()), num_by_outcome={}, heartbeat_at=START)
+    empty = RunSummary(
+        run=make_run(plan=()), num_by_outcome={}, worked_s=0.0, heartbeat_at=START
+    )
     assert "width:0.0%" in progress_html(empty, progress_of(empty, now=START))
