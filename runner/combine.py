@@ -12,17 +12,18 @@ from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
 from runner.analysis.stats import estimate
 from runner.executor_api import CaseOrder
-from runner.protocol import LaunchReport
-
-OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "std::bad_alloc", "out of memory")
+from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a launch's process ended: `exit N`, `signal N`, `timeout` or `cancelled`."""
+    """How a launch's process ended: `exit N`, `signal N`, `timeout`, `cancelled` or `host died`."""
 
     text: str
     was_oom_killed: bool = False
+
+
+HOST_DIED = Ending(text="host died")
 
 
 def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:
@@ -47,9 +48,14 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
         return LaunchReport(outcome=Outcome.FAILED, reason=f"the worker was killed by {name}")
     if kind == "cancelled":
         return LaunchReport(outcome=Outcome.FAILED, reason="cancelled")
+    if ending == HOST_DIED:
+        return LaunchReport(
+            outcome=Outcome.FAILED,
+            reason="the worker host died and took the case along; the next case gets a new host",
+        )
     return LaunchReport(
         outcome=Outcome.FAILED,
-        reason=f"the worker ended with status {number or kind} and left no report; see the log",
+        reason=f"the worker ended with status {number} and left no report; see the log",
     )
 
 

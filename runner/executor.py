@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 import uuid
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from db.records import CaseResult, Outcome, RunWarning
-from runner.combine import Ending, combine, report_of_ending
+from runner.combine import HOST_DIED, Ending, combine, report_of_ending
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder
 from runner.protocol import PROTOCOL_VERSION, LaunchReport, LaunchRequest, MeasureSettings
@@ -28,6 +29,8 @@ FACTS_TIMEOUT_S = 120.0
 PRIME_TIMEOUT_S = 300.0
 # The rest stays for the runner, the dashboard and the page cache.
 MEMORY_LIMIT_SHARE = 0.8
+# Every process of a case inherits it, whatever session or parent it has.
+HOST_VARIABLE = "HUD_WORKER_HOST"
 PACKAGES = ("runner", "db", "models_zoo")
 
 
@@ -53,6 +56,7 @@ class LocalExecutor:
         self._home = (state_dir / "toolchains" / toolchain).absolute()
         self._work = (state_dir / "work").absolute()
         self._host: subprocess.Popen[bytes] | None = None
+        self._mark = uuid.uuid4().hex
         self._is_cancelled = False
         self._is_primed = False
         self._default_code: dict[str, str] = {}
@@ -61,6 +65,7 @@ class LocalExecutor:
         """Start the worker host and return the environment facts; raise ExecutorError."""
         if self._host is None:
             self._start_host()
+        _remove_leftovers(self._work)
         folder = self._new_folder()
         try:
             report = folder / "facts.json"
@@ -130,9 +135,10 @@ class LocalExecutor:
         cache = folder / "cache"
         deadline_s = time.monotonic() + order.settings.timeout_s
         for launch in range(order.settings.num_launches):
-            if self._is_cancelled:
-                cancelled = Ending(text="cancelled")
-                reports.append(report_of_ending(cancelled, log_tail="", limit_s=0.0))
+            if self._is_cancelled or time.monotonic() >= deadline_s:
+                ending = Ending(text="cancelled" if self._is_cancelled else "timeout")
+                limit_s = order.settings.timeout_s
+                reports.append(report_of_ending(ending, log_tail="", limit_s=limit_s))
                 break
             request = LaunchRequest(
                 case=order.case,
@@ -206,7 +212,8 @@ class LocalExecutor:
         if answer is None:
             # The host itself died (killed, or a model's import took it along): next case, new host.
             self.close()
-            return Ending(text="host-died")
+            self._kill_strays()
+            return HOST_DIED
         return Ending(text=answer["ending"], was_oom_killed=answer["was_oom_killed"])
 
     def _read_answer(self) -> dict[str, Any] | None:
@@ -248,6 +255,17 @@ class LocalExecutor:
                 f"\n{_tail(log) or 'it printed nothing'}"
             )
 
+    def _kill_strays(self) -> None:
+        """Kill what a host that was killed left behind; alive, it would have done so itself."""
+        mark = f"{HOST_VARIABLE}={self._mark}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+            except (OSError, ValueError):
+                # It ended meanwhile, or belongs to somebody else.
+                continue
+
     def _host_environment(self) -> dict[str, str]:
         path = [str(_package_links(self._home))]
         if inherited := os.environ.get("PYTHONPATH"):
@@ -255,6 +273,7 @@ class LocalExecutor:
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),
+            HOST_VARIABLE: self._mark,
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
             # Threads of a library in the host would not survive the fork.
             "OMP_NUM_THREADS": "1",
@@ -265,7 +284,7 @@ class LocalExecutor:
         }
 
     def _new_folder(self) -> Path:
-        folder = self._work / uuid.uuid4().hex
+        folder = self._work / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             folder.mkdir(parents=True)
         except OSError as error:
@@ -297,6 +316,14 @@ def _fixed_addresses() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return prefix
+
+
+def _remove_leftovers(work: Path) -> None:
+    """Remove the folders of cases whose runner is dead."""
+    for folder in work.glob("*-*"):
+        pid = folder.name.partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _package_links(home: Path) -> Path:

@@ -18,6 +18,8 @@ from db.records import Case, Outcome, RunWarning
 
 # 1: first version.
 PROTOCOL_VERSION = 1
+# What torch and the C++ library say when an allocation fails, in lower case.
+OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from db.records import Outcome
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
 from runner.protocol import (
+    OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
     LaunchReport,
     LaunchRequest,
@@ -42,7 +43,6 @@ from runner.protocol import (
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 MAX_REASON_CHARS = 500
 
 
@@ -155,6 +155,8 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
     try:
         os.setsid()
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # When memory runs out, the kernel shall take the case and not the runner.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -251,6 +253,8 @@ def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
     finally:
         os.close(handle)
     if ending:
+        # By itself as well: it may not have got as far as to lead a group of its own.
+        os.kill(child, signal.SIGKILL)
         _kill_group(child)
     _, status = os.waitpid(child, 0)
     if ending:
@@ -266,8 +270,6 @@ def _kill_group(child: int) -> None:
     except ProcessLookupError:
         # Nobody is left in the group: the usual case.
         return
-    except PermissionError:
-        os.kill(child, signal.SIGKILL)
 
 
 def _reap_strays() -> None:

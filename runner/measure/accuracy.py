@@ -18,6 +18,9 @@ from db.records import Dtype
 
 # Below these the answer is another answer, not another rounding.
 MIN_COSINE = {Dtype.FP32: 0.9999, Dtype.BF16: 0.99, Dtype.FP16_AUTOCAST: 0.99}
+# Gradients add up the rounding of every layer: those of a small ResNet in bf16 eager reach 0.986.
+# What is wrong beyond eager's own rounding, RMSE_FACTOR finds.
+GRADIENT_MIN_COSINE = {Dtype.FP32: 0.9999, Dtype.BF16: 0.95, Dtype.FP16_AUTOCAST: 0.95}
 # Relative RMS error that reordering sums of this format explains: some hundred units of rounding.
 ROUNDING_RMSE = {Dtype.FP32: 1e-5, Dtype.BF16: 2e-2, Dtype.FP16_AUTOCAST: 5e-3}
 # Another order of summation doubles an error now and then; three times was not seen in A/A.
@@ -62,8 +65,8 @@ def check_accuracy(
     result: torch.Tensor,
     *,
     oracle: torch.Tensor,
-    eager_rmse: float | None,
     dtype: Dtype,
+    eager_rmse: float | None = None,
     min_cosine: float | None = None,
 ) -> Accuracy:
     """Return how far flat `result` is from flat `oracle`; `eager_rmse` is eager's own error."""

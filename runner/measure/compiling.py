@@ -19,6 +19,17 @@ CUDAGRAPH_MODES: Mapping[str, str] = {
     "reduce-overhead": "default",
     "max-autotune": "max-autotune-no-cudagraphs",
 }
+# On CUDA an autotuning mode also tunes pointwise and reduction kernels, so it is still itself.
+NOTHING_AUTOTUNED = RunWarning(
+    code="no-gemm-autotuned",
+    text="Inductor autotuned no matrix product",
+    hint="the model has none, or Inductor finds this GPU too small for its templates",
+)
+UNKNOWN_CUDAGRAPHS = RunWarning(
+    code="cudagraphs-unknown",
+    text="this torch does not tell whether a CUDA graph was recorded",
+    hint="compare the latency with that of the mode without CUDA graphs",
+)
 AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
 
 
@@ -65,29 +76,36 @@ def effective_mode(
         return "eager", (
             _fallback(
                 case.mode,
-                "eager",
-                "Dynamo captured no graph: every operator ran eagerly",
-                "run with TORCH_LOGS=graph_breaks to see what stopped it",
+                ran="eager",
+                why="Dynamo captured no graph: every operator ran eagerly",
+                hint="run with TORCH_LOGS=graph_breaks to see what stopped it",
             ),
         )
     if case.backend != "inductor":
         return case.mode, ()
     mode = case.mode
     reasons: list[str] = []
-    if mode in CUDAGRAPH_MODES and (why := _why_no_cudagraphs(counts, device=device)):
-        mode = CUDAGRAPH_MODES[mode]
-        reasons.append(why)
-    if mode in AUTOTUNE_MODES and not device.is_cuda and counts.num_autotuned == 0:
-        mode = "default"
-        reasons.append("Inductor found nothing to autotune on this device")
-    if mode == case.mode:
-        return mode, ()
-    hint = (
-        "read the skip reasons in the result's details"
-        if device.is_cuda
-        else f"a CUDA device is needed to see what {case.mode} can do"
-    )
-    return mode, (_fallback(case.mode, mode, "; ".join(reasons), hint),)
+    notes: list[RunWarning] = []
+    if mode in CUDAGRAPH_MODES:
+        if why := _why_no_cudagraphs(counts, device=device):
+            mode = CUDAGRAPH_MODES[mode]
+            reasons.append(why)
+        elif has_recorded_cudagraphs() is None:
+            notes.append(UNKNOWN_CUDAGRAPHS)
+    if mode in AUTOTUNE_MODES and counts.num_autotuned == 0:
+        if device.is_cuda:
+            notes.append(NOTHING_AUTOTUNED)
+        else:
+            mode = "default"
+            reasons.append("Inductor found nothing to autotune on this device")
+    if mode != case.mode:
+        hint = (
+            "read the skip reasons in the result's details"
+            if device.is_cuda
+            else f"a CUDA device is needed to see what {case.mode} can do"
+        )
+        notes.insert(0, _fallback(case.mode, ran=mode, why="; ".join(reasons), hint=hint))
+    return mode, tuple(notes)
 
 
 def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
@@ -101,7 +119,7 @@ def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
     return ""
 
 
-def _fallback(asked: str, ran: str, why: str, hint: str) -> RunWarning:
+def _fallback(asked: str, *, ran: str, why: str, hint: str) -> RunWarning:
     return RunWarning(
         code="mode-fallback",
         text=f"asked for {asked}, ran as {ran}: {why}",

@@ -25,6 +25,10 @@ from runner.protocol import LaunchRequest
 # and the last iteration does the arithmetic of the first one.
 LEARNING_RATE = 0.0
 
+# As GradScaler begins, and backs off when something overflows; unscaled, most gradients are zero in
+# half precision.
+LOSS_SCALES = (65536.0, 1024.0, 1.0)
+
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 Forward = Callable[..., Any]
 
@@ -80,18 +84,22 @@ class Subject:
             return lambda: self._infer(forward)
         return lambda: self._train(forward)
 
-    def result(self, forward: Forward) -> torch.Tensor:
-        """Return what is checked against the oracle: outputs, in training also every gradient."""
+    def result(self, forward: Forward) -> dict[str, torch.Tensor]:
+        """Return what is checked against the oracle, each part as one fp64 vector.
+
+        The parts are `outputs` and, in training, `gradients`: apart, since gradients are so much
+        smaller that the outputs would hide any error in them.
+        """
         if self.phase is Phase.INFERENCE:
-            return flatten(self._infer(forward))
+            return {"outputs": flatten(self._infer(forward))}
+        for scale in LOSS_SCALES if self.scaler is not None else (1.0,):
+            self._zero_grad()
+            outputs = self._forward_backward(forward, scale=scale)
+            gradients = flatten([p.grad for p in self.model.parameters() if p.grad is not None])
+            if bool(torch.isfinite(gradients).all()):
+                break
         self._zero_grad()
-        outputs = self._forward_backward(forward, scaler=None)
-        gradients = [
-            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
-        ]
-        vector = flatten([outputs, *gradients])
-        self._zero_grad()
-        return vector
+        return {"outputs": flatten(outputs), "gradients": gradients / scale}
 
     def alive(self) -> Iterator[torch.Tensor]:
         """Yield every tensor that lives between iterations."""
@@ -109,20 +117,22 @@ class Subject:
         with torch.no_grad(), self.autocast():
             return forward(**self.inputs)
 
-    def _forward_backward(self, forward: Forward, *, scaler: torch.amp.GradScaler | None) -> object:
+    def _forward_backward(self, forward: Forward, *, scale: float | None = None) -> object:
         with self.autocast():
             outputs = forward(**self.inputs)
             loss = self.loss(outputs, self.inputs)
-        if scaler is None:
-            loss.backward()
+        if scale is not None:
+            (loss * scale).backward()
+        elif self.scaler is not None:
+            self.scaler.scale(loss).backward()
         else:
-            scaler.scale(loss).backward()
+            loss.backward()
         return outputs
 
     def _train(self, forward: Forward) -> None:
         assert self.optimizer is not None
         self._zero_grad()
-        self._forward_backward(forward, scaler=self.scaler)
+        self._forward_backward(forward)
         if self.scaler is None:
             self.optimizer.step()
         else:

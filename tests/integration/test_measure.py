@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records import Dtype
+from db.records import Dtype, Phase
 from runner.measure import compiling
 from runner.measure.accuracy import check_accuracy, flatten
 from runner.measure.compiling import CompileTimes, effective_mode, time_compilation
 from runner.measure.device import Device, Timing, open_device
 from runner.measure.dynamo import CompileCounts, generated_code_sha256
 from runner.measure.launch import paired_speedup
-from runner.measure.memory import highest_balance, peak_bytes, storage_bytes
-from runner.measure.subject import sum_of_means
+from runner.measure.memory import highest_balance, peak_bytes, private_pool_bytes, storage_bytes
+from runner.measure.subject import Subject, fp64_twin, sum_of_means
 from runner.measure.timing import MIN_ROUNDS, Side, calibrate, has_settled, take_samples, warm_up
 from runner.protocol import MeasureSettings
 from tests.builders import make_case
@@ -197,6 +197,25 @@ def test_cuda_graphs_are_checked_not_assumed(
     assert effective_mode(case, counts=NO_COUNTS, device=CUDA)[0] == ran
 
 
+def test_an_autotuning_mode_on_cuda_that_tuned_no_product_says_so() -> None:
+    case = make_case(
+        variant="max-autotune-no-cudagraphs", mode="max-autotune-no-cudagraphs", device="cuda"
+    )
+    mode, warnings = effective_mode(case, counts=NO_COUNTS, device=CUDA)
+    assert mode == "max-autotune-no-cudagraphs"
+    assert [warning.code for warning in warnings] == ["no-gemm-autotuned"]
+
+
+def test_a_torch_that_does_not_tell_of_cuda_graphs_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiling, "has_recorded_cudagraphs", lambda: None)
+    case = make_case(variant="reduce-overhead", mode="reduce-overhead", device="cuda")
+    mode, warnings = effective_mode(case, counts=NO_COUNTS, device=CUDA)
+    assert mode == "reduce-overhead"
+    assert [warning.code for warning in warnings] == ["cudagraphs-unknown"]
+
+
 ORACLE = torch.linspace(-1, 1, 1000, dtype=torch.float64)
 
 
@@ -245,6 +264,39 @@ def test_outputs_are_flattened_in_order_whatever_holds_them() -> None:
         flatten({"b": torch.tensor([7])})
 
 
+def test_gradients_in_half_precision_do_not_underflow() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(64, 64)
+    subject = Subject(
+        model=model,
+        inputs={"input": torch.randn(8, 64)},
+        phase=Phase.TRAINING,
+        dtype=Dtype.FP16_AUTOCAST,
+        device=CPU,
+        loss=lambda outputs, _: outputs.float().square().mean() * 1e-6,
+        optimizer=torch.optim.AdamW(model.parameters()),
+        scaler=torch.amp.GradScaler("cpu"),
+    )
+    twin = fp64_twin(subject)
+    gradients = subject.result(model)["gradients"]
+    oracle = twin.result(twin.model)["gradients"]
+    assert check_accuracy(gradients, oracle=oracle, dtype=Dtype.FP16_AUTOCAST).reason == ""
+
+
+def test_an_overflowing_loss_scale_is_backed_off() -> None:
+    model = torch.nn.Linear(4, 4)
+    subject = Subject(
+        model=model,
+        inputs={"input": torch.ones(2, 4)},
+        phase=Phase.TRAINING,
+        dtype=Dtype.FP16_AUTOCAST,
+        device=CPU,
+        loss=lambda outputs, _: outputs.float().square().mean() * 1e3,
+        scaler=torch.amp.GradScaler("cpu"),
+    )
+    assert bool(torch.isfinite(subject.result(model)["gradients"]).all())
+
+
 def test_the_loss_of_a_model_without_one_is_the_sum_of_mean_squares() -> None:
     outputs = {"a": torch.full((2, 2), 2.0), "b": (torch.full((3,), 3.0),), "c": torch.tensor([1])}
     assert float(sum_of_means(outputs)) == 13.0
@@ -278,6 +330,15 @@ def test_kernels_are_hashed_by_name_wherever_they_lie(tmp_path: Path) -> None:
     assert generated_code_sha256(tmp_path) == one
     (tmp_path / "triton.py").write_text("@triton.jit", encoding="ascii")
     assert generated_code_sha256(tmp_path) != one
+
+
+def test_private_pools_count_what_the_allocator_calls_free() -> None:
+    snapshot = [
+        {"segment_pool_id": (0, 0), "total_size": 1000, "allocated_size": 10},
+        {"segment_pool_id": (0, 1), "total_size": 500, "allocated_size": 100},
+        {"total_size": 77, "allocated_size": 7},
+    ]
+    assert private_pool_bytes(snapshot) == 400
 
 
 def test_one_thread_is_pinned_to_one_core_and_released() -> None:

@@ -208,9 +208,21 @@ def test_a_training_step_is_checked_by_its_gradients(executor: LocalExecutor) ->
     assert result.outcome is Outcome.OK, result.log_tail
     error = result.measurement("max_abs_error")
     assert error is not None
-    assert "gradients" in error.method
+    assert error.method.endswith("outputs, gradients; the worst of them")
     # The same operators in the same order on the same weights: the same rounding.
     assert median(result, "rmse_ratio") == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [Dtype.FP32, Dtype.BF16])
+def test_wrong_gradients_are_inaccurate_however_small(
+    executor: LocalExecutor, dtype: Dtype
+) -> None:
+    result = executor.execute(
+        order("wrongbackward", variant="aot_eager", phase=Phase.TRAINING, dtype=dtype)
+    )
+    assert result.outcome is Outcome.INACCURATE, result.log_tail
+    assert result.reason.startswith("gradients: cosine similarity to the fp64 oracle is -")
 
 
 def test_bf16_is_allowed_bf16_rounding(executor: LocalExecutor) -> None:
@@ -299,6 +311,11 @@ def test_a_hanging_model_times_out_and_leaves_no_process(
     assert not is_alive(stray)
 
 
+def test_no_time_left_is_a_timeout_at_once(executor: LocalExecutor) -> None:
+    result = executor.execute(order("hanging", config={"pid_path": "unused"}, timeout_s=0.0))
+    assert result.outcome is Outcome.TIMEOUT
+
+
 def wait_for(path: Path, *, watch: subprocess.Popen[bytes] | None = None) -> str:
     """Block until `path` exists, at most a minute; a file has no other way to announce itself."""
     pause = threading.Event()
@@ -360,6 +377,52 @@ def test_a_cancel_that_arrives_with_its_launch_is_not_lost(state_dir: Path, tmp_
     assert answer["ending"] == "cancelled"
     host.wait(timeout=60)
     local.close()
+
+
+def killed_in_mid_case(state_dir: Path, pids: Path, *, is_host: bool) -> tuple[CaseResult, int]:
+    """Return what a hanging case is when its worker (or host) is killed, and its stray child."""
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    local.open()
+
+    def kill() -> None:
+        worker = int(wait_for(pids).split()[0])
+        assert local._host is not None
+        os.kill(local._host.pid if is_host else worker, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    result = local.execute(order("hanging", config={"pid_path": str(pids)}))
+    thread.join()
+    assert local.execute(order("plain")).outcome is Outcome.OK
+    local.close()
+    return result, int(pids.read_text(encoding="ascii").split()[1])
+
+
+def test_a_killed_worker_fails_its_case_alone(state_dir: Path, tmp_path: Path) -> None:
+    result, stray = killed_in_mid_case(state_dir, tmp_path / "pids", is_host=False)
+    assert result.outcome is Outcome.FAILED
+    assert result.reason == "the worker was killed by SIGKILL"
+    assert not is_alive(stray)
+
+
+def test_a_host_killed_in_mid_case_leaves_no_process(state_dir: Path, tmp_path: Path) -> None:
+    result, stray = killed_in_mid_case(state_dir, tmp_path / "pids", is_host=True)
+    assert result.outcome is Outcome.FAILED
+    assert "the worker host died and took the case along" in result.reason
+    assert not is_alive(stray)
+
+
+def test_folders_of_dead_runners_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, own = tmp_path / "work" / f"{ended.pid}-x", tmp_path / "work" / f"{os.getpid()}-x"
+    for folder in (dead, own):
+        folder.mkdir(parents=True)
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path)
+    local.open()
+    local.close()
+    assert not dead.exists()
+    assert own.exists()
 
 
 def test_a_killed_host_costs_one_case_and_is_started_again(state_dir: Path) -> None:

@@ -22,7 +22,8 @@ WORDS = " ".join(TEXT.split())
         f"at most {timing.MAX_WARMUP_ROUNDS} (`MAX_WARMUP_ROUNDS`)",
         f"the first {compiling.NUM_COMPILE_CALLS} (`NUM_COMPILE_CALLS`) calls",
         f"below {accuracy.MIN_COSINE['fp32']} (fp32)",
-        f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16-autocast)",
+        f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16-autocast;"
+        f" {accuracy.GRADIENT_MIN_COSINE['bf16']} for their gradients)",
         f"relative {accuracy.ROUNDING_RMSE['fp32']} in fp32",
         f"{accuracy.ROUNDING_RMSE['bf16']} in bf16",
         f"{accuracy.ROUNDING_RMSE['fp16-autocast']} in fp16-autocast",

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from db.records import CaseResult, Outcome, RunWarning
-from runner.combine import Ending, combine, report_of_ending
+from runner.combine import HOST_DIED, Ending, combine, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
@@ -80,7 +80,7 @@ def test_a_warning_of_every_launch_is_said_once() -> None:
         (Ending(text="signal 6"), "assertion", Outcome.FAILED, "killed by SIGABRT"),
         (Ending(text="cancelled"), "", Outcome.FAILED, "cancelled"),
         (Ending(text="exit 3"), "", Outcome.FAILED, "ended with status 3"),
-        (Ending(text="host-died"), "", Outcome.FAILED, "ended with status host-died"),
+        (HOST_DIED, "", Outcome.FAILED, "the worker host died"),
     ],
 )
 def test_an_ending_without_a_report_is_an_outcome(
