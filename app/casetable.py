@@ -11,7 +11,7 @@ from app.pages import RunPage
 from app.ranking import mark_text, worst_first
 from app.state import run_url, series_url
 from db.metrics import METRICS
-from db.records import Alert, Case, Outcome, RunState, Verdict
+from db.records import Alert, Case, Outcome, Run, RunState, Verdict
 from db.summaries import ResultSummary
 
 _METRIC_COLUMNS = (
@@ -114,8 +114,7 @@ def _row(
         notes=tuple(notes),
     )
     values = [
-        _value(result, metric=name, scale=scales[name], machine=page.run.machine)
-        for name, _ in _METRIC_COLUMNS
+        _value(result, metric=name, scale=scales[name], run=page.run) for name, _ in _METRIC_COLUMNS
     ]
     num_warnings = len(result.warnings)
     warnings = Cell(
@@ -126,7 +125,7 @@ def _row(
     return (*_identity(case, page, dimensions), outcome, *values, warnings)
 
 
-def _value(result: ResultSummary, *, metric: str, scale: Scale, machine: str) -> Cell:
+def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cell:
     measured = result.measurements.get(metric)
     if measured is None:
         return Cell(text="-", style="quiet")
@@ -134,7 +133,13 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, machine: str) ->
     interval = scale.interval(measured.low, measured.high)
     return Cell(
         text=text,
-        href=series_url(result.case.key, metric=metric, machine=machine, result=result.id),
+        href=series_url(
+            result.case.key,
+            metric=metric,
+            machine=run.machine,
+            toolchain=run.toolchain,
+            result=result.id,
+        ),
         title=f"{interval} {scale.unit}, {measured.num_samples} samples; {measured.method}",
         notes=(Note(text=interval),) if metric in _WITH_INTERVAL else (),
     )

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -96,15 +96,19 @@ def load_overview() -> Loaded[Overview]:
     return _or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
 
 
-def load_series_page(case_key: str, *, metric: str, machine: str) -> Loaded[SeriesPage]:
+def load_series_page(
+    case_key: str, *, metric: str, machine: str, toolchain: str
+) -> Loaded[SeriesPage]:
     """Return the history of a case; raise NotFoundError when the store never saw it.
 
-    An empty machine means the one that measured the case last.
+    An empty machine means the one that measured the case last, an empty toolchain that of the
+    newest point.
     """
     url = store_url()
+    wanted = (case_key, metric, machine, toolchain)
     return _or_stale(
-        ("series", url, case_key, metric, machine),
-        lambda number: cached(_read_series_page)(url, number, case_key, metric, machine),
+        ("series", url, *wanted),
+        lambda number: cached(_read_series_page)(url, number, *wanted),
     )
 
 
@@ -167,9 +171,9 @@ def mode_summaries(cells: Sequence[LatestCell]) -> tuple[ModeSummary, ...]:
     return tuple(summaries)
 
 
-def repro(case: Case) -> str:
-    """Return the command that measures `case` again."""
-    return repro_command(case)
+def repro(case: Case, *, toolchain: str) -> str:
+    """Return the command that measures `case` in `toolchain` again."""
+    return repro_command(case, toolchain=toolchain)
 
 
 def noise_bands(points: Sequence[Point]) -> tuple[Band, ...]:
@@ -267,7 +271,7 @@ def _read_samples(
 
 
 def _read_series_page(
-    url: str, generation: int, case_key: str, metric: str, machine: str
+    url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
 ) -> SeriesPage:
     store = _open(url)
     headers = find_series(store, case_key=case_key)
@@ -281,20 +285,38 @@ def _read_series_page(
     if chosen not in seen_on:
         where = f" on machine {machine!r}" if machine else ""
         raise NotFoundError(f"the store has no results of case {case_key!r}{where}")
-    points = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
+    on_machine = [item for item in histories if item.machine == chosen]
+    in_any = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
+    toolchains = {item.toolchain for item in (*on_machine, *in_any)}
+    shown = toolchain or _newest_toolchain(in_any, on_machine)
+    if toolchain and toolchain not in toolchains:
+        raise NotFoundError(
+            f"the store has no results of case {case_key!r} on machine {chosen!r}"
+            f" in toolchain {toolchain!r}"
+        )
+    points = tuple(point for point in in_any if point.toolchain == shown)
     return SeriesPage(
         case=cases[0],
         machine=chosen,
+        toolchain=shown,
+        toolchains=tuple(sorted(toolchains)),
         headers=headers,
-        siblings=_siblings(store, cases[0], metric=metric, machine=chosen),
+        siblings=_siblings(
+            store,
+            cases[0],
+            metric=metric,
+            machine=chosen,
+            toolchain=shown,
+            runs=cached(_read_runs)(url, generation),
+        ),
         points=points,
         bands=noise_bands(points),
-        outcomes=next((item.points for item in histories if item.machine == chosen), ()),
+        outcomes=next((item.points for item in on_machine if item.toolchain == shown), ()),
         environment_changes=_environment_changes(store, points),
         alerts=tuple(
             alert
             for alert in load_alerts(store)
-            if alert.case.key == case_key and alert.machine == chosen
+            if (alert.case.key, alert.machine, alert.toolchain) == (case_key, chosen, shown)
         ),
     )
 
@@ -309,18 +331,62 @@ def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:  # noqa: 
     )
 
 
-def _siblings(store: Store, case: Case, *, metric: str, machine: str) -> tuple[SeriesHeader, ...]:
-    """Return the newest series of every variant that differs from `case` in nothing else."""
+def _newest_toolchain(points: Sequence[Point], histories: Sequence[OutcomeHistory]) -> str:
+    """Return the toolchain of the newest point, else of the newest outcome, else ""."""
+    if points:
+        return points[-1].toolchain
+    newest = max(histories, key=lambda history: history.points[-1].at, default=None)
+    return newest.toolchain if newest else ""
+
+
+def _siblings(
+    store: Store,
+    case: Case,
+    *,
+    metric: str,
+    machine: str,
+    toolchain: str,
+    runs: Sequence[RunSummary],
+) -> tuple[SeriesHeader, ...]:
+    """Return the newest series in `toolchain` of every variant of the same case."""
     wanted = (case.phase, case.shape, case.dtype, case.device)
-    newest: dict[str, SeriesHeader] = {}
+    in_toolchain = {summary.run.id for summary in runs if summary.run.toolchain == toolchain}
+    by_variant: dict[str, list[SeriesHeader]] = defaultdict(list)
     for header in find_series(store, model=case.model, metric=metric, machine=machine):
         other = header.case
-        if (other.phase, other.shape, other.dtype, other.device) != wanted:
-            continue
-        known = newest.get(other.variant)
-        if known is None or known.last_at < header.last_at:
-            newest[other.variant] = header
-    return tuple(newest.values())
+        if (other.phase, other.shape, other.dtype, other.device) == wanted:
+            by_variant[other.variant].append(header)
+    found = []
+    for headers in by_variant.values():
+        newest = max(headers, key=lambda header: header.last_at)
+        if any(header.last_run_id not in in_toolchain for header in headers):
+            # A series has the points of all toolchains, and says what the last one was.
+            points = load_trend(
+                store,
+                case_key=newest.case.key,
+                metric=metric,
+                machine=machine,
+                toolchain=toolchain,
+            )
+            if not points:
+                continue
+            newest = _ending_with(newest, points)
+        found.append(newest)
+    return tuple(found)
+
+
+def _ending_with(header: SeriesHeader, points: Sequence[Point]) -> SeriesHeader:
+    first, last = points[0], points[-1]
+    return dataclasses.replace(
+        header,
+        key=last.series_key,
+        fingerprint=last.fingerprint,
+        num_points=len(points),
+        first_at=first.at,
+        last_at=last.at,
+        last_run_id=last.run_id,
+        last_value=last.median,
+    )
 
 
 def _environment_changes(store: Store, points: Sequence[Point]) -> tuple[EnvironmentChange, ...]:

@@ -11,6 +11,7 @@ from app.markup import Cell, Column, facts, table
 from app.matrix import effective_note
 from app.state import series_url
 from db.metrics import METRICS
+from db.records import Run
 from db.summaries import ResultSummary
 
 # Lists of sentences in a result's details, by what they explain.
@@ -47,7 +48,7 @@ def result_facts(result: ResultSummary) -> str:
     return facts(pairs)
 
 
-def measurement_table(result: ResultSummary, *, machine: str) -> str:
+def measurement_table(result: ResultSummary, *, run: Run) -> str:
     """Return every measurement with its interval and a link to its series."""
     order = {name: place for place, name in enumerate(METRICS)}
     rows = []
@@ -55,7 +56,13 @@ def measurement_table(result: ResultSummary, *, machine: str) -> str:
         result.measurements.values(), key=lambda item: (order.get(item.metric, 99), item.metric)
     ):
         scale = scale_for(item.unit, [item.median])
-        href = series_url(result.case.key, metric=item.metric, machine=machine, result=result.id)
+        href = series_url(
+            result.case.key,
+            metric=item.metric,
+            machine=run.machine,
+            toolchain=run.toolchain,
+            result=result.id,
+        )
         rows.append(
             (
                 Cell(text=metric_label(item.metric), href=href, title=item.metric),

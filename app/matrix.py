@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from app.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note
-from app.ranking import alert_metric, mark_text, worsening, worst_first
+from app.ranking import alert_url, mark_text, worsening, worst_first
 from app.state import run_url, series_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Case, Outcome, Verdict
@@ -52,7 +52,10 @@ def effective_note(case: Case, effective_mode: str) -> str:
 def build_matrix(
     cells: Sequence[LatestCell], *, alerts: Sequence[Alert], metric: str, now: datetime
 ) -> Matrix:
-    """Return the latest results as a table, worst first; `alerts` are of the same machine."""
+    """Return the latest results as a table, worst first.
+
+    `cells` and `alerts` are of one machine and one toolchain.
+    """
     variants = variants_in_order(cell.summary.case for cell in cells)
     common = common_dimensions([cell.summary.case for cell in cells])
     shown = [name for name in DIMENSIONS if name not in common]
@@ -146,7 +149,7 @@ def _cell(
     newest: datetime,
 ) -> Cell:
     if cell is None:
-        return Cell(text="-", style="quiet", title="not measured on this machine")
+        return Cell(text="-", style="quiet", title="not measured on this machine in this toolchain")
     summary = cell.summary
     name = _shown_metric(summary.case.variant, metric)
     mark = marks.get(summary.case.key)
@@ -162,7 +165,9 @@ def _cell(
     measured = summary.measurements.get(name)
     return Cell(
         text=_text(cell, measured=measured, scale=scale),
-        href=series_url(summary.case.key, metric=name, machine=cell.machine),
+        href=series_url(
+            summary.case.key, metric=name, machine=cell.machine, toolchain=cell.toolchain
+        ),
         style=_style(mark, summary.outcome, has_value=measured is not None),
         title=_title(cell, measured=measured),
         notes=tuple(notes),
@@ -173,7 +178,7 @@ def _mark_note(alert: Alert) -> Note:
     state = "" if alert.state is AlertState.OPEN else f" ({alert.state})"
     return Note(
         text=mark_text(alert) + state,
-        href=series_url(alert.case.key, metric=alert_metric(alert), machine=alert.machine),
+        href=alert_url(alert),
         style="note bad" if _is_regression(alert) else "note good",
     )
 

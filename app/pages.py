@@ -52,10 +52,15 @@ class EnvironmentChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPage:
-    """Everything the series page shows; `headers` are all series of the case."""
+    """Everything the series page shows: one case on one machine in one toolchain.
+
+    `headers` are all series of the case, `toolchains` all that measured it on the machine.
+    """
 
     case: Case
     machine: str
+    toolchain: str
+    toolchains: tuple[str, ...]
     headers: tuple[SeriesHeader, ...]
     siblings: tuple[SeriesHeader, ...]
     points: tuple[Point, ...]

@@ -78,11 +78,17 @@ def lets_through(state: OverviewState, case: Case) -> bool:
     return all(not value or value == str(actual) for value, actual in wanted)
 
 
-def alert_row(alert: Alert, *, now: datetime) -> Sequence[Cell]:
-    """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series."""
+def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> Sequence[Cell]:
+    """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series.
+
+    `names_toolchain` is for tables of more than one.
+    """
     case = alert.case
     style = "bad" if alert.verdict is Verdict.REGRESSION else "good"
-    href = series_url(case.key, metric=alert_metric(alert), machine=alert.machine)
+    href = alert_url(alert)
+    identity = [f"{case.phase} {case.shape} {case.dtype} {case.device}"]
+    if names_toolchain:
+        identity.append(f"toolchain {alert.toolchain}")
     levels = levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
     return (
@@ -98,7 +104,7 @@ def alert_row(alert: Alert, *, now: datetime) -> Sequence[Cell]:
             href=href,
             style="strong",
             title=case.key,
-            notes=(Note(text=f"{case.phase} {case.shape} {case.dtype} {case.device}"),),
+            notes=tuple(Note(text=text) for text in identity),
         ),
         Cell(
             text=metric_label(alert_metric(alert)) if alert.kind == "step" else alert.kind,
@@ -121,6 +127,16 @@ def alert_row(alert: Alert, *, now: datetime) -> Sequence[Cell]:
 def alert_metric(alert: Alert) -> str:
     """Return the metric whose series shows `alert`; the default one when it is about an outcome."""
     return alert.metric if alert.metric in METRICS or alert.kind == "step" else ""
+
+
+def alert_url(alert: Alert) -> str:
+    """Return the relative URL of the series that shows `alert`."""
+    return series_url(
+        alert.case.key,
+        metric=alert_metric(alert),
+        machine=alert.machine,
+        toolchain=alert.toolchain,
+    )
 
 
 def change_text(alert: Alert) -> str:

@@ -87,7 +87,9 @@ def sibling_table(page: SeriesPage, *, metric: str) -> str:
     for name in names:
         header = by_variant[name]
         is_this = name == page.case.variant
-        href = series_url(header.case.key, metric=metric, machine=page.machine)
+        href = series_url(
+            header.case.key, metric=metric, machine=page.machine, toolchain=page.toolchain
+        )
         cells.append(
             Cell(
                 text=quantity(header.last_value, header.unit),
@@ -123,7 +125,11 @@ def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, s
     for number in reversed(range(len(page.points))):
         point = page.points[number]
         samples = series_url(
-            page.case.key, metric=metric, machine=page.machine, result=point.result_id
+            page.case.key,
+            metric=metric,
+            machine=page.machine,
+            toolchain=page.toolchain,
+            result=point.result_id,
         )
         alert = judged.get(point.run_id)
         rows.append(

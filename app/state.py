@@ -25,11 +25,13 @@ _SHOWN_LENGTH = 80
 class OverviewState:
     """What the overview shows; an empty filter lets everything through.
 
-    `machine` is the exception: absolute numbers of two machines are never in one table, so empty
-    means the machine of the latest run.
+    `machine` and `toolchain` are the exceptions: numbers of two machines or of two toolchains are
+    never in one table, so empty means the machine of the latest run, and the toolchain of the
+    latest result there.
     """
 
     machine: str = ""
+    toolchain: str = ""
     device: str = ""
     phase: str = ""
     dtype: str = ""
@@ -45,6 +47,7 @@ class SeriesState:
     case: str = ""
     metric: str = DEFAULT_SERIES_METRIC
     machine: str = ""
+    toolchain: str = ""
     result: str = ""
 
 
@@ -100,10 +103,16 @@ def overview_url(state: OverviewState) -> str:
     return _url("./", state)
 
 
-def series_url(case_key: str, *, metric: str = "", machine: str = "", result: str = "") -> str:
+def series_url(
+    case_key: str, *, metric: str = "", machine: str = "", toolchain: str = "", result: str = ""
+) -> str:
     """Return the relative URL of a case's series; without a metric the default one."""
     state = SeriesState(
-        case=case_key, metric=metric or DEFAULT_SERIES_METRIC, machine=machine, result=result
+        case=case_key,
+        metric=metric or DEFAULT_SERIES_METRIC,
+        machine=machine,
+        toolchain=toolchain,
+        result=result,
     )
     return _url("series", state)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from app.format import age, moment
 from app.markup import Cell, Note, facts, folded, table
@@ -26,46 +27,74 @@ _SHOWN_ALERTS = 12
 
 
 def alert_sections(
-    state: OverviewState, alerts: Sequence[Alert], *, now: datetime
+    state: OverviewState, alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool = False
 ) -> tuple[str, list[str]]:
-    """Return the title and the tables of what is open: regressions, then folded improvements."""
+    """Return the title and the tables of what is open: regressions, then folded improvements.
+
+    `names_toolchain` puts the toolchain of an alert into its row.
+    """
+    draw = partial(_alert_table, now=now, names_toolchain=names_toolchain)
     regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     shown = [alert for alert in regressions if lets_through(state, alert.case)]
     num_hidden = len(regressions) - len(shown)
     hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
     sections = []
     if shown:
-        sections.append(_alert_table(shown[:_SHOWN_ALERTS], now=now, label="open regressions"))
+        sections.append(draw(shown[:_SHOWN_ALERTS], label="open regressions"))
     if rest := shown[_SHOWN_ALERTS:]:
-        more = _alert_table(rest, now=now, label="more open regressions")
+        more = draw(rest, label="more open regressions")
         sections.append(folded(f"{len(rest)} more, less severe", more))
     improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
     if better := [alert for alert in improvements if lets_through(state, alert.case)]:
-        content = _alert_table(better, now=now, label="improvements")
+        content = draw(better, label="improvements")
         sections.append(folded(f"Improvements: {len(better)}", content))
     return f"Open regressions: {len(shown)}{hidden}", sections
 
 
 def nothing_fits(
-    state: OverviewState, overview: Overview, on_machine: Sequence[LatestCell]
+    state: OverviewState, overview: Overview, candidates: Sequence[LatestCell]
 ) -> list[str]:
-    """Return which filters leave nothing, and what they could be."""
+    """Return which filters leave nothing of `candidates`, and what they could be."""
     wanted = query_params(state)
-    names = [name for name in FILTERS if name in wanted] if on_machine else ["machine"]
-    said = ", ".join(f"{name} = {wanted.get(name, '')}" for name in names)
-    machines = ", ".join(sorted({cell.machine for cell in overview.cells}))
-    if not on_machine:
-        return [f"No result fits {said}.", f"Machines with results: {machines}."]
+    if not candidates:
+        return _nothing_there(wanted, overview.cells)
+    names = [name for name in FILTERS if name in wanted]
+    said = _said(wanted, names)
     one_less = [
         f"{name} ({num_left})"
         for name in names
-        if (num_left := _num_fitting(without(state, name), on_machine))
+        if (num_left := _num_fitting(without(state, name), candidates))
     ]
     advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
     return [
-        f"None of the {len(on_machine)} results on this machine fits {said}.",
+        f"None of the {len(candidates)} results on this machine fits {said}.",
         advice if one_less else "More than one of these filters must be set back to all.",
     ]
+
+
+def _nothing_there(wanted: Mapping[str, str], cells: Sequence[LatestCell]) -> list[str]:
+    names = [name for name in ("machine", "toolchain") if name in wanted]
+    places = sorted({(cell.machine, cell.toolchain) for cell in cells})
+    shown = ", ".join(f"{machine} (toolchain {toolchain})" for machine, toolchain in places)
+    # With neither in the URL, the newest run is the first of its machine and has no result yet.
+    said = _said(wanted, names) or "the machine of the newest run"
+    return [f"No result fits {said}.", f"Machines with results: {shown}."]
+
+
+def _said(wanted: Mapping[str, str], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} = {wanted[name]}" for name in names)
+
+
+def toolchains_in(overview: Overview) -> set[str]:
+    """Return the toolchains that have a result or an alert, of all machines."""
+    measured = {cell.toolchain for cell in overview.cells}
+    return measured | {alert.toolchain for alert in overview.alerts}
+
+
+def newest_toolchain(cells: Sequence[LatestCell]) -> str:
+    """Return the toolchain of the newest run of `cells`, "" for none."""
+    newest = max(cells, key=lambda cell: cell.run_started_at, default=None)
+    return newest.toolchain if newest else ""
 
 
 def _num_fitting(state: OverviewState, cells: Sequence[LatestCell]) -> int:
@@ -104,7 +133,10 @@ def matrix_facts(matrix: Matrix, cells: Sequence[LatestCell], *, now: datetime) 
     return facts([("newest run", run), ("revision", Cell(text=newest.revision)), *common])
 
 
-def _alert_table(alerts: Sequence[Alert], *, now: datetime, label: str) -> str:
+def _alert_table(
+    alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool, label: str
+) -> str:
     is_better = all(alert.verdict is Verdict.IMPROVEMENT for alert in alerts)
     columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
-    return table(columns, [alert_row(alert, now=now) for alert in alerts], label=label)
+    rows = [alert_row(alert, now=now, names_toolchain=names_toolchain) for alert in alerts]
+    return table(columns, rows, label=label)

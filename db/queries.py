@@ -129,16 +129,22 @@ def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...
     return tuple(sorted(summaries, key=fetch.plan_order(run)))
 
 
-def load_latest(store: Store, *, machine: str | None = None) -> tuple[LatestCell, ...]:
-    """Return the newest result of every case on every machine (or on `machine`)."""
+def load_latest(
+    store: Store, *, machine: str | None = None, toolchain: str | None = None
+) -> tuple[LatestCell, ...]:
+    """Return the newest result of every case on every machine in every toolchain.
+
+    `machine` and `toolchain` leave out those on others.
+    """
+    wanted = {RunTable.machine: machine, RunTable.toolchain: toolchain}
     rank = func.row_number().over(
-        partition_by=(RunTable.machine, CaseResultTable.case_key),
+        partition_by=(RunTable.machine, RunTable.toolchain, CaseResultTable.case_key),
         order_by=(RunTable.started_at.desc(), *fetch.LAST_RESULT),
     )
     ranked = (
         select(CaseResultTable.__table__, *fetch.RUN_COLUMNS, rank.label("rank"))
         .join(RunTable, RunTable.id == CaseResultTable.run_id)
-        .where(*([] if machine is None else [RunTable.machine == machine]))
+        .where(*(column == value for column, value in wanted.items() if value is not None))
         .subquery()
     )
     latest = select(ranked).where(ranked.c.rank == 1).subquery()
@@ -146,7 +152,9 @@ def load_latest(store: Store, *, machine: str | None = None) -> tuple[LatestCell
         rows = connection.execute(fetch.with_case(latest)).all()
         measurements = fetch.summaries(connection, latest)
     cells = [fetch.latest_cell(row, measurements) for row in rows]
-    return tuple(sorted(cells, key=lambda cell: (cell.machine, cell.summary.case.key)))
+    return tuple(
+        sorted(cells, key=lambda cell: (cell.machine, cell.toolchain, cell.summary.case.key))
+    )
 
 
 def find_series(
@@ -180,14 +188,19 @@ def load_series(store: Store, key: str) -> Series | None:
         return next(iter(fetch.with_points(connection, headers)), None)
 
 
-def load_trend(store: Store, *, case_key: str, metric: str, machine: str) -> tuple[Point, ...]:
+def load_trend(
+    store: Store, *, case_key: str, metric: str, machine: str, toolchain: str | None = None
+) -> tuple[Point, ...]:
     """Return every point of a metric of a case on a machine, oldest first.
 
-    The environment may change on the way: `fingerprint` and `series_key` then differ.
+    Without `toolchain` the points of all toolchains are there, in the order of their runs. The
+    environment may change on the way: `fingerprint` and `series_key` then differ.
     """
-    on_machine = select(RunTable.id).where(RunTable.machine == machine)
+    wanted = select(RunTable.id).where(RunTable.machine == machine)
+    if toolchain is not None:
+        wanted = wanted.where(RunTable.toolchain == toolchain)
     points = fetch.points(CaseResultTable.case_key == case_key).where(
-        MeasurementTable.metric == metric, MeasurementTable.run_id.in_(on_machine)
+        MeasurementTable.metric == metric, MeasurementTable.run_id.in_(wanted)
     )
     with store.read() as connection:
         runs = fetch.run_facts(connection)

@@ -419,6 +419,7 @@ class Alert:
     metric: str
     unit: str
     machine: str
+    toolchain: str
     fingerprint: str
     first_bad: Sighting
     last_seen: datetime
@@ -449,6 +450,7 @@ class Alert:
             "variant": case.variant,
             "device": case.device,
             "machine": self.machine,
+            "toolchain": self.toolchain,
             "metric": self.metric,
             "unit": self.unit,
             "baseline": self.baseline,

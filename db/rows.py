@@ -245,6 +245,7 @@ def alert_values(alert: Alert) -> Values:
         "metric": alert.metric,
         "unit": alert.unit,
         "machine": alert.machine,
+        "toolchain": alert.toolchain,
         "fingerprint": alert.fingerprint,
         "first_bad_run_id": alert.first_bad.run_id,
         "first_bad_revision": alert.first_bad.revision,
@@ -278,6 +279,7 @@ def alert_record(row: Row[Any]) -> Alert:
         metric=row.metric,
         unit=row.unit,
         machine=row.machine,
+        toolchain=row.toolchain,
         fingerprint=row.fingerprint,
         first_bad=Sighting(
             run_id=row.first_bad_run_id, revision=row.first_bad_revision, at=utc(row.first_bad_at)

@@ -157,6 +157,7 @@ class AlertTable(Base):
     metric: Mapped[str] = mapped_column(String)
     unit: Mapped[str] = mapped_column(String)
     machine: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
     fingerprint: Mapped[str] = mapped_column(String)
     first_bad_run_id: Mapped[str] = mapped_column(String)
     first_bad_revision: Mapped[str] = mapped_column(String)

@@ -18,5 +18,10 @@ def dashboard_url(*, host: str, port: int) -> str:
 
 def series_url(alert: Alert, *, host: str, port: int) -> str:
     """Return the address of the series that `alert` is about."""
-    query = {"case": alert.case.key, "metric": alert.metric, "machine": alert.machine}
+    query = {
+        "case": alert.case.key,
+        "metric": alert.metric,
+        "machine": alert.machine,
+        "toolchain": alert.toolchain,
+    }
     return f"{dashboard_url(host=host, port=port)}/series?{urlencode(query)}"

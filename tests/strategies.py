@@ -129,6 +129,7 @@ ALERTS = st.builds(
     metric=NAMES,
     unit=NAMES,
     machine=NAMES,
+    toolchain=NAMES,
     fingerprint=NAMES,
     first_bad=SIGHTINGS,
     last_seen=TIMES,

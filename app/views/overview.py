@@ -20,7 +20,15 @@ from app.state import (
     overview_url,
     parse_overview,
 )
-from app.summary import FILTERS, alert_sections, matrix_facts, mode_tile, nothing_fits
+from app.summary import (
+    FILTERS,
+    alert_sections,
+    matrix_facts,
+    mode_tile,
+    newest_toolchain,
+    nothing_fits,
+    toolchains_in,
+)
 from db.records import Alert
 from db.summaries import LatestCell
 
@@ -42,18 +50,40 @@ def show() -> None:
         no_result(overview.runs)
         return
     machine = state.machine or overview.runs[0].run.machine
-    cells = [cell for cell in overview.cells if cell.machine == machine]
+    on_machine = [cell for cell in overview.cells if cell.machine == machine]
+    toolchain = state.toolchain or newest_toolchain(on_machine)
+    cells = [cell for cell in on_machine if cell.toolchain == toolchain]
     alerts = [alert for alert in overview.alerts if alert.machine == machine]
-    _show_filters(state, overview, machine=machine)
-    _show_alerts(state, alerts)
-    _show_cells(state, cells, alerts=alerts, overview=overview)
+    has_several = len((toolchains_in(overview) | {toolchain}) - {""}) > 1
+    _show_filters(
+        state, overview, machine=machine, toolchain=toolchain, has_several_toolchains=has_several
+    )
+    _show_alerts(state, alerts, names_toolchain=has_several)
+    in_toolchain = [alert for alert in alerts if alert.toolchain == toolchain]
+    _show_cells(state, cells, alerts=in_toolchain, overview=overview)
 
 
-def _show_filters(state: OverviewState, overview: Overview, *, machine: str) -> None:
+def _show_filters(
+    state: OverviewState,
+    overview: Overview,
+    *,
+    machine: str,
+    toolchain: str,
+    has_several_toolchains: bool,
+) -> None:
     machines = list(dict.fromkeys(cell.machine for cell in overview.cells))
-    cases = [cell.summary.case for cell in overview.cells if cell.machine == machine]
+    on_machine = [cell for cell in overview.cells if cell.machine == machine]
+    cases = [cell.summary.case for cell in on_machine if cell.toolchain == toolchain]
     with st.container(horizontal=True, gap="small"):
         choose("Machine", name="machine", options=machines, value=machine, width=_width("machine"))
+        if has_several_toolchains:
+            choose(
+                "Toolchain",
+                name="toolchain",
+                options=sorted({cell.toolchain for cell in on_machine}),
+                value=toolchain,
+                width=_width("toolchain"),
+            )
         for name in FILTERS:
             values = sorted({str(getattr(case, name)) for case in cases})
             choose(
@@ -79,8 +109,8 @@ def _width(name: str) -> int:
     return _WIDTHS.get(name, _DEFAULT_WIDTH)
 
 
-def _show_alerts(state: OverviewState, alerts: Sequence[Alert]) -> None:
-    title, sections = alert_sections(state, alerts, now=data.now())
+def _show_alerts(state: OverviewState, alerts: Sequence[Alert], *, names_toolchain: bool) -> None:
+    title, sections = alert_sections(state, alerts, now=data.now(), names_toolchain=names_toolchain)
     st.html(heading(title, level=2))
     for section in sections:
         st.html(section)
@@ -88,14 +118,14 @@ def _show_alerts(state: OverviewState, alerts: Sequence[Alert]) -> None:
 
 def _show_cells(
     state: OverviewState,
-    on_machine: Sequence[LatestCell],
+    candidates: Sequence[LatestCell],
     *,
     alerts: Sequence[Alert],
     overview: Overview,
 ) -> None:
-    cells = [cell for cell in on_machine if lets_through(state, cell.summary.case)]
+    cells = [cell for cell in candidates if lets_through(state, cell.summary.case)]
     if not cells:
-        state_page("Nothing matches the filters", text=nothing_fits(state, overview, on_machine))
+        state_page("Nothing matches the filters", text=nothing_fits(state, overview, candidates))
         everything = OverviewState(metric=state.metric)
         st.link_button("Show everything", overview_url(everything))
         return

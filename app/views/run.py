@@ -91,12 +91,13 @@ def _show_case(page: RunPage, *, case_key: str) -> None:
     if result.reason:
         st.html(notice(f"{outcome_label(result.outcome)}: {result.reason}"))
     if result.measurements:
-        st.html(measurement_table(result, machine=page.run.machine))
+        st.html(measurement_table(result, run=page.run))
     _show_explanations(result)
-    st.code(data.repro(result.case), language="bash")
+    st.code(data.repro(result.case, toolchain=page.run.toolchain), language="bash")
     with st.container(horizontal=True):
         st.link_button(
-            "History of this case", series_url(result.case.key, machine=page.run.machine)
+            "History of this case",
+            series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),
         )
         st.link_button("Close the case", run_url(page.run.id))
 

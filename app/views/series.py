@@ -28,7 +28,9 @@ def show() -> None:
         state_page("Which series?", text=[text])
         return
     try:
-        loaded = data.load_series_page(state.case, metric=state.metric, machine=state.machine)
+        loaded = data.load_series_page(
+            state.case, metric=state.metric, machine=state.machine, toolchain=state.toolchain
+        )
     except NotFoundError as error:
         state_page("No such series", text=[f"{error}.", "The overview lists what was measured."])
         return
@@ -70,6 +72,14 @@ def _show_header(page: SeriesPage, state: SeriesState) -> None:
             width=240,
         )
         choose("Machine", name="machine", options=machines, value=page.machine, width=240)
+        if len(page.toolchains) > 1:
+            choose(
+                "Toolchain",
+                name="toolchain",
+                options=page.toolchains,
+                value=page.toolchain,
+                width=240,
+            )
     if siblings := seriestable.sibling_table(page, metric=state.metric):
         st.html(siblings)
     for text in seriestable.alert_notices(page, metric=state.metric):
@@ -78,12 +88,15 @@ def _show_header(page: SeriesPage, state: SeriesState) -> None:
 
 def _show_no_points(page: SeriesPage, state: SeriesState) -> None:
     metrics = ", ".join(metric_label(name) for name in seriestable.metrics_of(page))
-    text = [f"This case has no values of {metric_label(state.metric)} on {page.machine}."]
-    text.append(f"It has: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
+    has_several = len(page.toolchains) > 1
+    where = f"{page.machine} in toolchain {page.toolchain}" if has_several else page.machine
+    text = [f"This case has no values of {metric_label(state.metric)} on {where}."]
+    there = "Over all toolchains it has" if has_several else "It has"
+    text.append(f"{there}: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
     state_page("No points", text=text)
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
-    st.code(data.repro(page.case), language="bash")
+    st.code(data.repro(page.case, toolchain=page.toolchain), language="bash")
 
 
 def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
@@ -94,6 +107,7 @@ def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
         loaded.generation,
         page.case.key,
         page.machine,
+        page.toolchain,
         metric=state.metric,
         _page=page,
     )
@@ -106,7 +120,7 @@ def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
             query_params={"run": run_id, "case": page.case.key},
         )
     st.caption(seriestable.TREND_CAPTION)
-    st.code(data.repro(page.case), language="bash")
+    st.code(data.repro(page.case, toolchain=page.toolchain), language="bash")
 
 
 def _show_samples(page: SeriesPage, state: SeriesState) -> None:

@@ -152,6 +152,7 @@ def _create_alerts() -> None:
         sa.Column("metric", sa.String, nullable=False),
         sa.Column("unit", sa.String, nullable=False),
         sa.Column("machine", sa.String, nullable=False),
+        sa.Column("toolchain", sa.String, nullable=False),
         sa.Column("fingerprint", sa.String, nullable=False),
         sa.Column("first_bad_run_id", sa.String, nullable=False),
         sa.Column("first_bad_revision", sa.String, nullable=False),

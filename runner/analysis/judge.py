@@ -163,6 +163,7 @@ def _alert(track: Track, shift: Shift, cause: Cause) -> Alert:
         metric=header.metric,
         unit=header.unit,
         machine=track.machine,
+        toolchain=track.toolchain,
         fingerprint=header.fingerprint,
         first_bad=sighting(first_bad),
         last_good=sighting(shift.points[shift.new.start - 1]),

@@ -172,6 +172,7 @@ def _alert(
         metric=OUTCOME,
         unit="",
         machine=history.machine,
+        toolchain=history.toolchain,
         fingerprint=first.fingerprint,
         first_bad=sighting(first),
         last_good=sighting(good),

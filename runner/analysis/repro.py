@@ -6,9 +6,12 @@ import shlex
 
 from db.records import Case
 
+# The toolchain of a `hud run` that names none.
+_DEFAULT_TOOLCHAIN = "current"
 
-def repro_command(case: Case) -> str:
-    """Return the `hud run` line for `case`, quoted for a POSIX shell."""
+
+def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
+    """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell."""
     options = {
         "model": glob_escape(case.model),
         "mode": glob_escape(case.variant),
@@ -17,6 +20,8 @@ def repro_command(case: Case) -> str:
         "shape": case.shape,
         "device": case.device,
     }
+    if toolchain != _DEFAULT_TOOLCHAIN:
+        options["toolchain"] = toolchain
     words = [word for name, value in options.items() for word in _option(name, value)]
     return " ".join(["hud", "run", *words])
 

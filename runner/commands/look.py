@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -258,9 +259,15 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
     if not alerts:
         click.echo("no alert in this state", err=True)
         return
+    _print_alerts(alerts)
+
+
+def _print_alerts(alerts: Sequence[Alert]) -> None:
+    has_toolchains = len({alert.toolchain for alert in alerts}) > 1
     rows = [
         (
             alert.case.key,
+            *([alert.toolchain] if has_toolchains else []),
             alert.metric,
             str(alert.state),
             str(alert.verdict),
@@ -272,8 +279,9 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
         )
         for alert in alerts
     ]
+    names = ("case", *(["toolchain"] if has_toolchains else []), "metric", "state", "verdict")
     columns = [
-        *(Column(name=name) for name in ("case", "metric", "state", "verdict")),
+        *(Column(name=name) for name in names),
         *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
         *(Column(name=name) for name in ("since", "what")),
     ]
@@ -285,7 +293,7 @@ def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
     config = workplace.config
     return {
         **alert.to_json(),
-        "repro": repro_command(alert.case),
+        "repro": repro_command(alert.case, toolchain=alert.toolchain),
         "url": series_url(alert, host=config.host, port=config.port),
     }
 

@@ -11,7 +11,7 @@ import click
 
 from db.errors import StoreError
 from db.queries import load_document
-from db.records import Alert, Outcome, RunDocument, RunState, Verdict
+from db.records import Alert, Outcome, Run, RunDocument, RunState, Verdict
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
 from runner.config import CURRENT_TOOLCHAIN
 from runner.detect import detect
@@ -127,21 +127,22 @@ def judge(document: RunDocument, *, workplace: Workplace) -> list[Alert]:
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return []
-    found = regressions_on(document.run.machine, report.new)
+    found = regressions_of(document.run, report.new)
     for alert in found:
         progress(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
     return found
 
 
-def regressions_on(machine: str, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the regressions among `alerts` that are about `machine`.
+def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the regressions among `alerts` on the run's machine in its toolchain.
 
     Not by their first bad run: a step is known on its third night, and news then.
     """
     return [
         alert
         for alert in alerts
-        if alert.machine == machine and alert.verdict is Verdict.REGRESSION
+        if (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
+        and alert.verdict is Verdict.REGRESSION
     ]
 
 

@@ -194,6 +194,55 @@ def fill(store: Store, *, num_nights: int = NUM_NIGHTS, is_synthetic: bool = Fal
     store.save_alerts([regression(), failure(), improvement(), noise()])
 
 
+# The latency of bert in mode default by toolchain, eager twice that.
+TOOLCHAINS = {"stable": 0.020, "nightly": 0.010}
+NUM_TURNS = 4
+
+
+def fill_two_toolchains(store: Store) -> None:
+    """Write a run of each toolchain a night, stable before nightly, and an alert of each.
+
+    The default of vit fails in nightly; max-autotune of bert is measured in nightly alone.
+    """
+    shared = [make_case("bert", mode="eager"), make_case("bert"), make_case("vit")]
+    documents = []
+    for number in range(NUM_TURNS):
+        for place, (toolchain, latency_s) in enumerate(TOOLCHAINS.items()):
+            own = [make_case("bert", mode="max-autotune")] if toolchain == "nightly" else []
+            at = START + timedelta(days=number, hours=place)
+            run = make_run(
+                f"{toolchain}-{number}",
+                plan=[*shared, *own],
+                started_at=at,
+                finished_at=at + timedelta(minutes=9),
+                toolchain=toolchain,
+                revision=f"{toolchain} of night {number}",
+            )
+            results = [_in_toolchain(run, case, latency_s) for case in run.plan]
+            documents.append(RunDocument(run=run, results=tuple(results)))
+    with store.write() as session:
+        put_documents(session, documents, at=START + timedelta(days=NUM_TURNS))
+    slower = {"case": shared[1], "last_seen": documents[-1].run.started_at}
+    in_stable = make_sighting(documents[-2].run)
+    in_nightly = make_sighting(documents[-1].run)
+    store.save_alerts(
+        [
+            make_alert("s", toolchain="stable", change_pct=30.0, first_bad=in_stable, **slower),
+            make_alert("n", toolchain="nightly", change_pct=10.0, first_bad=in_nightly, **slower),
+        ]
+    )
+
+
+def _in_toolchain(run: Run, case: Case, latency_s: float) -> CaseResult:
+    result_id = f"{run.id}-{case.model}-{case.variant}"
+    if (case.model, run.toolchain) == ("vit", "nightly"):
+        return make_result(result_id, run=run, case=case, outcome=Outcome.FAILED)
+    seconds = latency_s * (2 if case.mode == "eager" else 1)
+    return make_result(
+        result_id, run=run, case=case, measurements=[make_measurement(samples=(seconds,) * 3)]
+    )
+
+
 def fill_running(store: Store, *, num_done: int, started_at: datetime) -> Run:
     """Write a run that is going, with its first `num_done` results, and return it."""
     plan = cases()

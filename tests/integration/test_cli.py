@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +10,13 @@ import click
 import pytest
 
 from db.errors import NotFoundError
-from db.records import Alert, Outcome
+from db.records import Outcome
 from runner.cli import main
 from runner.commands.compare import Percentage
 from runner.commands.run import shorten
 from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
 from runner.executor_api import CaseOrder
-from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
+from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
 
@@ -315,47 +314,6 @@ def test_show_shows_one_run(terminal: Terminal) -> None:
     assert "state      finished, 2 of 2 cases" in result.stdout
     assert "machine    box (Fake CPU)" in result.stdout
     assert len(terminal.json("show", "latest", "--json")["results"]) == 2
-
-
-def save_alerts(terminal: Terminal, *alerts: Alert) -> None:
-    store = terminal.store()
-    store.save_run(make_run())
-    store.save_alerts(alerts)
-
-
-def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
-    save_alerts(
-        terminal,
-        make_alert("a", change_pct=20.0),
-        make_alert("b", case=make_case("gpt2"), change_pct=50.0),
-        make_alert("c", case=make_case("vit"), kind="outcome", metric="outcome", unit=""),
-        make_alert("d", case=make_case("t5"), state="fixed"),
-        make_alert("e", case=make_case("moe"), verdict="improvement", change_pct=-60.0),
-    )
-    lines = terminal.hud("regressions").stdout.splitlines()
-    assert [line.split("/")[0] for line in lines[1:]] == ["vit", "gpt2", "bert"]
-    assert re.sub(" +", " ", lines[3]) == (
-        "bert/inference/tiny/fp32/default/cpu latency_s open regression"
-        " 10.0 ms 12.0 ms +20.0 % 2.13.0+abc1234"
-    )
-    assert [item["id"] for item in terminal.json("regressions", "--json")] == ["c", "b", "a"]
-    fixed = terminal.json("regressions", "--state", "fixed", "--json")
-    assert [item["id"] for item in fixed] == ["d"]
-    assert len(terminal.json("regressions", "--state", "all", "--json")) == 5
-
-
-def test_a_regression_in_json_has_a_repro_command_and_an_address(terminal: Terminal) -> None:
-    save_alerts(terminal, make_alert())
-    (alert,) = terminal.json("regressions", "--json")
-    assert alert["repro"].startswith("hud run --model bert --mode default --phase inference")
-    assert alert["url"] == (
-        "http://127.0.0.1:8501/series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
-        "&metric=latency_s&machine=box"
-    )
-
-
-def test_no_regression_is_said(terminal: Terminal) -> None:
-    assert terminal.hud("regressions").stderr == "no alert in this state\n"
 
 
 def write_document(path: Path, *, latency_s: float) -> None:

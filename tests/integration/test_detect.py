@@ -21,9 +21,9 @@ def nights(levels: Sequence[float | str], *, first: int = 0) -> list[RunDocument
     return [_night(number, level) for number, level in enumerate(levels, start=first)]
 
 
-def _night(number: int, level: float | str) -> RunDocument:
+def _night(number: int, level: float | str, *, toolchain: str = "stable") -> RunDocument:
     at = START + timedelta(days=number)
-    run = make_run(f"run-{number:02d}", started_at=at, finished_at=at)
+    run = make_run(f"run-{number:02d}", started_at=at, finished_at=at, toolchain=toolchain)
     return make_document(run, results=[_result(run.id, number, level)])
 
 
@@ -49,6 +49,27 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     assert (second.new, second.fixed) == ((), ())
     assert second.alerts == first.alerts
     assert store.generation() == generation
+
+
+def test_toolchains_in_turn_have_alerts_of_their_own(store: Store) -> None:
+    levels = [2.0] * 12 + [1.7] * 4
+    toolchains = ("stable", "nightly")
+    put(
+        store,
+        [
+            _night(2 * number + place, level, toolchain=toolchain)
+            for number, level in enumerate(levels)
+            for place, toolchain in enumerate(toolchains)
+        ],
+    )
+    found = {alert.toolchain: alert for alert in detect(store).new}
+    assert sorted(found) == ["nightly", "stable"]
+    assert found["stable"].first_bad.run_id == "run-24"
+    assert found["nightly"].first_bad.run_id == "run-25"
+    assert found["stable"].id != found["nightly"].id
+    put(store, [_night(32, "CppCompileError", toolchain="nightly")])
+    (failure,) = detect(store).new
+    assert (failure.kind, failure.toolchain) == ("outcome", "nightly")
 
 
 def test_nothing_to_judge_is_no_error(store: Store) -> None:

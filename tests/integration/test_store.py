@@ -410,13 +410,51 @@ def test_unknown_alert_is_an_error(store: Store) -> None:
         queries.load_alert(store, "ghost")
 
 
+def _fill_in_turn(store: Store) -> None:
+    for number, toolchain in enumerate(("stable", "nightly", "stable", "nightly")):
+        at = START + timedelta(days=number)
+        run = make_run(f"run-{number}", toolchain=toolchain, plan=(BERT,), started_at=at)
+        store.ingest(run, make_result(f"result-{number}", run=run), spool_id=f"spool-{number}")
+
+
 def test_outcomes_of_two_toolchains_stay_apart(store: Store) -> None:
-    for number, toolchain in enumerate(("stable", "nightly")):
-        run = make_run(id=f"run-{number}", toolchain=toolchain, plan=(BERT,))
-        result = make_result(id=f"result-{number}", run_id=run.id, case=BERT)
-        store.ingest(run, result, spool_id=f"spool-{number}")
+    _fill_in_turn(store)
     histories = queries.load_outcomes(store)
-    assert [history.toolchain for history in histories] == ["nightly", "stable"]
-    assert [len(history.points) for history in histories] == [1, 1]
-    points = queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
-    assert sorted(point.toolchain for point in points) == ["nightly", "stable"]
+    assert [
+        (history.toolchain, [point.run_id for point in history.points]) for history in histories
+    ] == [("nightly", ["run-1", "run-3"]), ("stable", ["run-0", "run-2"])]
+
+
+def test_trend_has_one_toolchain_or_all_in_the_order_of_their_runs(store: Store) -> None:
+    _fill_in_turn(store)
+    found = {
+        toolchain: [
+            point.run_id
+            for point in queries.load_trend(
+                store,
+                case_key=BERT.key,
+                metric="latency_s",
+                machine="box",
+                toolchain=toolchain,
+            )
+        ]
+        for toolchain in ("stable", "nightly", "ghost", None)
+    }
+    assert found == {
+        "stable": ["run-0", "run-2"],
+        "nightly": ["run-1", "run-3"],
+        "ghost": [],
+        None: ["run-0", "run-1", "run-2", "run-3"],
+    }
+
+
+def test_latest_has_a_result_of_each_toolchain(store: Store) -> None:
+    _fill_in_turn(store)
+    cells = queries.load_latest(store)
+    assert [(cell.toolchain, cell.run_id) for cell in cells] == [
+        ("nightly", "run-3"),
+        ("stable", "run-2"),
+    ]
+    (only,) = queries.load_latest(store, toolchain="stable")
+    assert only == cells[1]
+    assert queries.load_latest(store, machine="lab", toolchain="stable") == ()

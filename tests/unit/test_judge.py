@@ -165,6 +165,15 @@ def test_step_on_one_of_two_machines_names_it() -> None:
     assert alert.machine == "hit"
 
 
+def test_step_in_one_of_two_toolchains_names_it() -> None:
+    calm = make_series(noisy([(40, 0.012)]), metric="latency_cpu_s", toolchain="stable")
+    hit = make_series(
+        noisy([(20, 0.010), (20, 0.012)]), metric="latency_cpu_s", toolchain="nightly"
+    )
+    (alert,) = judge_case([joined(calm, hit)])
+    assert alert.toolchain == "nightly"
+
+
 def test_toolchains_in_turn_on_one_machine_are_judged_apart() -> None:
     stable = make_series(noisy([(40, 0.012)]), metric="latency_cpu_s", toolchain="stable")
     nightly = make_series(noisy([(40, 0.010)]), metric="latency_cpu_s", toolchain="nightly")

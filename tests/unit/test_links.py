@@ -19,8 +19,9 @@ def test_an_address_is_one_that_a_browser_opens(host: str, url: str) -> None:
     assert dashboard_url(host=host, port=8501) == url
 
 
-def test_a_series_is_addressed_by_case_metric_and_machine() -> None:
-    assert series_url(make_alert(machine="a b"), host="hud", port=80) == (
+def test_a_series_is_addressed_by_case_metric_machine_and_toolchain() -> None:
+    alert = make_alert(machine="a b", toolchain="night+ly")
+    assert series_url(alert, host="hud", port=80) == (
         "http://hud:80/series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
-        "&metric=latency_s&machine=a+b"
+        "&metric=latency_s&machine=a+b&toolchain=night%2Bly"
     )

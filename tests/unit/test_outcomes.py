@@ -152,6 +152,13 @@ def test_runs_on_another_machine_do_not_count() -> None:
     assert judge_outcomes([*here, *there]) == []
 
 
+def test_failure_in_one_of_two_toolchains_names_it() -> None:
+    calm = make_outcomes([{"bert": OK}] * 2, toolchain="stable")
+    hit = make_outcomes([{"bert": OK}, {"bert": Outcome.FAILED}], toolchain="nightly")
+    (alert,) = judge_outcomes([*calm, *hit])
+    assert alert.toolchain == "nightly"
+
+
 def test_runs_of_another_toolchain_do_not_count() -> None:
     here = make_outcomes([{"bert": OK, "vit": OK}])
     there = make_outcomes([{"vit": OK}] * 5, toolchain="nightly")

@@ -17,6 +17,12 @@ def test_repro_is_a_command_to_paste() -> None:
     )
 
 
+def test_toolchain_is_named_unless_it_is_the_default_one() -> None:
+    case = make_case()
+    assert repro_command(case, toolchain="my torch").endswith("--device cpu --toolchain 'my torch'")
+    assert repro_command(case, toolchain="current") == repro_command(case)
+
+
 def test_variant_not_mode_is_what_runs_again() -> None:
     assert "--mode fullgraph " in repro_command(make_case(mode="default", variant="fullgraph"))
 

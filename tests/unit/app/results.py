@@ -66,14 +66,16 @@ def result_summary(
     )
 
 
-def latest(case: Case | None = None, *, at: datetime = START, **values: Any) -> LatestCell:
+def latest(
+    case: Case | None = None, *, at: datetime = START, toolchain: str = "stable", **values: Any
+) -> LatestCell:
     """Return the newest result of a case on machine `box`."""
     return LatestCell(
         summary=result_summary(case, **values),
         run_id="run-1",
         run_started_at=at,
         revision="2.13.0+abc1234",
-        toolchain="stable",
+        toolchain=toolchain,
         machine="box",
         fingerprint=FINGERPRINT,
     )
@@ -151,6 +153,8 @@ def series_page(
     return SeriesPage(
         case=case or make_case(),
         machine="box",
+        toolchain="stable",
+        toolchains=("stable",),
         headers=tuple(headers),
         siblings=tuple(siblings),
         points=tuple(points),

@@ -99,7 +99,8 @@ def test_a_fallback_is_never_shown_as_the_real_mode() -> None:
 def test_every_cell_leads_to_its_series() -> None:
     href = only_cell(latest(DEFAULT, values={"speedup": 1.5})).href
     assert href == (
-        "series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu&metric=speedup&machine=box"
+        "series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
+        "&metric=speedup&machine=box&toolchain=stable"
     )
 
 

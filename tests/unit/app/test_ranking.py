@@ -107,6 +107,15 @@ def test_a_row_says_how_much_since_when_and_whether_it_was_confirmed() -> None:
     assert evidence.text == "confirmed by measuring again"
 
 
+def test_a_row_names_its_toolchain_where_there_are_several_and_leads_to_its_series() -> None:
+    alert = make_alert(toolchain="nightly")
+    change, name, *_ = alert_row(alert, now=START, names_toolchain=True)
+    assert [note.text for note in name.notes] == ["inference tiny fp32 cpu", "toolchain nightly"]
+    assert change.href.endswith("&machine=box&toolchain=nightly")
+    _, alone, *_ = alert_row(alert, now=START)
+    assert [note.text for note in alone.notes] == ["inference tiny fp32 cpu"]
+
+
 def test_a_row_without_numbers_has_words() -> None:
     alert = make_alert(kind="outcome", metric="outcome", unit="")
     change, _, metric, revision, evidence = alert_row(alert, now=START)

@@ -40,7 +40,7 @@ def test_an_unknown_parameter_is_reported_and_ignored() -> None:
     assert state == OverviewState()
     assert problems == (
         "The URL has a parameter 'metrc' that this page does not know; it is ignored."
-        " Known: machine, device, phase, dtype, shape, model, metric.",
+        " Known: machine, toolchain, device, phase, dtype, shape, model, metric.",
     )
 
 
@@ -65,23 +65,33 @@ def test_a_long_parameter_name_is_cut_in_the_report() -> None:
 @given(
     model=TEXTS,
     machine=TEXTS,
+    toolchain=TEXTS,
     shape=TEXTS,
     phase=st.sampled_from(["", "inference", "training"]),
     metric=st.sampled_from(OVERVIEW_METRICS),
 )
 def test_an_overview_url_leads_back_to_its_state(
-    model: str, machine: str, shape: str, phase: str, metric: str
+    model: str, machine: str, toolchain: str, shape: str, phase: str, metric: str
 ) -> None:
-    state = OverviewState(model=model, machine=machine, shape=shape, phase=phase, metric=metric)
+    state = OverviewState(
+        model=model,
+        machine=machine,
+        toolchain=toolchain,
+        shape=shape,
+        phase=phase,
+        metric=metric,
+    )
     assert parse_overview(_params(overview_url(state))) == (state, ())
 
 
-@given(case=TEXTS, metric=TEXTS.filter(bool), machine=TEXTS, result=TEXTS)
+@given(case=TEXTS, metric=TEXTS.filter(bool), machine=TEXTS, toolchain=TEXTS, result=TEXTS)
 def test_a_series_url_leads_back_to_its_state(
-    case: str, metric: str, machine: str, result: str
+    case: str, metric: str, machine: str, toolchain: str, result: str
 ) -> None:
-    url = series_url(case, metric=metric, machine=machine, result=result)
-    state = SeriesState(case=case, metric=metric, machine=machine, result=result)
+    url = series_url(case, metric=metric, machine=machine, toolchain=toolchain, result=result)
+    state = SeriesState(
+        case=case, metric=metric, machine=machine, toolchain=toolchain, result=result
+    )
     if metric != "outcome":
         assert parse_series(_params(url)) == (state, ())
 

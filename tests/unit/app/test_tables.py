@@ -73,7 +73,8 @@ def test_a_fallback_is_told_in_table_and_facts() -> None:
 
 def test_measurements_are_in_the_order_of_the_metric_table() -> None:
     result = result_summary(values={"theirs": 3.0, "speedup": 1.5, "latency_s": 0.012})
-    html = measurement_table(result, machine="box")
+    html = measurement_table(result, run=make_run(toolchain="night"))
+    assert html.count("toolchain=night") == 3
     places = [html.index(text) for text in (">latency<", ">speedup<", ">theirs<")]
     assert places == sorted(places)
 
@@ -154,6 +155,13 @@ def test_improvements_are_folded_and_not_called_bad() -> None:
     assert "<summary>Improvements: 1</summary>" in section
     assert "first better revision" in section
     assert "first bad" not in section
+
+
+def test_toolchains_are_named_in_every_table_of_alerts() -> None:
+    alerts = [make_alert(str(number), toolchain="nightly") for number in range(13)]
+    alerts.append(make_alert("better", toolchain="nightly", verdict=Verdict.IMPROVEMENT))
+    _, sections = alert_sections(OverviewState(), alerts, now=START, names_toolchain=True)
+    assert [section.count("toolchain nightly") for section in sections] == [12, 1, 1]
 
 
 def test_nothing_open_is_said_in_the_title_alone() -> None:

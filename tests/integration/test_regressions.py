@@ -1,0 +1,70 @@
+"""What `hud regressions` lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from db.records import Alert
+from tests.builders import make_alert, make_case, make_run
+from tests.integration.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def save_alerts(terminal: Terminal, *alerts: Alert) -> None:
+    store = terminal.store()
+    store.save_run(make_run())
+    store.save_alerts(alerts)
+
+
+def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
+    save_alerts(
+        terminal,
+        make_alert("a", change_pct=20.0),
+        make_alert("b", case=make_case("gpt2"), change_pct=50.0),
+        make_alert("c", case=make_case("vit"), kind="outcome", metric="outcome", unit=""),
+        make_alert("d", case=make_case("t5"), state="fixed"),
+        make_alert("e", case=make_case("moe"), verdict="improvement", change_pct=-60.0),
+    )
+    lines = terminal.hud("regressions").stdout.splitlines()
+    assert [line.split("/")[0] for line in lines[1:]] == ["vit", "gpt2", "bert"]
+    assert re.sub(" +", " ", lines[3]) == (
+        "bert/inference/tiny/fp32/default/cpu latency_s open regression"
+        " 10.0 ms 12.0 ms +20.0 % 2.13.0+abc1234"
+    )
+    assert [item["id"] for item in terminal.json("regressions", "--json")] == ["c", "b", "a"]
+    fixed = terminal.json("regressions", "--state", "fixed", "--json")
+    assert [item["id"] for item in fixed] == ["d"]
+    assert len(terminal.json("regressions", "--state", "all", "--json")) == 5
+
+
+def test_a_regression_in_json_has_a_repro_command_and_an_address(terminal: Terminal) -> None:
+    save_alerts(terminal, make_alert())
+    (alert,) = terminal.json("regressions", "--json")
+    assert alert["repro"].startswith("hud run --model bert --mode default --phase inference")
+    assert alert["url"] == (
+        "http://127.0.0.1:8501/series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
+        "&metric=latency_s&machine=box&toolchain=stable"
+    )
+    assert alert["toolchain"] == "stable"
+    assert alert["repro"].endswith("--toolchain stable")
+
+
+def test_regressions_name_the_toolchain_where_there_are_several(terminal: Terminal) -> None:
+    save_alerts(terminal, make_alert("a"))
+    assert "toolchain" not in terminal.hud("regressions").stdout
+    save_alerts(terminal, make_alert("b", toolchain="nightly"))
+    heading, *lines = terminal.hud("regressions").stdout.splitlines()
+    assert heading.split()[:3] == ["case", "toolchain", "metric"]
+    assert sorted(line.split()[1] for line in lines) == ["nightly", "stable"]
+
+
+def test_no_regression_is_said(terminal: Terminal) -> None:
+    assert terminal.hud("regressions").stderr == "no alert in this state\n"
