@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import uvicorn
 
 from app.data import DEFAULT_URL, URL_VARIABLE
 
 DEFAULT_PORT = 8501
+_STARTUP_FAILED = 3
+
+
+class Server(uvicorn.Server):
+    """A server that says when it answers: loading the dashboard takes seconds."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and say so on stdout."""
+        await super().startup(sockets)
+        if self.started:
+            sys.stdout.write("the dashboard answers now\n")
+            sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the dashboard until it is told to stop."""
+    """Serve the dashboard until it is told to stop; exit with 3 when it cannot listen."""
     parser = argparse.ArgumentParser(prog="python -m app", description="Serve the dashboard.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (%(default)s)")
@@ -24,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.store:
         os.environ[URL_VARIABLE] = options.store
-    uvicorn.run(
+    config = uvicorn.Config(
         "app.asgi:app",
         host=options.host,
         port=options.port,
@@ -35,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Open pages would otherwise keep the server from ending.
         timeout_graceful_shutdown=2,
     )
+    server = Server(config)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise SystemExit(_STARTUP_FAILED)
 
 
 if __name__ == "__main__":

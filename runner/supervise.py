@@ -108,6 +108,7 @@ class Dashboard:
                 finally:
                     self._started.set()
             started_s = time.monotonic()
+            self._relay(process)
             code = process.wait()
             if self._stopping.is_set():
                 return
@@ -116,10 +117,19 @@ class Dashboard:
             self._notify(Said(text=text, is_warning=True))
             self._stopping.wait(wait_s)
 
+    def _relay(self, process: subprocess.Popen[bytes]) -> None:
+        """Say each line that the dashboard writes, until it ends."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._notify(Said(text=line.decode(errors="replace").rstrip()))
+
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
+            # Not ours as it is: a line of another process would tear the progress bar.
+            stdout=subprocess.PIPE,
             # Ctrl-C in the terminal is for us; we end the dashboard in good order.
             start_new_session=True,
             env=dashboard_environment(self._store_url),

@@ -55,7 +55,8 @@ def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_r
         try:
             stack.enter_context(Interrupts())
             stack.enter_context(Dashboard(command, store_url=config.store_url, notify=notify))
-            notify(Said(text=f"dashboard: {dashboard_url(host=config.host, port=config.port)}"))
+            url = dashboard_url(host=config.host, port=config.port)
+            notify(Said(text=f"dashboard: {url} (starting)"))
             wake = threading.Event()
             _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
             _drain(workplace, notify=notify)
@@ -100,7 +101,8 @@ def serve_dashboard(workplace: Workplace) -> None:
     """Become the dashboard's process; does not return."""
     config = workplace.config
     command = dashboard_command(host=config.host, port=config.port)
-    click.echo(f"dashboard: {dashboard_url(host=config.host, port=config.port)}", err=True)
+    url = dashboard_url(host=config.host, port=config.port)
+    click.echo(f"dashboard: {url} (starting)", err=True)
     sys.stderr.flush()
     sys.stdout.flush()
     os.execve(command[0], command, dashboard_environment(config.store_url))

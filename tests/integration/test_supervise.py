@@ -70,6 +70,14 @@ def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
     assert not is_alive(dashboard.pid)
 
 
+def test_what_the_dashboard_writes_is_said() -> None:
+    said = Listener()
+    script = "import signal; print('the dashboard answers now', flush=True); signal.pause()"
+    with Dashboard([sys.executable, "-c", script], store_url=URL, notify=said):
+        assert said.has_event.wait(60)
+    assert said == [Said(text="the dashboard answers now")]
+
+
 def test_a_dashboard_that_cannot_be_started_is_said() -> None:
     said = Listener()
     with Dashboard(["/does/not/exist"], store_url=URL, notify=said) as dashboard:

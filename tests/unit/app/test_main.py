@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -15,7 +16,12 @@ from app.data import URL_VARIABLE
 def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return what the server was started with."""
     given: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn, "run", lambda name, **options: given.update(options, name=name))
+
+    def run(server: uvicorn.Server) -> None:
+        given.update(name=server.config.app, host=server.config.host, port=server.config.port)
+        server.started = True
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.setenv(URL_VARIABLE, "duckdb:///before.duckdb")
     return given
 
@@ -35,3 +41,26 @@ def test_the_store_of_the_environment_is_kept(served: dict[str, Any]) -> None:
     command.main([])
     assert served
     assert command.os.environ[URL_VARIABLE] == "duckdb:///before.duckdb"
+
+
+@pytest.mark.usefixtures("served")
+def test_a_server_that_cannot_listen_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn.Server, "run", lambda _server: None)
+    with pytest.raises(SystemExit) as ended:
+        command.main([])
+    assert ended.value.code == 3
+
+
+@pytest.mark.parametrize(("starts", "said"), [(True, "the dashboard answers now\n"), (False, "")])
+def test_it_says_when_it_answers(
+    starts: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def startup(server: uvicorn.Server, _sockets: object) -> None:
+        server.started = starts
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    asyncio.run(command.Server(uvicorn.Config("app.asgi:app")).startup())
+    assert capsys.readouterr().out == said
