@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,6 +67,9 @@ class JobRequests:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        # The scheduler's thread keeps, the job loop's takes away.
+        self._lock = threading.RLock()
+        self._unwritten: list[JobRequest] = []
 
     def write(self, request: JobRequest) -> None:
         """Keep `request` until the store has it; raises OSError when the disk is full."""
@@ -73,17 +77,35 @@ class JobRequests:
         name = hashlib.sha256(request.dedupe_key.encode()).hexdigest()[:32]
         write_json(self.directory / f"{name}.json", request.to_json())
 
+    def keep(self, request: JobRequest) -> None:
+        """Keep `request` on the disk, or in memory while the disk takes nothing; raise nothing."""
+        with self._lock:
+            if request not in self._unwritten:
+                self._unwritten.append(request)
+            self.write_kept()
+
+    def write_kept(self) -> int:
+        """Write what is kept in memory alone; return how many requests still are."""
+        with self._lock:
+            for request in tuple(self._unwritten):
+                try:
+                    self.write(request)
+                except OSError as error:
+                    logger.warning("job %s is kept in memory: %s", request.dedupe_key, error)
+                    break
+                self._unwritten.remove(request)
+            return len(self._unwritten)
+
     def flush(self, store: Store) -> str:
         """Queue every request in `store`; return why that was not possible, empty when it was."""
+        try:
+            self._flush_kept(store)
+        except StoreError as error:
+            return str(error)
         for path in sorted(self.directory.glob("[!.]*.json")):
             try:
                 request = JobRequest.from_json(read_json(path))
-                store.enqueue_job(
-                    dedupe_key=request.dedupe_key,
-                    suite=request.suite,
-                    toolchain=request.toolchain,
-                    trigger=request.trigger,
-                )
+                _enqueue(request, store)
             except FileNotFoundError:
                 continue  # another process has queued it
             except RecordError as error:
@@ -94,3 +116,20 @@ class JobRequests:
                 return str(error)
             path.unlink(missing_ok=True)
         return ""
+
+    def _flush_kept(self, store: Store) -> None:
+        with self._lock:
+            self.write_kept()
+            # The store may be on another disk, or on another machine.
+            for request in tuple(self._unwritten):
+                _enqueue(request, store)
+                self._unwritten.remove(request)
+
+
+def _enqueue(request: JobRequest, store: Store) -> None:
+    store.enqueue_job(
+        dedupe_key=request.dedupe_key,
+        suite=request.suite,
+        toolchain=request.toolchain,
+        trigger=request.trigger,
+    )

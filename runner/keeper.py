@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from db.errors import StoreError
-from db.queries import load_runs
 from db.records import CaseResult, Run, RunState
+from db.runs import load_running
 from db.store import Store
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
@@ -83,13 +83,10 @@ class Keeper:
         if self.store is None:
             return
         with contextlib.suppress(StoreError):
-            for summary in load_runs(self.store):
-                run = summary.run
-                if run.state is not RunState.RUNNING or run.machine != machine:
-                    continue
+            for run, heartbeat_at in load_running(self.store, machine=machine):
                 if run.plan and run.plan[0].device == device:
                     self.store.save_run(
-                        replace(run, state=RunState.INTERRUPTED, finished_at=summary.heartbeat_at)
+                        replace(run, state=RunState.INTERRUPTED, finished_at=heartbeat_at)
                     )
             self.store.interrupt_stale_runs(older_than_s=STALE_AFTER_S)
 

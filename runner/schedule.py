@@ -1,16 +1,11 @@
-"""Fire schedules, queue what they ask for and work through the queue, one job after the other.
-
-APScheduler only writes job requests. It forgets a job during which its process is killed, so what
-was asked for, leased and done is in the store.
-"""
+"""Fire schedules. APScheduler only asks for jobs; it forgets one during which it is killed."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,42 +14,43 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.triggers.cron import CronTrigger
+from sqlalchemy.exc import SQLAlchemyError
 
-from db.errors import StoreError
-from db.jobs import Job, JobState
-from db.queries import load_runs
-from db.records import RunDocument, RunState
-from db.store import Store
-from models_zoo.spec import UnknownNameError
 from runner.config import Schedule
-from runner.errors import ResumeError, RunInterrupted, RunnerError, SchedulerHeld
-from runner.events import Notify, Said
-from runner.heartbeat import heartbeat
+from runner.errors import SchedulerHeld, SchedulerUnavailable
 from runner.jobs import JobRequest, JobRequests, night_key
 from runner.locks import immediate_lock
-from runner.plan import find_suite
-from runner.wiring import RunOrder, Workplace, execute_order
 
 logger = logging.getLogger(__name__)
 
 # A machine that was off at night still measures the night when it comes up in the morning.
 MISFIRE_GRACE = timedelta(hours=12)
-# How soon a job is noticed that another process queued; our own schedules wake the loop at once.
-LOOK_EVERY_S = 30.0
-RENEW_EVERY_S = 600.0
+# How soon the schedules are looked at again when their file could not be written.
+RETRY_S = 30.0
 
 
-class _Scheduler(BackgroundScheduler):  # type: ignore[misc]
-    """APScheduler 3.11 without its last look at the jobs.
+class Scheduler(BackgroundScheduler):  # type: ignore[misc]
+    """APScheduler 3.11 without its last look at the jobs, and not ended by a full disk.
 
     Told to stop, it looks once more at what is due, cannot start it any more, and notes it as done:
     a night that came due in that moment would be lost.
     """
 
+    requests: JobRequests
+
+    def is_alive(self) -> bool:
+        """Return whether schedules still fire."""
+        return self._thread is not None and self._thread.is_alive()
+
     def _process_jobs(self) -> float | None:
         if self.state == STATE_STOPPED:
             return None
-        wait_s: float | None = super()._process_jobs()
+        try:
+            wait_s: float | None = super()._process_jobs()
+        except (SQLAlchemyError, OSError) as error:
+            # What has fired fires again then; its key keeps it from being queued twice.
+            logger.warning("schedules are looked at again in %.0f s: %s", RETRY_S, error)
+            return RETRY_S
         return wait_s
 
 
@@ -66,20 +62,22 @@ def fire(**schedule: str) -> dict[str, str]:
 @contextmanager
 def scheduling(
     schedules: Mapping[str, Schedule], *, state_dir: Path, wake: threading.Event
-) -> Iterator[BackgroundScheduler]:
+) -> Iterator[Scheduler]:
     """Write a job request whenever one of `schedules` fires, and set `wake`.
 
     What should have fired while no scheduler was running fires once, now. Raises SchedulerHeld when
-    another process schedules from this state directory.
+    another process schedules from this state directory, LockUnavailable, and SchedulerUnavailable
+    when its file there cannot be used.
     """
     requests = JobRequests(state_dir / "jobs")
+    path = state_dir / "schedule.sqlite"
 
     def on_event(event: JobExecutionEvent) -> None:
         if event.code == EVENT_JOB_MISSED:
             logger.warning("schedule %s was missed by more than %s", event.job_id, MISFIRE_GRACE)
             return
         name, timezone = event.retval["name"], event.retval["timezone"]
-        requests.write(
+        requests.keep(
             JobRequest(
                 dedupe_key=night_key(name, at=event.scheduled_run_time, timezone=timezone),
                 suite=event.retval["suite"],
@@ -90,10 +88,8 @@ def scheduling(
         wake.set()
 
     with immediate_lock(state_dir / "scheduler.lock", on_held=_held):
-        scheduler = _Scheduler(
-            jobstores={
-                "default": SQLAlchemyJobStore(url=f"sqlite:///{state_dir / 'schedule.sqlite'}")
-            },
+        scheduler = Scheduler(
+            jobstores={"default": SQLAlchemyJobStore(url=f"sqlite:///{path}")},
             job_defaults={
                 "coalesce": True,
                 "max_instances": 1,
@@ -101,14 +97,29 @@ def scheduling(
             },
             timezone="UTC",
         )
+        scheduler.requests = requests
         scheduler.add_listener(on_event, EVENT_JOB_EXECUTED | EVENT_JOB_MISSED)
-        scheduler.start(paused=True)
         try:
-            _synchronise(scheduler, schedules)
-            scheduler.resume()
+            _start(scheduler, schedules, path=path)
             yield scheduler
         finally:
-            scheduler.shutdown()
+            if scheduler.running:
+                scheduler.shutdown()
+            if num_lost := requests.write_kept():
+                logger.error("%d jobs could not be written down and are lost", num_lost)
+
+
+def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Path) -> None:
+    try:
+        scheduler.start(paused=True)
+        _synchronise(scheduler, schedules)
+    except SQLAlchemyError as error:
+        text = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise SchedulerUnavailable(
+            f"the schedules in {path} cannot be used: {text}. Make room on the disk, or, when the"
+            " file is damaged, remove it: it is made anew from hud.toml"
+        ) from error
+    scheduler.resume()
 
 
 def _held(pid: int | None) -> Exception:
@@ -140,109 +151,3 @@ def _synchronise(scheduler: BackgroundScheduler, schedules: Mapping[str, Schedul
                 kwargs=fields,
                 replace_existing=True,
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobLoop:
-    """Takes jobs from the queue of the store and runs them, one at a time."""
-
-    workplace: Workplace
-    notify: Notify
-    judge: Callable[[RunDocument], object]
-    wake: threading.Event
-
-    def run_forever(self) -> None:
-        """Run jobs as they come, until RunInterrupted is raised by a signal."""
-        trouble = ""
-        while True:
-            new_trouble = self.run_queued()
-            if new_trouble and not trouble:
-                self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
-            trouble = new_trouble
-            self.wake.wait(LOOK_EVERY_S)
-            self.wake.clear()
-
-    def run_queued(self) -> str:
-        """Run every job that is queued; return why the queue could not be read, else empty.
-
-        Raises RunInterrupted when a signal ended a run; its job is continued by the next start.
-        """
-        store = self.workplace.store()
-        requests = JobRequests(self.workplace.config.state_dir / "jobs")
-        while True:
-            try:
-                trouble = requests.flush(store)
-                job = store.lease_job()
-            except StoreError as error:
-                return str(error)
-            if job is None:
-                return trouble
-            self._run_job(job, store)
-
-    def _run_job(self, job: Job, store: Store) -> None:
-        self.notify(
-            Said(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
-        )
-        run_id, state = None, JobState.FAILED
-        try:
-            with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
-                run_id = self._execute(job, store)
-            state = JobState.DONE
-        except RunInterrupted:
-            raise
-        except (RunnerError, StoreError, UnknownNameError) as error:
-            self._say(f"job {job.dedupe_key} failed: {error}")
-        except Exception:
-            # A defect in one suite must not end the nights of all others.
-            logger.exception("job %s failed", job.dedupe_key)
-            self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
-        try:
-            store.finish_job(job.id, run_id=run_id, state=state)
-        except StoreError as error:
-            self._say(f"the end of job {job.dedupe_key} could not be noted: {error}")
-
-    def _execute(self, job: Job, store: Store) -> str:
-        trigger = f"job {job.dedupe_key}"
-        earlier = [item.run for item in load_runs(store) if item.run.trigger == trigger]
-        if earlier and earlier[0].state is RunState.FINISHED:
-            return earlier[0].id
-        order = RunOrder(
-            suite=find_suite(job.suite, suites=self.workplace.config.suites),
-            toolchain=job.toolchain,
-            trigger=trigger,
-        )
-        if earlier:
-            document = self._resume(order, run_id=earlier[0].id, device=earlier[0].plan[0].device)
-        else:
-            document = execute_order(order, workplace=self.workplace, notify=self.notify)
-        if document.run.state is not RunState.FINISHED:
-            raise RunInterrupted(f"run {document.run.id} was interrupted")
-        self.judge(document)
-        return document.run.id
-
-    def _resume(self, order: RunOrder, *, run_id: str, device: str) -> RunDocument:
-        try:
-            return execute_order(
-                RunOrder(
-                    suite=order.suite,
-                    toolchain=order.toolchain,
-                    device=device,
-                    trigger=order.trigger,
-                    resume_id=run_id,
-                ),
-                workplace=self.workplace,
-                notify=self.notify,
-            )
-        except ResumeError as error:
-            self._say(f"{error}. A new run is started")
-            return execute_order(order, workplace=self.workplace, notify=self.notify)
-
-    def _say(self, text: str) -> None:
-        self.notify(Said(text=text, is_warning=True))
-
-
-def _renew(job: Job, store: Store) -> None:
-    try:
-        store.renew_job(job.id)
-    except StoreError as error:
-        logger.info("the lease of job %s is not renewed this time: %s", job.id, error)

@@ -12,18 +12,27 @@ from dataclasses import replace
 import click
 
 from db.errors import StoreError
-from db.records import RunState
+from db.records import RunState, Verdict
 from models_zoo.spec import UnknownNameError
 from runner.commands.common import stderr, with_workplace
 from runner.commands.run import judge, print_results, run_in_terminal
-from runner.errors import ResumeError, RunInterrupted, RunnerError, SchedulerHeld
+from runner.detect import detect
+from runner.errors import (
+    LockUnavailable,
+    ResumeError,
+    RunInterrupted,
+    RunnerError,
+    SchedulerHeld,
+    SchedulerUnavailable,
+)
 from runner.events import Notify, Said
 from runner.interrupts import Interrupts
+from runner.jobloop import JobLoop
 from runner.keeper import Keeper
 from runner.links import dashboard_url
 from runner.plan import find_suite
 from runner.progress import TerminalProgress
-from runner.schedule import JobLoop, scheduling
+from runner.schedule import Scheduler, scheduling
 from runner.supervise import (
     FIRST_RUN,
     Dashboard,
@@ -58,12 +67,13 @@ def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_r
             url = dashboard_url(host=config.host, port=config.port)
             notify(Said(text=f"dashboard: {url} (starting)"))
             wake = threading.Event()
-            _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
-            _drain(workplace, notify=notify)
+            scheduler = _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
+            _catch_up(workplace, notify=notify)
             _first_run(workplace, notify=notify)
             if not exit_after_run:
                 notify(Said(text="ready; Ctrl-C ends it"))
-                _job_loop(workplace, wake=wake, notify=notify).run_forever()
+                loop = _job_loop(workplace, wake=wake, notify=notify, scheduler=scheduler)
+                loop.run_forever()
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -76,14 +86,18 @@ def schedule(workplace: Workplace) -> None:
     schedules = workplace.config.schedules
     wake = threading.Event()
     state_dir = workplace.config.state_dir
-    with Interrupts(), scheduling(schedules, state_dir=state_dir, wake=wake) as scheduler:
-        for job in scheduler.get_jobs():
-            notify(Said(text=f"schedule {job.id}: next at {job.next_run_time:%Y-%m-%d %H:%M %Z}"))
-        if not schedules:
-            notify(Said(text="no [schedules.NAME] in hud.toml; only queued jobs are run"))
-        _drain(workplace, notify=notify)
+    with ExitStack() as stack:
         try:
-            _job_loop(workplace, wake=wake, notify=notify).run_forever()
+            stack.enter_context(Interrupts())
+            scheduler = stack.enter_context(scheduling(schedules, state_dir=state_dir, wake=wake))
+            for job in scheduler.get_jobs():
+                when = f"{job.next_run_time:%Y-%m-%d %H:%M %Z}"
+                notify(Said(text=f"schedule {job.id}: next at {when}"))
+            if not schedules:
+                notify(Said(text="no [schedules.NAME] in hud.toml; only queued jobs are run"))
+            _catch_up(workplace, notify=notify)
+            loop = _job_loop(workplace, wake=wake, notify=notify, scheduler=scheduler)
+            loop.run_forever()
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -117,16 +131,31 @@ def _with_address(workplace: Workplace, *, host: str | None, port: int | None) -
 
 def _start_scheduling(
     stack: ExitStack, *, workplace: Workplace, wake: threading.Event, notify: Notify
-) -> None:
+) -> Scheduler | None:
     config = workplace.config
     try:
-        stack.enter_context(scheduling(config.schedules, state_dir=config.state_dir, wake=wake))
-    except SchedulerHeld as error:
-        notify(Said(text=f"{error}. The dashboard runs all the same", is_warning=True))
+        return stack.enter_context(
+            scheduling(config.schedules, state_dir=config.state_dir, wake=wake)
+        )
+    except (SchedulerHeld, SchedulerUnavailable, LockUnavailable) as error:
+        text = f"{error}. The dashboard runs all the same, but schedules nothing"
+        notify(Said(text=text, is_warning=True))
+        return None
 
 
-def _drain(workplace: Workplace, *, notify: Notify) -> None:
-    Keeper(workplace.store(), spool=workplace.spool(), notify=notify).drain()
+def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
+    """Store and judge what a process left behind that died between measuring and judging."""
+    report = Keeper(workplace.store(), spool=workplace.spool(), notify=notify).drain()
+    if report.trouble:
+        return
+    try:
+        new = detect(workplace.store()).new
+    except StoreError as error:
+        notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
+        return
+    for alert in new:
+        if alert.verdict is Verdict.REGRESSION:
+            notify(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
 
 
 def _first_run(workplace: Workplace, *, notify: Notify) -> None:
@@ -162,10 +191,13 @@ def _run_first(first: FirstRun, *, workplace: Workplace, notify: Notify) -> None
     judge(document, workplace=workplace)
 
 
-def _job_loop(workplace: Workplace, *, wake: threading.Event, notify: Notify) -> JobLoop:
+def _job_loop(
+    workplace: Workplace, *, wake: threading.Event, notify: Notify, scheduler: Scheduler | None
+) -> JobLoop:
     return JobLoop(
         workplace=workplace,
         notify=notify,
         judge=functools.partial(judge, workplace=workplace),
         wake=wake,
+        scheduler=scheduler,
     )

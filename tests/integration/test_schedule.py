@@ -8,17 +8,20 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from sqlalchemy.exc import OperationalError
 
 from db.errors import StoreLocked
 from db.queries import load_runs
 from db.records import RunDocument, RunState
 from db.store import Store
 from runner.config import Config, Schedule, parse_config
-from runner.errors import RunInterrupted, SchedulerHeld
+from runner.errors import RunInterrupted, SchedulerHeld, SchedulerUnavailable
 from runner.events import Event, Said
 from runner.executor_api import CaseOrder
+from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests, night_key
-from runner.schedule import JobLoop, scheduling
+from runner.schedule import Scheduler, scheduling
 from runner.wiring import Seams, Workplace
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
@@ -262,7 +265,9 @@ def test_a_job_whose_end_was_not_noted_is_not_measured_again(
     free_the_lease(place, monkeypatch)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
-    assert len(load_runs(place.store)) == 1
+    (summary,) = load_runs(place.store)
+    # Again: nobody knows whether the process still judged it.
+    assert [document.run.id for document in place.judged] == [summary.run.id] * 2
 
 
 def _once(method: Callable[..., None]) -> Callable[..., None]:
@@ -292,3 +297,127 @@ def test_the_loop_ends_with_the_signal_and_says_trouble_once(
         "the queue cannot be read: held by PID 7. It is tried again",
         "the queue cannot be read: held by PID 8. It is tried again",
     ]
+
+
+def miss_a_night(folder: Path) -> None:
+    missed = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(hours=1)
+    with scheduling({"night": NIGHT}, state_dir=folder, wake=threading.Event()) as scheduler:
+        scheduler.pause()
+        scheduler.modify_job("night", next_run_time=missed)
+
+
+@pytest.mark.parametrize(
+    "error", [OperationalError("UPDATE", {}, Exception("full")), OSError(28, "full")]
+)
+def test_schedules_fire_on_after_their_file_could_not_be_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    update = SQLAlchemyJobStore.update_job
+    errors = [error]
+    is_updated = threading.Event()
+
+    def update_late(jobs: SQLAlchemyJobStore, job: object) -> None:
+        if errors:
+            raise errors.pop()
+        update(jobs, job)
+        is_updated.set()
+
+    miss_a_night(tmp_path)
+    monkeypatch.setattr(SQLAlchemyJobStore, "update_job", update_late)
+    monkeypatch.setattr("runner.schedule.RETRY_S", 0.0)
+    schedules = {"night": NIGHT}
+    with scheduling(schedules, state_dir=tmp_path, wake=threading.Event()) as scheduler:
+        assert is_updated.wait(60)
+        assert scheduler.is_alive()
+    assert "schedules are looked at again in 0 s" in caplog.text
+
+
+def test_a_scheduler_that_has_died_is_said_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_left = [2]
+
+    def run_queued(loop: JobLoop) -> str:
+        loop.wake.set()
+        if not num_left[0]:
+            raise RunInterrupted("stopped")
+        num_left[0] -= 1
+        return ""
+
+    monkeypatch.setattr(JobLoop, "run_queued", run_queued)
+    with pytest.raises(RunInterrupted):
+        dataclasses.replace(place.loop, scheduler=Scheduler()).run_forever()
+    assert place.said() == ["schedules fire no more, by a defect; see the log and start this anew"]
+
+
+def no_room(*_args: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_night_that_fires_on_a_full_disk_is_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = place.workplace.config.state_dir
+    miss_a_night(folder)
+    wake = threading.Event()
+    monkeypatch.setattr(JobRequests, "write", no_room)
+    with scheduling({"night": NIGHT}, state_dir=folder, wake=wake) as scheduler:
+        assert wake.wait(60)
+        assert dataclasses.replace(place.loop, scheduler=scheduler).run_queued() == ""
+    assert "is kept in memory: [Errno 28]" in caplog.text
+    assert "are lost" not in caplog.text
+    assert len(load_runs(place.store)) == 1
+
+
+def test_a_night_that_no_disk_took_before_the_end_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    miss_a_night(tmp_path)
+    wake = threading.Event()
+    monkeypatch.setattr(JobRequests, "write", no_room)
+    with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=wake):
+        assert wake.wait(60)
+    assert "1 jobs could not be written down and are lost" in caplog.text
+
+
+def test_a_request_in_memory_is_written_once_there_is_room(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(JobRequests, "write", no_room)
+        for _ in range(2):
+            place.requests.keep(REQUEST)
+        assert place.requests.write_kept() == 1
+    assert place.requests.write_kept() == 0
+    assert len(list(place.requests.directory.iterdir())) == 1
+
+
+def test_a_request_in_memory_waits_for_a_locked_store(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_args: object, **_kwargs: object) -> bool:
+        raise StoreLocked("held by PID 7")
+
+    monkeypatch.setattr(JobRequests, "write", no_room)
+    place.requests.keep(REQUEST)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "enqueue_job", locked)
+        assert place.requests.flush(place.store) == "held by PID 7"
+    assert place.requests.flush(place.store) == ""
+    assert place.store.lease_job() is not None
+
+
+def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    with (
+        pytest.raises(SchedulerUnavailable, match=f"the schedules in {path} cannot be used: .*not"),
+        scheduling({"night": NIGHT}, state_dir=tmp_path, wake=threading.Event()),
+    ):
+        pass
+    path.unlink()
+    with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=threading.Event()) as scheduler:
+        assert scheduler.is_alive()

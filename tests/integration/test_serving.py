@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from db.errors import StoreLocked
 from db.queries import load_runs
-from db.records import RunState
+from db.records import Outcome, RunState
+from db.store import Store
+from runner.detect import DetectReport
 from runner.errors import ExecutorError
-from runner.schedule import JobLoop, scheduling
+from runner.jobloop import JobLoop
+from runner.keeper import Keeper
+from runner.schedule import scheduling
+from runner.spool import DrainReport
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
 
@@ -134,3 +140,78 @@ def test_a_taken_port_is_a_clear_line(terminal: Terminal) -> None:
     result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1")
     assert result.exit_code == 2
     assert result.stderr.startswith("hud: cannot listen on 192.0.2.1:1: ")
+
+
+def damage_the_schedules(terminal: Terminal) -> None:
+    (terminal.folder / ".hud").mkdir()
+    (terminal.folder / ".hud" / "schedule.sqlite").write_bytes(b"no database" * 1000)
+
+
+def test_damaged_schedules_end_schedule_with_a_clear_line(terminal: Terminal) -> None:
+    damage_the_schedules(terminal)
+    result = terminal.hud("schedule")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: the schedules in .hud/schedule.sqlite cannot be used: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_damaged_schedules_leave_the_dashboard(terminal: Terminal) -> None:
+    damage_the_schedules(terminal)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "warning: the schedules in .hud/schedule.sqlite cannot be used: " in result.stderr
+    assert "The dashboard runs all the same, but schedules nothing" in result.stderr
+    assert len(load_runs(terminal.store())) == 1
+
+
+def test_ctrl_c_ends_schedule_in_good_order_at_any_time(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drain(_keeper: Keeper) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Keeper, "drain", drain)
+    result = terminal.hud("schedule")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == "ending; everything measured is kept"
+
+
+def busy(_store: Store) -> DetectReport:
+    raise StoreLocked("held by PID 7")
+
+
+def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a regression behind that nobody has looked at."""
+    terminal.hud("run", "--suite", "mine")
+    terminal.clock.advance(86400)
+    monkeypatch.setattr("runner.commands.run.detect", busy)
+    monkeypatch.setattr(FakeExecutor, "ENDINGS", {"net": Outcome.FAILED})
+    assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
+
+
+@pytest.mark.parametrize("command", [["up", "--port", "0"], ["schedule"]])
+def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    run_unjudged(terminal, monkeypatch)
+    monkeypatch.setattr(JobLoop, "run_forever", ctrl_c)
+    assert "regression: net/inference/default/fp32/" in terminal.hud(*command).stderr
+    assert "regression: " not in terminal.hud(*command).stderr
+
+
+def test_a_store_that_cannot_be_judged_at_the_start_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.commands.serving.detect", busy)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "not judged: held by PID 7. `hud detect` does it later" in result.stderr
+
+
+def test_a_store_that_takes_nothing_is_not_asked_again_to_be_judged(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.commands.serving.detect", busy)
+    monkeypatch.setattr(Keeper, "drain", lambda _keeper: DrainReport(trouble="held by PID 7"))
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert "not judged" not in result.stderr

@@ -1,0 +1,147 @@
+"""Work through the queue of the store, one job after the other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from db.errors import StoreError
+from db.jobs import Job, JobState
+from db.queries import load_document
+from db.records import RunDocument, RunState
+from db.runs import load_triggered
+from db.store import Store
+from models_zoo.spec import UnknownNameError
+from runner.errors import ResumeError, RunInterrupted, RunnerError
+from runner.events import Notify, Said
+from runner.heartbeat import heartbeat
+from runner.jobs import JobRequests
+from runner.plan import find_suite
+from runner.schedule import Scheduler
+from runner.wiring import RunOrder, Workplace, execute_order
+
+logger = logging.getLogger(__name__)
+
+# How soon a job is noticed that another process queued; our own schedules wake the loop at once.
+LOOK_EVERY_S = 30.0
+RENEW_EVERY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLoop:
+    """Takes jobs from the queue of the store and runs them, one at a time."""
+
+    workplace: Workplace
+    notify: Notify
+    judge: Callable[[RunDocument], object]
+    wake: threading.Event
+    scheduler: Scheduler | None = None
+
+    def run_forever(self) -> None:
+        """Run jobs as they come, until RunInterrupted is raised by a signal."""
+        trouble = ""
+        is_scheduled = self.scheduler is not None
+        while True:
+            if is_scheduled and self.scheduler is not None and not self.scheduler.is_alive():
+                is_scheduled = False
+                self._say("schedules fire no more, by a defect; see the log and start this anew")
+            new_trouble = self.run_queued()
+            if new_trouble and not trouble:
+                self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
+            trouble = new_trouble
+            self.wake.wait(LOOK_EVERY_S)
+            self.wake.clear()
+
+    def run_queued(self) -> str:
+        """Run every job that is queued; return why the queue could not be read, else empty.
+
+        Raises RunInterrupted when a signal ended a run; its job is continued by the next start.
+        """
+        store = self.workplace.store()
+        # Those of the scheduler may have some in memory that no disk took.
+        requests = (
+            self.scheduler.requests
+            if self.scheduler is not None
+            else JobRequests(self.workplace.config.state_dir / "jobs")
+        )
+        while True:
+            try:
+                trouble = requests.flush(store)
+                job = store.lease_job()
+            except StoreError as error:
+                return str(error)
+            if job is None:
+                return trouble
+            self._run_job(job, store)
+
+    def _run_job(self, job: Job, store: Store) -> None:
+        self.notify(
+            Said(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
+        )
+        run_id, state = None, JobState.FAILED
+        try:
+            with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
+                run_id = self._execute(job, store)
+            state = JobState.DONE
+        except RunInterrupted:
+            raise
+        except (RunnerError, StoreError, UnknownNameError) as error:
+            self._say(f"job {job.dedupe_key} failed: {error}")
+        except Exception:
+            # A defect in one suite must not end the nights of all others.
+            logger.exception("job %s failed", job.dedupe_key)
+            self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
+        try:
+            store.finish_job(job.id, run_id=run_id, state=state)
+        except StoreError as error:
+            self._say(f"the end of job {job.dedupe_key} could not be noted: {error}")
+
+    def _execute(self, job: Job, store: Store) -> str:
+        trigger = f"job {job.dedupe_key}"
+        earlier = load_triggered(store, trigger)
+        if earlier and earlier[0].state is RunState.FINISHED:
+            # Its process may have died before the run was judged; a second time changes nothing.
+            self.judge(load_document(store, earlier[0].id))
+            return earlier[0].id
+        order = RunOrder(
+            suite=find_suite(job.suite, suites=self.workplace.config.suites),
+            toolchain=job.toolchain,
+            trigger=trigger,
+        )
+        if earlier:
+            document = self._resume(order, run_id=earlier[0].id, device=earlier[0].plan[0].device)
+        else:
+            document = execute_order(order, workplace=self.workplace, notify=self.notify)
+        if document.run.state is not RunState.FINISHED:
+            raise RunInterrupted(f"run {document.run.id} was interrupted")
+        self.judge(document)
+        return document.run.id
+
+    def _resume(self, order: RunOrder, *, run_id: str, device: str) -> RunDocument:
+        try:
+            return execute_order(
+                RunOrder(
+                    suite=order.suite,
+                    toolchain=order.toolchain,
+                    device=device,
+                    trigger=order.trigger,
+                    resume_id=run_id,
+                ),
+                workplace=self.workplace,
+                notify=self.notify,
+            )
+        except ResumeError as error:
+            self._say(f"{error}. A new run is started")
+            return execute_order(order, workplace=self.workplace, notify=self.notify)
+
+    def _say(self, text: str) -> None:
+        self.notify(Said(text=text, is_warning=True))
+
+
+def _renew(job: Job, store: Store) -> None:
+    try:
+        store.renew_job(job.id)
+    except StoreError as error:
+        logger.info("the lease of job %s is not renewed this time: %s", job.id, error)
