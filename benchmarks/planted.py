@@ -10,21 +10,22 @@ from torch import Tensor, nn
 
 WIDTH = 256
 BATCH = 64
-# 23 blocks are 15 % more than 20.
+# 23 passes through blocks are 15 % more than 20, with the very same weights: time alone tells.
 NUM_BLOCKS = 20
-NUM_SLOW_BLOCKS = 23
+NUM_SLOW_PASSES = 23
 
 
 class Blocks(nn.Module):
-    """A chain of equal blocks, so that its time grows with their number."""
+    """A chain of equal blocks, so that its time grows with the number of passes."""
 
-    def __init__(self, num_blocks: int) -> None:
+    def __init__(self, num_passes: int) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(num_blocks))
+        self.blocks = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(NUM_BLOCKS))
+        self.num_passes = num_passes
 
     def forward(self, x: Tensor) -> Tensor:
-        for block in self.blocks:
-            x = x + torch.nn.functional.gelu(block(x))
+        for number in range(self.num_passes):
+            x = x + torch.nn.functional.gelu(self.blocks[number % NUM_BLOCKS](x))
         return x
 
 
@@ -35,6 +36,6 @@ def baseline(config: Mapping[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
 
 
 def slower(config: Mapping[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return the model with 15 % more blocks, with its inputs."""
+    """Return the model with 15 % more passes, with its inputs."""
     del config
-    return Blocks(NUM_SLOW_BLOCKS), {"x": torch.randn(BATCH, WIDTH)}
+    return Blocks(NUM_SLOW_PASSES), {"x": torch.randn(BATCH, WIDTH)}
