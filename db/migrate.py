@@ -46,13 +46,15 @@ def is_readable(connection: Connection, *, name: str) -> bool:
     if revision is None:
         return False
     _check_not_newer(revision, name=name)
-    newest = known_revisions()[-1]
-    if revision != newest:
-        raise StoreUnavailable(
-            f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
-            " `hud db migrate` upgrades it, and so does anything that writes to it"
-        )
+    _check_not_older(revision, name=name)
     return True
+
+
+def check_is_current(connection: Connection, *, name: str) -> None:
+    """Raise StoreTooNew or StoreUnavailable unless the store `name` has today's schema."""
+    revision = str(connection.execute(select(_VERSION.c.version_num)).scalar())
+    _check_not_newer(revision, name=name)
+    _check_not_older(revision, name=name)
 
 
 def upgrade(connection: Connection, *, name: str, folder: Path = MIGRATIONS) -> None:
@@ -79,4 +81,13 @@ def _check_not_newer(revision: str, *, name: str, folder: Path = MIGRATIONS) -> 
         raise StoreTooNew(
             f"the store {name} has schema {revision}, and this Compile HUD knows {known[0]} to"
             f" {known[-1]}. Upgrade Compile HUD, or name another store with --store"
+        )
+
+
+def _check_not_older(revision: str, *, name: str) -> None:
+    newest = known_revisions()[-1]
+    if revision != newest:
+        raise StoreUnavailable(
+            f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
+            " `hud db migrate` upgrades it, and so does the next program that writes to it"
         )

@@ -90,6 +90,8 @@ class Store:
             self._database.write() as connection,
             Session(connection, autoflush=True, expire_on_commit=False) as session,
         ):
+            # Newer code may have upgraded the store since this process looked last.
+            migrate.check_is_current(connection, name=self.name)
             yield session
             session.flush()
 

@@ -112,6 +112,22 @@ def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
         queries.load_runs(Store(shared_url))
 
 
+def test_a_store_that_is_upgraded_underneath_is_not_written_any_more(store: Store) -> None:
+    store.save_run(make_run())
+    _set_revision(store, "m0999")
+    with pytest.raises(StoreTooNew, match="has schema m0999"):
+        store.save_run(make_run("other"))
+
+
+def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.save_run(make_run())
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: ("m0001", "m0002"))
+    with pytest.raises(StoreUnavailable, match="has schema m0001, .* reads m0002.*hud db migrate"):
+        store.save_run(make_run("other"))
+
+
 def test_an_older_store_is_not_read_before_it_is_upgraded(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
