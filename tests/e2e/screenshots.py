@@ -1,6 +1,8 @@
 """`python -m tests.e2e.screenshots FOLDER STORE_URL [PAGE...]`: pictures of every page.
 
 Each page at two widths, light and dark; without pages, those that a store with runs has.
+docs/images/overview.png is `overview-1440-light` of the store that `hud demo` writes, without the
+empty margins and the store's path, in 64 colours.
 """
 
 from __future__ import annotations
