@@ -1,0 +1,10 @@
+"""The dashboard imports no zoo, so what both know is compared here."""
+
+from __future__ import annotations
+
+from app.matrix import MODE_ORDER
+from models_zoo.variants import MODES
+
+
+def test_the_dashboard_orders_the_modes_of_the_zoo() -> None:
+    assert MODE_ORDER == MODES
