@@ -118,6 +118,7 @@ def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> 
         ),
         Cell(
             text=_CONFIRMED[alert.is_confirmed],
+            style="prose",
             title=alert.cause_text,
             notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"),),
         ),

@@ -32,7 +32,7 @@ STYLE_SHEET = """
 }
 .stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; max-width: 1760px; }
 .hud-scroll { overflow-x: auto; }
-table.hud { border-collapse: collapse; font-size: 13px; line-height: 1.35; width: max-content;
+table.hud { border-collapse: collapse; font-size: 13px; line-height: 1.35; width: auto;
   max-width: none; font-variant-numeric: tabular-nums; }
 table.hud tr { border-bottom: 1px solid var(--hud-line); }
 table.hud thead tr { border-bottom-color: color-mix(in srgb, currentColor 35%, transparent); }
@@ -42,7 +42,9 @@ table.hud td { padding: 4px 10px; vertical-align: top; border: 0; }
 table.hud tr > :first-child:not(.bad, .good) { padding-left: 0; }
 table.hud td .text, table.hud td .note { white-space: nowrap; max-width: 34em; overflow: hidden;
   text-overflow: ellipsis; }
-table.hud td.prose .text { white-space: normal; max-width: 60em; overflow-wrap: anywhere; }
+table.hud td.prose .text, table.hud td.prose .note { white-space: normal; max-width: 60em;
+  overflow-wrap: anywhere; }
+table.hud td.prose .text { min-width: 7.5em; }
 table.hud .number { text-align: right; }
 table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
 table.hud a, dl.hud-facts a, .hud-notice a { color: var(--hud-link); text-decoration: none; }

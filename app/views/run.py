@@ -93,7 +93,8 @@ def _show_case(page: RunPage, *, case_key: str) -> None:
     if result.measurements:
         st.html(measurement_table(result, run=page.run))
     _show_explanations(result)
-    st.code(data.repro(result.case, toolchain=page.run.toolchain), language="bash")
+    command = data.repro(result.case, toolchain=page.run.toolchain)
+    st.code(command, language="bash", wrap_lines=True)
     with st.container(horizontal=True):
         st.link_button(
             "History of this case",

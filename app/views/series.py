@@ -96,7 +96,8 @@ def _show_no_points(page: SeriesPage, state: SeriesState) -> None:
     state_page("No points", text=text)
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
-    st.code(data.repro(page.case, toolchain=page.toolchain), language="bash")
+    command = data.repro(page.case, toolchain=page.toolchain)
+    st.code(command, language="bash", wrap_lines=True)
 
 
 def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
@@ -120,7 +121,8 @@ def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
             query_params={"run": run_id, "case": page.case.key},
         )
     st.caption(seriestable.TREND_CAPTION)
-    st.code(data.repro(page.case, toolchain=page.toolchain), language="bash")
+    command = data.repro(page.case, toolchain=page.toolchain)
+    st.code(command, language="bash", wrap_lines=True)
 
 
 def _show_samples(page: SeriesPage, state: SeriesState) -> None:

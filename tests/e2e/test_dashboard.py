@@ -140,6 +140,16 @@ def test_a_locked_page_comes_back_by_itself(watched: Watched, going: tuple[Store
         page.goto("about:blank")
 
 
+def test_the_evidence_is_whole_in_a_narrow_window(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.goto(address)
+    table = page.get_by_role("table", name="open regressions", exact=True)
+    expect(table).to_be_visible(timeout=30_000)
+    cut = "table => table.scrollWidth > table.parentElement.clientWidth"
+    assert not table.evaluate(cut)
+
+
 def test_the_server_tells_that_it_is_up(address: str) -> None:
     with urlopen(f"{address}/healthz") as answer:
         assert (answer.status, answer.read()) == (200, b"ok\n")

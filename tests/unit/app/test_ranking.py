@@ -105,6 +105,7 @@ def test_a_row_says_how_much_since_when_and_whether_it_was_confirmed() -> None:
         "first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC); last good 2.12 (2026-01-01 02:30 UTC)"
     )
     assert evidence.text == "confirmed by measuring again"
+    assert evidence.style == "prose"
 
 
 def test_a_row_names_its_toolchain_where_there_are_several_and_leads_to_its_series() -> None:
