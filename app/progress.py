@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from db.records import Case, RunState
-from db.summaries import RunSummary
-
-# Four heartbeats: after this the runner itself calls a run interrupted.
-SILENT_AFTER = timedelta(seconds=60)
+from db.summaries import SILENT_AFTER_S, RunSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,7 @@ class Progress:
     @property
     def is_silent(self) -> bool:
         """Return whether the run gave no sign of life for so long that it has likely died."""
-        return self.silent_s > SILENT_AFTER.total_seconds()
+        return self.silent_s > SILENT_AFTER_S
 
 
 def progress_of(summary: RunSummary, *, now: datetime) -> Progress:

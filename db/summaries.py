@@ -9,6 +9,9 @@ from typing import Any
 
 from db.records import Case, Outcome, Run, RunState, RunWarning
 
+# Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
+SILENT_AFTER_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:

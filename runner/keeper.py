@@ -11,14 +11,13 @@ from db.errors import StoreError
 from db.records import CaseResult, Run, RunState
 from db.runs import load_running
 from db.store import Store
+from db.summaries import SILENT_AFTER_S
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
 from runner.spool import DrainReport, Spool, utc_now
 
 # Asking a locked store costs its whole patience (30 s): not after every case.
 REST = timedelta(seconds=120)
-# Four heartbeats: three may be missed while the store is busy.
-STALE_AFTER_S = 60.0
 
 
 class Keeper:
@@ -88,7 +87,7 @@ class Keeper:
                     self.store.save_run(
                         replace(run, state=RunState.INTERRUPTED, finished_at=heartbeat_at)
                     )
-            self.store.interrupt_stale_runs(older_than_s=STALE_AFTER_S)
+            self.store.interrupt_stale_runs(older_than_s=SILENT_AFTER_S)
 
     def beat(self, run_id: str) -> None:
         """Tell the store that the run is alive; a store that is busy now hears the next one."""
