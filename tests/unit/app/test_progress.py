@@ -89,7 +89,5 @@ def test_a_silent_run_says_so_instead_of_promising() -> None:
 
 
 def test_a_run_without_cases_has_an_empty_bar() -> None:
-    empty = RunSummary(
-        run=make_run(plan=()), num_by_outcome={}, worked_s=0.0, heartbeat_at=START
-    )
+    empty = RunSummary(run=make_run(plan=()), num_by_outcome={}, worked_s=0.0, heartbeat_at=START)
     assert "width:0.0%" in progress_html(empty, progress_of(empty, now=START))
