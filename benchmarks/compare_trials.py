@@ -2,7 +2,8 @@
 
 Runs one model under eager and default again and again, as a user would, and compares each run with
 the one before (A/A). Then measures a model with 15 % more of the same work against the model as it
-is. Counts exit codes. Writes one JSON document. `--trials 0` or `--planted-trials 0` leaves a part out.
+is. Counts exit codes. Writes one JSON document. `--trials 0` and
+`--planted-trials 0` leave a part out.
 """
 
 from __future__ import annotations
