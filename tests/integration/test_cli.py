@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -226,7 +227,7 @@ def test_resume_needs_the_store(terminal: Terminal) -> None:
         (["show", "abc"], "no run 'abc' in this store."),
         (["compare", "a", "b"], "'a' is no result file, no run and no revision"),
         (["compare", "previous", "latest"], "there is no previous run"),
-        (["compare", "hud.toml", "latest"], "cannot read hud.toml as JSON"),
+        (["compare", "hud.toml", "latest"], "hud.toml is not whole JSON"),
         (["runs", "--store", "mysql://x"], "is no store URL"),
         (["runs", "--config", "none.toml"], "cannot read the settings in none.toml"),
         (["ingest", "hud.toml"], "hud.toml is no result file of `hud run --json`"),
@@ -242,8 +243,13 @@ def test_an_expected_error_is_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_an_error_of_the_system_is_one_line(terminal: Terminal) -> None:
-    (terminal.folder / "locks").touch()
+def test_an_error_of_the_system_is_one_line(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> FakeExecutor:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(terminal, "make_executor", fail)
     result = terminal.hud("run", "--suite", "mine")
     assert result.exit_code == 2
     assert result.stderr.startswith("hud: [Errno ")
