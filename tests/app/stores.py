@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -148,7 +149,7 @@ def regression() -> Alert:
 
 def failure() -> Alert:
     """Return the alert about the case that fails."""
-    return make_alert(
+    alert = make_alert(
         "alert-2",
         case=FAILING,
         kind="outcome",
@@ -156,6 +157,8 @@ def failure() -> Alert:
         unit="",
         first_bad=make_sighting(night(BAD_NIGHT, plan=())),
     )
+    cause = "ok -> failed: BackendCompilerFailed: LoweringException: no choices to select"
+    return dataclasses.replace(alert, cause_text=cause)
 
 
 def improvement() -> Alert:
