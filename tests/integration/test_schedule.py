@@ -410,6 +410,20 @@ def test_a_request_in_memory_waits_for_a_locked_store(
     assert place.store.lease_job() is not None
 
 
+def test_a_request_in_memory_goes_to_the_disk_while_the_store_is_locked(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_args: object, **_kwargs: object) -> bool:
+        raise StoreLocked("held by PID 7")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(JobRequests, "write", no_room)
+        place.requests.keep(REQUEST)
+    monkeypatch.setattr(Store, "enqueue_job", locked)
+    assert place.requests.flush(place.store) == "held by PID 7"
+    assert len(list(place.requests.directory.iterdir())) == 1
+
+
 def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "schedule.sqlite"
     path.write_bytes(b"no database" * 1000)
