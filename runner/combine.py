@@ -77,7 +77,8 @@ def combine(
         case=order.case,
         outcome=worst.outcome,
         reason=worst.reason,
-        effective_mode=reports[0].effective_mode or worst.effective_mode,
+        # A launch that was killed tells of no mode, whatever an earlier one ran in.
+        effective_mode=worst.effective_mode,
         started_at=started_at,
         finished_at=finished_at,
         warnings=_distinct(warning for report in reports for warning in report.warnings),

@@ -77,7 +77,7 @@ class LocalExecutor:
             )
             if not report.exists():
                 raise ExecutorError(
-                    f"{self._python} cannot describe its environment:\n{_tail(log) or 'no output'}"
+                    f"{self._python} cannot measure on {self._device}: {_last_line(log)}"
                 )
             facts: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
             return facts
@@ -345,6 +345,12 @@ def _with_memory_limit(order: CaseOrder) -> MeasureSettings:
         return order.settings
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return replace(order.settings, memory_limit_bytes=int(total * MEMORY_LIMIT_SHARE))
+
+
+def _last_line(path: Path) -> str:
+    """Return what the last exception in a log says; the whole is in the log."""
+    lines = _tail(path).strip().splitlines()
+    return lines[-1].partition(": ")[2] or lines[-1] if lines else "it said nothing"
 
 
 def _tail(path: Path) -> str:

@@ -18,6 +18,7 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -178,6 +179,9 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
 def _launch_work(request: LaunchRequest) -> Callable[[], None]:
     def work() -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir
+        # A compiler that is killed leaves its temporary files behind: here they go with the case.
+        os.environ["TMPDIR"] = str(Path(request.report_path).parent)
+        tempfile.tempdir = None
         limit = request.settings.memory_limit_bytes
         if limit is not None:
             _limit_memory(limit, is_cuda=request.case.device == "cuda")

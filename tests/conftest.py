@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_main_module() -> Iterator[None]:
+    """Put `__main__` back: AppTest replaces it, and a spawned process would run a page."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -45,9 +45,12 @@ class Watched:
             self.complaints.append(text)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Return Debian's Chromium; without it CI fails and others skip."""
+    """Return Debian's Chromium; without it CI fails and others skip.
+
+    For these tests alone: as long as it lives its event loop runs in the main thread.
+    """
     if not CHROMIUM.exists():
         if os.environ.get("CI"):
             pytest.fail(f"{CHROMIUM} is missing: apt-get install chromium")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_a_locked_store_is_trouble_and_takes_everything_afterwards(
     write_two(spool)
     script = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(flush=True); input()"
     with subprocess.Popen(
-        ["python", "-c", script, str(tmp_path / "store.duckdb")],
+        [sys.executable, "-c", script, str(tmp_path / "store.duckdb")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as holder:

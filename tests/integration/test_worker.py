@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from db.records import Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.variants import VARIANTS
@@ -488,3 +489,21 @@ def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path / "file")
     with pytest.raises(ExecutorError, match="cannot start the worker host in .*file"):
         local.open()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path, device="cuda")
+    with pytest.raises(ExecutorError, match="cannot measure on cuda: no CUDA device") as caught:
+        local.open()
+    local.close()
+    assert "\n" not in str(caught.value)
+
+
+def test_temporary_files_of_a_killed_case_go_with_it(state_dir: Path, tmp_path: Path) -> None:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    place = tmp_path / "place"
+    result = local.execute(order("littering", config={"place": str(place)}))
+    local.close()
+    assert result.outcome is Outcome.FAILED
+    assert not Path(place.read_text(encoding="utf-8")).exists()
