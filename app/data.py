@@ -19,7 +19,7 @@ import numpy as np
 import streamlit as st
 
 from app.history import differences, segments
-from app.matrix import MODE_ORDER
+from app.matrix import MODE_ORDER, vanished_cases
 from app.pages import (
     Band,
     EnvironmentChange,
@@ -41,7 +41,7 @@ from db.queries import (
     load_samples,
     load_trend,
 )
-from db.records import Case
+from db.records import Alert, Case
 from db.store import Store
 from db.summaries import LatestCell, OutcomeHistory, Point, RunSummary, Sample, SeriesHeader
 from runner.analysis.aggregate import cohort_means, pass_rate
@@ -139,24 +139,33 @@ def cached(read: Callable[..., _Value]) -> Callable[..., _Value]:
     return st.cache_data(max_entries=_CACHED_PAGES, show_spinner=False)(read)
 
 
-def mode_summaries(cells: Sequence[LatestCell]) -> tuple[ModeSummary, ...]:
+def mode_summaries(
+    cells: Sequence[LatestCell], *, alerts: Sequence[Alert]
+) -> tuple[ModeSummary, ...]:
     """Return what each compile mode does for the models of `cells`, over the common cohort.
 
     The cohort is common to PyTorch's modes alone: variants that only some models have would
-    shrink it.
+    shrink it. A case that vanished is not ok, whatever its newest result was. `cells` and `alerts`
+    are of one machine and one toolchain.
     """
+    gone = vanished_cases(alerts)
     by_mode = {
         mode: [cell for cell in cells if cell.summary.case.variant == mode]
         for mode in MODE_ORDER[1:]
     }
-    columns = {mode: _speedups(found) for mode, found in by_mode.items()}
+    present = {
+        mode: [cell for cell in found if cell.summary.case.key not in gone]
+        for mode, found in by_mode.items()
+    }
+    columns = {mode: _speedups(found) for mode, found in present.items()}
     cohort = cohort_means({mode: column for mode, column in columns.items() if column})
     num_subjects = len({_subject(cell.summary.case) for cell in cells})
     summaries = []
     for mode, found in by_mode.items():
         if not found:
             continue
-        passed = pass_rate(cell.summary.outcome for cell in found)
+        passed = pass_rate(cell.summary.outcome for cell in present[mode])
+        num_gone = len(found) - len(present[mode])
         summaries.append(
             ModeSummary(
                 variant=mode,
@@ -164,8 +173,8 @@ def mode_summaries(cells: Sequence[LatestCell]) -> tuple[ModeSummary, ...]:
                 num_common=cohort.num_common,
                 num_subjects=num_subjects,
                 num_ok=passed.num_ok,
-                num_tried=passed.num_tried,
-                effective_modes=_fallbacks(found),
+                num_tried=passed.num_tried + num_gone,
+                effective_modes=_fallbacks(present[mode]),
             )
         )
     return tuple(summaries)

@@ -44,6 +44,11 @@ def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
     return {name: column[0] for name, column in columns if len(set(column)) == 1}
 
 
+def vanished_cases(alerts: Iterable[Alert]) -> set[str]:
+    """Return the keys of the cases that a live alert says have vanished: their results are old."""
+    return {alert.case.key for alert in _live(alerts) if alert.kind == "vanished"}
+
+
 def effective_note(case: Case, effective_mode: str) -> str:
     """Return `ran as default` when another mode ran than was asked for; else nothing."""
     return f"ran as {effective_mode}" if effective_mode not in ("", case.mode) else ""
@@ -83,11 +88,15 @@ def build_matrix(
 
 def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
     """Return the worst live alert of each case."""
-    live = [alert for alert in alerts if alert.state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)]
+    live = _live(alerts)
     regressions = [alert for alert in live if alert.verdict is Verdict.REGRESSION]
     improvements = [alert for alert in live if alert.verdict is Verdict.IMPROVEMENT]
     ordered = [*worst_first(regressions), *worst_first(improvements)[::-1]]
     return {alert.case.key: alert for alert in reversed(ordered)}
+
+
+def _live(alerts: Iterable[Alert]) -> list[Alert]:
+    return [alert for alert in alerts if alert.state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)]
 
 
 def _subjects(

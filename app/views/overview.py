@@ -129,7 +129,7 @@ def _show_cells(
         everything = OverviewState(metric=state.metric)
         st.link_button("Show everything", overview_url(everything))
         return
-    st.html(tiles(mode_tile(summary) for summary in data.mode_summaries(cells)))
+    st.html(tiles(mode_tile(summary) for summary in data.mode_summaries(cells, alerts=alerts)))
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
     st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))

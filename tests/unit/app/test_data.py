@@ -8,8 +8,8 @@ from app import data
 from app.data import mode_summaries, noise_bands, store_url
 from app.history import differences, segments
 from db.errors import StoreLocked
-from db.records import Outcome
-from tests.builders import make_case
+from db.records import AlertState, Outcome
+from tests.builders import make_alert, make_case
 from tests.unit.app.results import latest, point
 
 WOBBLE = (0.0, 0.01, -0.01, 0.005, -0.005, 0.0, 0.01, -0.01)
@@ -80,7 +80,7 @@ def test_a_mode_is_averaged_over_the_models_that_every_mode_has() -> None:
         latest(make_case("a", mode="max-autotune"), values={"speedup": 3.0}),
         latest(make_case("b", mode="max-autotune"), outcome=Outcome.TIMEOUT),
     ]
-    default, autotune = mode_summaries(cells)
+    default, autotune = mode_summaries(cells, alerts=[])
     assert (default.variant, default.mean, default.num_ok, default.num_tried) == (
         "default",
         pytest.approx(2.0),
@@ -96,7 +96,7 @@ def test_a_mode_that_fails_everywhere_does_not_take_the_means_of_the_others() ->
         latest(make_case("a", mode="default"), values={"speedup": 2.0}),
         latest(make_case("a", mode="max-autotune"), outcome=Outcome.FAILED),
     ]
-    default, autotune = mode_summaries(cells)
+    default, autotune = mode_summaries(cells, alerts=[])
     assert default.mean == pytest.approx(2.0)
     assert autotune.mean is None
 
@@ -107,14 +107,44 @@ def test_variants_outside_the_modes_do_not_shrink_the_cohort() -> None:
         latest(make_case("b", mode="default"), values={"speedup": 8.0}),
         latest(make_case("a", mode="default", variant="dynamic"), values={"speedup": 1.0}),
     ]
-    (default,) = mode_summaries(cells)
+    (default,) = mode_summaries(cells, alerts=[])
     assert default.mean == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("state", [AlertState.OPEN, AlertState.ACKNOWLEDGED])
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.SKIPPED])
+def test_a_vanished_case_is_not_ok_and_in_the_mean_of_no_mode(
+    state: AlertState, outcome: Outcome
+) -> None:
+    gone = make_case("b", mode="max-autotune")
+    cells = [
+        latest(make_case("a", mode="default"), values={"speedup": 2.0}),
+        latest(make_case("b", mode="default"), values={"speedup": 8.0}),
+        latest(make_case("a", mode="max-autotune"), values={"speedup": 3.0}),
+        latest(gone, outcome=outcome, values={"speedup": 9.0}, effective_mode="default"),
+    ]
+    alert = make_alert(case=gone, kind="vanished", state=state)
+    default, autotune = mode_summaries(cells, alerts=[alert])
+    assert (default.mean, default.num_ok, default.num_tried) == (pytest.approx(2.0), 2, 2)
+    assert (autotune.mean, autotune.num_ok, autotune.num_tried) == (pytest.approx(3.0), 1, 2)
+    assert (autotune.num_common, autotune.num_subjects) == (1, 2)
+    assert autotune.effective_modes == ()
+
+
+def test_a_case_that_came_back_or_only_became_slower_is_ok() -> None:
+    case = make_case("a", mode="default")
+    alerts = [
+        make_alert("back", case=case, kind="vanished", state=AlertState.FIXED),
+        make_alert("slower", case=case, kind="step"),
+    ]
+    (summary,) = mode_summaries([latest(case, values={"speedup": 2.0})], alerts=alerts)
+    assert (summary.mean, summary.num_ok, summary.num_tried) == (pytest.approx(2.0), 1, 1)
 
 
 def test_fallbacks_are_counted_by_what_ran_instead() -> None:
     case = make_case("a", mode="max-autotune")
     cells = [latest(case, values={"speedup": 1.0}, effective_mode="default")]
-    (summary,) = mode_summaries(cells)
+    (summary,) = mode_summaries(cells, alerts=[])
     assert summary.effective_modes == (("default", 1),)
 
 
