@@ -48,7 +48,8 @@ def cause_of(shift: Shift, track: Track, siblings: Mapping[str, Track]) -> Cause
     moved = _change_of(siblings.get(clock), shift)
     if moved is None:
         return Cause()
-    told = f"eager latency in the same processes moved by {100 * moved:+.1f} %"
+    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    told = f"eager latency in the same processes moved by {round(100 * moved, 1) + 0.0:+.1f} %"
     # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
     share = _share(-moved if metric == "speedup" else moved, shift)
     if share >= EXPLAINING_SHARE:
