@@ -28,6 +28,9 @@ from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execut
 EXIT_INTERRUPTED = 130
 
 _REASON_WIDTH = 100
+# What a narrow terminal does without: first what is the same in every row, then these.
+_TOLD_ONCE = ("phase", "dtype")
+_LEAST_USED = ("peak memory", "compile warm", "compile cold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +170,13 @@ def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None
     names = ("model", "mode", "phase", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
-        *(Column(name=name) for name in names),
+        *(Column(name=name, is_whole=name == "mode") for name in names),
         *(Column(name=name, is_number=True) for name in numbers),
-        Column(name=""),
+        Column(name="", is_prose=True),
     ]
-    print_table(columns, rows=rows, console=stdout() if is_stdout_free else stderr())
+    same = [name for name in _TOLD_ONCE if len({row[names.index(name)] for row in rows}) == 1]
+    console = stdout() if is_stdout_free else stderr()
+    print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
 
 
 def shorten(reason: str) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from db.records import Verdict
-from runner.commands.run import regressions_of
-from tests.builders import make_alert, make_run
+import io
+
+import pytest
+from rich.console import Console
+
+from db.records import Case, Outcome, RunDocument, Verdict
+from runner.commands import run as run_command
+from runner.commands.run import print_results, regressions_of
+from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")
 
@@ -21,3 +27,105 @@ def test_other_machines_other_toolchains_and_improvements_fail_no_run() -> None:
         make_alert(toolchain="nightly"),
     ]
     assert regressions_of(RUN, others) == []
+
+
+LONG_MODE = "max-autotune-no-cudagraphs"
+CASES = (make_case("bert", mode="default"), make_case("bert", mode=LONG_MODE))
+NAMES = (
+    *("model", "mode", "phase", "dtype", "outcome", "latency", "speedup"),
+    *("peak memory", "compile warm", "compile cold"),
+)
+
+
+def printed(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    width: int,
+    cases: tuple[Case, ...] = CASES,
+    reason: str = "",
+    is_terminal: bool = True,
+) -> list[str]:
+    """Return the lines of the table of a run of `cases`; they fail where there is a reason."""
+    run = make_run(plan=cases)
+    measurements = (make_measurement("compile_cold_s", samples=(31.5,)),)
+    outcome = Outcome.FAILED if reason else Outcome.OK
+    results = tuple(
+        make_result(
+            f"r{number}",
+            run=run,
+            case=case,
+            outcome=outcome,
+            reason=reason,
+            measurements=() if reason else measurements,
+        )
+        for number, case in enumerate(cases)
+    )
+    output = io.StringIO()
+    console = Console(file=output, width=width, force_terminal=is_terminal, color_system=None)
+    monkeypatch.setattr(run_command, "stdout", lambda: console)
+    print_results(RunDocument(run=run, results=results))
+    return [line.rstrip() for line in output.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (119, ()),
+        (118, ("phase",)),
+        (107, ("phase", "dtype")),
+        (100, ("phase", "dtype", "peak memory")),
+        (87, ("phase", "dtype", "peak memory", "compile warm")),
+        (73, ("phase", "dtype", "peak memory", "compile warm", "compile cold")),
+        (60, ("phase", "dtype", "peak memory", "compile warm", "compile cold")),
+    ],
+)
+def test_a_narrow_terminal_leaves_columns_out(
+    monkeypatch: pytest.MonkeyPatch, width: int, left_out: tuple[str, ...]
+) -> None:
+    lines = printed(monkeypatch, width=width)
+    assert [name for name in NAMES if name not in lines[0]] == list(left_out)
+
+
+def test_nothing_is_folded_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, width=80)
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["bert", "default", "ok"],
+        ["bert", LONG_MODE, "ok"],
+    ]
+
+
+def test_what_differs_between_rows_stays_before_what_is_of_least_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = (make_case("bert", mode=LONG_MODE), make_case("bert", phase="training"))
+    header, *_ = printed(monkeypatch, width=80, cases=cases)
+    assert [name for name in NAMES if name not in header] == [
+        "dtype",
+        "peak memory",
+        "compile warm",
+        "compile cold",
+    ]
+
+
+def test_a_mode_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, width=50)
+    assert any(LONG_MODE in line for line in lines)
+
+
+def test_a_long_reason_is_folded_before_a_column_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = printed(monkeypatch, width=170, reason="there is no such kernel " * 4)
+    assert [name for name in NAMES if name not in lines[0]] == []
+    assert len(lines) > 1 + len(CASES)
+
+
+def test_no_end_of_a_reason_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, width=80, reason="0123456789" * 4)
+    folded = "".join(line.split()[-1] for line in lines[1:])
+    assert folded == "0123456789" * 8
+
+
+def test_what_is_no_terminal_has_every_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, width=400, is_terminal=False)
+    assert [name for name in NAMES if name not in lines[0]] == []
