@@ -9,7 +9,7 @@ PyTorch's benchmarks/dynamo; the constants are ours (docs/methodology.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -42,7 +42,7 @@ def flatten(outputs: object) -> torch.Tensor:
 
     Raises TypeError when there is none.
     """
-    tensors = list(_tensors(outputs))
+    tensors = list(floating_tensors(outputs))
     if not tensors:
         raise TypeError(
             f"the model returned {type(outputs).__name__} without any floating-point tensor;"
@@ -51,14 +51,17 @@ def flatten(outputs: object) -> torch.Tensor:
     return torch.cat([tensor.detach().double().reshape(-1) for tensor in tensors])
 
 
-def _tensors(outputs: object) -> Sequence[torch.Tensor]:
+def floating_tensors(outputs: object) -> Iterator[torch.Tensor]:
+    """Yield every floating-point tensor in `outputs`, in order, whatever holds it."""
     if isinstance(outputs, torch.Tensor):
-        return [outputs] if outputs.is_floating_point() else []
-    if isinstance(outputs, Mapping):
-        outputs = list(outputs.values())
-    if isinstance(outputs, list | tuple):
-        return [tensor for item in outputs for tensor in _tensors(item)]
-    return []
+        if outputs.is_floating_point():
+            yield outputs
+    elif isinstance(outputs, Mapping):
+        for value in outputs.values():
+            yield from floating_tensors(value)
+    elif isinstance(outputs, list | tuple):
+        for value in outputs:
+            yield from floating_tensors(value)
 
 
 def check_accuracy(

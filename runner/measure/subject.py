@@ -17,7 +17,7 @@ import torch
 
 from db.records import Dtype, Phase
 from models_zoo.loader import load_builder
-from runner.measure.accuracy import flatten
+from runner.measure.accuracy import flatten, floating_tensors
 from runner.measure.device import Device
 from runner.protocol import LaunchRequest
 
@@ -34,29 +34,12 @@ Forward = Callable[..., Any]
 
 
 def mean_square(outputs: object, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Return the sum of the outputs' mean squares: the loss of a model without its own."""
+    """Return the sum of the outputs' mean squares, in fp32: the loss of a model without its own."""
     del inputs
-    return sum_of_means(outputs)
-
-
-def sum_of_means(outputs: object) -> torch.Tensor:
-    """Return the sum over tensors of their mean squares, in fp32."""
     total = torch.zeros(())
-    for tensor in _floating(outputs):
+    for tensor in floating_tensors(outputs):
         total = total.to(tensor.device) + tensor.float().square().mean()
     return total
-
-
-def _floating(outputs: object) -> Iterator[torch.Tensor]:
-    if isinstance(outputs, torch.Tensor):
-        if outputs.is_floating_point():
-            yield outputs
-    elif isinstance(outputs, Mapping):
-        for value in outputs.values():
-            yield from _floating(value)
-    elif isinstance(outputs, list | tuple):
-        for value in outputs:
-            yield from _floating(value)
 
 
 @dataclass(slots=True)

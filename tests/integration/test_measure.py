@@ -19,7 +19,7 @@ from runner.measure.device import Device, Timing, open_device
 from runner.measure.dynamo import CompileCounts, generated_code_sha256
 from runner.measure.launch import paired_speedup
 from runner.measure.memory import highest_balance, peak_bytes, private_pool_bytes, storage_bytes
-from runner.measure.subject import Subject, fp64_twin, sum_of_means
+from runner.measure.subject import Subject, fp64_twin, mean_square
 from runner.measure.timing import MIN_ROUNDS, Side, calibrate, has_settled, take_samples, warm_up
 from runner.protocol import MeasureSettings
 from tests.builders import make_case
@@ -299,7 +299,7 @@ def test_an_overflowing_loss_scale_is_backed_off() -> None:
 
 def test_the_loss_of_a_model_without_one_is_the_sum_of_mean_squares() -> None:
     outputs = {"a": torch.full((2, 2), 2.0), "b": (torch.full((3,), 3.0),), "c": torch.tensor([1])}
-    assert float(sum_of_means(outputs)) == 13.0
+    assert float(mean_square(outputs, {})) == 13.0
 
 
 def test_the_highest_balance_is_what_was_held_at_once() -> None:
