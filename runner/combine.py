@@ -11,8 +11,12 @@ from typing import Any
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
 from runner.analysis.stats import estimate
+from runner.derived import derive
 from runner.executor_api import CaseOrder
-from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport
+from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, MeasureSettings
+
+# Kept from every launch, in order; of the other details the first launch's are kept.
+PER_LAUNCH_DETAILS = ("steps", "compile", "conditions", "telemetry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,13 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
     )
 
 
+def needs_launch(reports: Sequence[LaunchReport], *, settings: MeasureSettings) -> bool:
+    """Return whether a case with these launches wants another one; one that failed wants none."""
+    if any(report.outcome is not Outcome.OK for report in reports):
+        return False
+    return len(reports) < settings.num_launches
+
+
 def combine(
     order: CaseOrder,
     reports: Sequence[LaunchReport],
@@ -82,10 +93,15 @@ def combine(
         started_at=started_at,
         finished_at=finished_at,
         warnings=_distinct(warning for report in reports for warning in report.warnings),
-        measurements=measurements(reports) if is_ok else (),
+        measurements=_all_measurements(reports) if is_ok else (),
         details=_details(reports),
         log_tail=log_tail,
     )
+
+
+def _all_measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:
+    measured = measurements(reports)
+    return (*measured, *derive({item.metric: item for item in measured}, details=_details(reports)))
 
 
 def measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:
@@ -114,7 +130,9 @@ def _measurement(name: str, reports: Sequence[LaunchReport]) -> Measurement:
 def _details(reports: Sequence[LaunchReport]) -> Mapping[str, Any]:
     details = dict(reports[0].details)
     details["num_launches"] = len(reports)
-    details["steps"] = [report.details.get("steps", []) for report in reports]
+    for name in PER_LAUNCH_DETAILS:
+        if any(name in report.details for report in reports):
+            details[name] = [report.details.get(name) for report in reports]
     return details
 
 

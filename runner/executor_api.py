@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from db.records import Case, CaseResult
-from runner.protocol import MeasureSettings, Workload
+from runner.protocol import LaunchReport, MeasureSettings, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,30 @@ class CaseOrder:
     case: Case
     workload: Workload
     settings: MeasureSettings
+
+
+class CaseSession(Protocol):
+    """One case while it is executed, launch after launch.
+
+    Two sessions may be open at a time, their launches interleaved; never two launches at once.
+    """
+
+    @property
+    def needs_launch(self) -> bool:
+        """Return whether another launch is wanted, by what the launches so far have shown."""
+        ...
+
+    def launch(self) -> LaunchReport:
+        """Run one fresh process of the case and return what it found, whatever that is."""
+        ...
+
+    def finish(self) -> CaseResult:
+        """Return the case result of all launches so far, at least one."""
+        ...
+
+    def close(self) -> None:
+        """Remove what the case left on the disk; may be called twice."""
+        ...
 
 
 class Executor(Protocol):
@@ -35,6 +59,10 @@ class Executor(Protocol):
 
         Raises ExecutorError only when the host is gone for good.
         """
+        ...
+
+    def begin(self, order: CaseOrder) -> CaseSession:
+        """Return a session of the case, nothing launched yet; `execute` is one from end to end."""
         ...
 
     def cancel(self) -> None:

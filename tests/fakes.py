@@ -11,6 +11,7 @@ from typing import Any
 from db.records import CaseResult, Outcome
 from models_zoo.spec import ModelSpec, SizeSpec
 from runner.executor_api import CaseOrder
+from runner.protocol import LaunchReport
 from tests.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {
@@ -53,6 +54,34 @@ def make_catalog(*names: str, phases: tuple[str, ...] = ("inference",)) -> dict[
         )
         for name in names
     }
+
+
+class FakeSession:
+    """A session of a FakeExecutor: the case happens at its end, the launches only count."""
+
+    def __init__(self, order: CaseOrder, *, executor: FakeExecutor) -> None:
+        self._order = order
+        self._executor = executor
+        self.num_launches = 0
+        self.is_closed = False
+
+    @property
+    def needs_launch(self) -> bool:
+        """Return whether the settings ask for another launch."""
+        return self.num_launches < self._order.settings.num_launches
+
+    def launch(self) -> LaunchReport:
+        """Count it."""
+        self.num_launches += 1
+        return LaunchReport(outcome=Outcome.OK)
+
+    def finish(self) -> CaseResult:
+        """Return what `execute` returns."""
+        return self._executor.execute(self._order)
+
+    def close(self) -> None:
+        """Remember it."""
+        self.is_closed = True
 
 
 class FakeExecutor:
@@ -111,6 +140,10 @@ class FakeExecutor:
             started_at=started_at,
             finished_at=self.clock(),
         )
+
+    def begin(self, order: CaseOrder) -> FakeSession:
+        """Return a session whose launches all give the same."""
+        return FakeSession(order, executor=self)
 
     def cancel(self) -> None:
         """Remember it."""

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from runner.measure.context import Context, Forward
 from runner.measure.device import Device
 
 MEMORY_EVENT = "[memory]"
@@ -24,6 +25,13 @@ METHOD_CUDA = (
 # The pool of everything that belongs to no CUDA graph.
 COMMON_POOL = (0, 0)
 METHOD_CPU = "bytes alive before one iteration + highest allocator balance in it (torch.profiler)"
+
+
+def report_memory(context: Context, forward: Forward) -> None:
+    """Keep the peak of one iteration through `forward`."""
+    subject = context.subject
+    peak, method = peak_bytes(subject.step(forward), alive=subject.alive(), device=context.device)
+    context.found.add("peak_bytes", (float(peak),), method=method)
 
 
 def peak_bytes(

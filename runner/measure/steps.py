@@ -15,6 +15,10 @@ STEP_ORDER = (
     "warm up",
     "sample",
     "memory",
+    "energy",
+    "breakdown",
+    "counters",
+    "work",
     "result",
 )
 

@@ -17,8 +17,8 @@ from runner.measure.accuracy import check_accuracy, flatten
 from runner.measure.compiling import CompileTimes, effective_mode, time_compilation
 from runner.measure.device import Device, Timing, open_device
 from runner.measure.dynamo import CompileCounts, generated_code_sha256
-from runner.measure.launch import paired_speedup
 from runner.measure.memory import highest_balance, peak_bytes, private_pool_bytes, storage_bytes
+from runner.measure.sampling import paired_speedup
 from runner.measure.subject import Subject, fp64_twin, mean_square
 from runner.measure.timing import MIN_ROUNDS, Side, calibrate, has_settled, take_samples, warm_up
 from runner.protocol import MeasureSettings

@@ -72,7 +72,7 @@ def test_cancel_ends_the_running_case_and_every_later_one(state_dir: Path, tmp_p
 def test_cancel_between_two_cases_ends_the_host(state_dir: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
-    host = local._host
+    host = local._host._host
     assert host is not None
     local.cancel()
     host.wait(timeout=60)
@@ -83,7 +83,7 @@ def test_cancel_between_two_cases_ends_the_host(state_dir: Path) -> None:
 def test_a_cancel_that_arrives_with_its_launch_is_not_lost(state_dir: Path, tmp_path: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
-    host = local._host
+    host = local._host._host
     assert host is not None
     assert host.stdin is not None
     launch = {
@@ -96,7 +96,7 @@ def test_a_cancel_that_arrives_with_its_launch_is_not_lost(state_dir: Path, tmp_
     }
     # One write of both: the host reads them at once.
     os.write(host.stdin.fileno(), json.dumps(launch).encode() + b'\n{"action": "cancel"}\n')
-    answer = local._read_answer()
+    answer = local._host._read_answer()
     assert answer is not None
     assert answer["ending"] == "cancelled"
     host.wait(timeout=60)
@@ -110,8 +110,8 @@ def killed_in_mid_case(state_dir: Path, pids: Path, *, is_host: bool) -> tuple[C
 
     def kill() -> None:
         worker = int(wait_for(pids).split()[0])
-        assert local._host is not None
-        os.kill(local._host.pid if is_host else worker, signal.SIGKILL)
+        assert local._host._host is not None
+        os.kill(local._host._host.pid if is_host else worker, signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -152,7 +152,7 @@ def test_folders_of_dead_runners_are_removed(tmp_path: Path) -> None:
 def test_a_killed_host_costs_one_case_and_is_started_again(state_dir: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     local.open()
-    host = local._host
+    host = local._host._host
     assert host is not None
     os.kill(host.pid, signal.SIGKILL)
     host.wait()

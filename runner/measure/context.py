@@ -1,0 +1,71 @@
+"""What the steps of a launch share: the request, what is executed, and what was found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from db.records import RunWarning
+from runner.measure.device import Device
+from runner.measure.steps import StepLog
+from runner.measure.subject import Subject
+from runner.protocol import LaunchRequest, RawMetric
+
+Forward = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a launch has found so far."""
+
+    metrics: dict[str, RawMetric] = field(default_factory=dict)
+    warnings: list[RunWarning] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+    effective_mode: str = ""
+
+    def add(self, metric: str, samples: Sequence[float], *, method: str) -> None:
+        """Keep the samples of `metric`, in its unit."""
+        self.metrics[metric] = RawMetric(samples=tuple(samples), method=method)
+
+    def warn(self, code: str, text: str, *, hint: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(RunWarning(code=code, text=text, hint=hint))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One launch in progress."""
+
+    request: LaunchRequest
+    subject: Subject
+    device: Device
+    log: StepLog
+    found: Findings
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether this is the launch that finds the compile cache empty."""
+        return self.request.launch == 0
+
+    @property
+    def is_eager(self) -> bool:
+        """Return whether the case is the eager variant."""
+        return self.request.case.backend == "eager"
+
+    def step(self, forward: Forward) -> Callable[[], object]:
+        """Return one iteration through `forward`, as it is timed.
+
+        On CUDA it begins with the mark that lets CUDA-graph trees reuse the outputs' memory.
+        """
+        step = self.subject.step(forward)
+        if not self.device.is_cuda or forward is self.subject.model:
+            return step
+
+        def marked() -> object:
+            torch.compiler.cudagraph_mark_step_begin()
+            return step()
+
+        return marked

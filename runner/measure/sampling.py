@@ -1,0 +1,95 @@
+"""The steps `warm up` and `sample` of a launch: eager and variant interleaved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from runner.measure.context import Context, Forward
+from runner.measure.device import Timing
+from runner.measure.timing import MIN_ROUNDS, Side, quiet_python, take_samples, warm_up
+from runner.protocol import RawMetric
+
+# Warm-up may take this share of the sampling budget before it is called unsettled.
+WARMUP_BUDGET_SHARE = 0.5
+
+
+def sample(context: Context, forward: Forward) -> None:
+    """Warm up, take the samples of `forward` and of eager beside it, and keep what they give."""
+    device, settings = context.device, context.request.settings
+    sides = [Side(name="variant", step=context.step(forward))]
+    if not context.is_eager:
+        sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
+    with device.pinned() as core, quiet_python():
+        with context.log.step("warm up"):
+            warmup_s = settings.budget_s * WARMUP_BUDGET_SHARE
+            has_settled = warm_up(sides, device=device, deadline_s=time.perf_counter() + warmup_s)
+        with context.log.step("sample"):
+            take_samples(sides, device=device, settings=settings)
+    context.found.details["core"] = core
+    context.found.details["iterations_per_sample"] = {
+        side.name: side.num_iterations for side in sides
+    }
+    _warn(context, sides[-1], has_settled=has_settled)
+    _report(context, sides=sides)
+
+
+def _warn(context: Context, variant: Side, *, has_settled: bool) -> None:
+    if not has_settled:
+        context.found.warn(
+            "unsettled",
+            f"the time still moved after {len(variant.warmups)} warm-up rounds",
+            hint="see whether something else runs on this machine, or raise [run] budget_s",
+        )
+    if len(variant.samples) <= MIN_ROUNDS:
+        context.found.warn(
+            "few-samples",
+            f"only {len(variant.samples)} samples fitted into the budget",
+            hint="raise [run] budget_s for this suite",
+        )
+
+
+def _report(context: Context, *, sides: list[Side]) -> None:
+    metrics, clock = context.found.metrics, context.device.clock
+    variant = sides[-1]
+    names = {
+        "variant": ("latency_s", "latency_cpu_s"),
+        "eager": ("eager_latency_s", "eager_latency_cpu_s"),
+    }
+    for side in sides:
+        wall_name, cpu_name = names[side.name]
+        metrics[wall_name] = _raw(side, lambda timing: timing.wall_s, method=clock)
+        if all(timing.cpu_s is not None for timing in side.samples):
+            metrics[cpu_name] = _raw(side, lambda timing: timing.cpu_s, method=clock)
+    workload = context.request.workload
+    for name, amount in (
+        ("throughput_samples_per_s", workload.num_samples),
+        ("throughput_tokens_per_s", workload.num_tokens),
+    ):
+        if amount is not None:
+            context.found.add(
+                name,
+                [amount / timing.wall_s for timing in variant.samples],
+                method=f"{amount} an iteration over its latency",
+            )
+    if len(sides) == 2:
+        metrics["speedup"] = paired_speedup(sides[0], variant)
+
+
+def _raw(side: Side, value: Callable[[Timing], float | None], *, method: str) -> RawMetric:
+    def numbers(timings: list[Timing]) -> tuple[float, ...]:
+        return tuple(number for timing in timings if (number := value(timing)) is not None)
+
+    return RawMetric(samples=numbers(side.samples), warmups=numbers(side.warmups), method=method)
+
+
+def paired_speedup(eager: Side, variant: Side) -> RawMetric:
+    """Return eager over variant time, round by round, on the CPU clock where there is one."""
+    pairs = list(zip(eager.samples, variant.samples, strict=True))
+    on_cpu_clock = all(left.cpu_s and right.cpu_s for left, right in pairs)
+    ratios = tuple(
+        (left.cpu_s or 0.0) / (right.cpu_s or 1.0) if on_cpu_clock else left.wall_s / right.wall_s
+        for left, right in pairs
+    )
+    clock = "thread CPU time" if on_cpu_clock else "wall time"
+    return RawMetric(samples=ratios, method=f"eager over variant {clock}, round by round")
