@@ -92,8 +92,17 @@ def has_settled(times_s: Sequence[float]) -> bool:
     return max(last) <= min(last) * (1 + SETTLED_SPREAD)
 
 
-def take_samples(sides: Sequence[Side], *, device: Device, settings: MeasureSettings) -> None:
-    """Append `settings.num_rounds` samples to each side, fewer when `budget_s` is spent first."""
+def take_samples(
+    sides: Sequence[Side],
+    *,
+    device: Device,
+    settings: MeasureSettings,
+    between_rounds: Callable[[], None] | None = None,
+) -> None:
+    """Append `settings.num_rounds` samples to each side, fewer when `budget_s` is spent first.
+
+    `between_rounds` is called after every round, outside every timer.
+    """
     deadline_s = time.perf_counter() + settings.budget_s
     for round_number in range(settings.num_rounds):
         order = sides if round_number % 2 == 0 else list(reversed(sides))
@@ -101,5 +110,7 @@ def take_samples(sides: Sequence[Side], *, device: Device, settings: MeasureSett
             side.samples.append(
                 device.time_iterations(side.step, num_iterations=side.num_iterations)
             )
+        if between_rounds is not None:
+            between_rounds()
         if round_number + 1 >= MIN_ROUNDS and time.perf_counter() > deadline_s:
             break

@@ -76,6 +76,18 @@ def test_rounds_alternate_which_side_goes_first() -> None:
     assert [len(side.samples) for side in sides] == [3, 3]
 
 
+def test_between_rounds_something_may_be_read_outside_the_timers() -> None:
+    device = ScriptedDevice(lambda _: 0.01)
+    seen: list[int] = []
+    take_samples(
+        [Side(name="variant", step=first)],
+        device=device,
+        settings=MeasureSettings(num_rounds=3),
+        between_rounds=lambda: seen.append(len(device.calls)),  # type: ignore[attr-defined]
+    )
+    assert seen == [1, 2, 3]
+
+
 def test_a_spent_budget_still_gives_the_minimum_of_rounds() -> None:
     side = Side(name="variant", step=first)
     settings = MeasureSettings(num_rounds=100, budget_s=-1.0)
