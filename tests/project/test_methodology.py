@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from db.metrics import METRICS
 from runner.measure import accuracy, compiling, steps, timing
 
-TEXT = (Path(__file__).parents[2] / "docs" / "methodology.md").read_text(encoding="ascii")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")
 WORDS = " ".join(TEXT.split())
+COLUMNS = "metric, unit, method, clock, formula, missing when, and why, checked against"
+
+
+def metric_rows() -> list[list[str]]:
+    """Return the cells of each row of the table of every metric, the header first."""
+    section = TEXT.partition("\n## Every metric\n")[2].partition("\n## ")[0]
+    lines = [line.strip() for line in section.splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in lines]
+    return [header, *rows]
+
+
+ROWS = metric_rows()[1:]
+
+
+def row_name(row: Sequence[str]) -> str:
+    return row[0].strip("`")
 
 
 @pytest.mark.parametrize(
@@ -37,3 +58,27 @@ def test_the_methodology_says_what_the_code_does(claim: str) -> None:
 def test_the_methodology_lists_the_steps_in_order() -> None:
     places = [TEXT.index(f"| {step} |") for step in steps.STEP_ORDER]
     assert places == sorted(places)
+
+
+def test_every_metric_has_exactly_one_row_and_no_row_is_stale() -> None:
+    assert Counter(row_name(row) for row in ROWS) == Counter(METRICS.keys())
+
+
+def test_every_row_has_every_cell() -> None:
+    assert ", ".join(metric_rows()[0]) == COLUMNS
+    assert [row[0] for row in ROWS if len(row) != 7 or not all(row)] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_name)
+def test_a_row_has_the_unit_of_its_metric(row: Sequence[str]) -> None:
+    assert row[1] == METRICS[row_name(row)].unit
+
+
+@pytest.mark.parametrize("row", ROWS, ids=row_name)
+def test_a_row_names_a_check_that_exists(row: Sequence[str]) -> None:
+    tests = re.findall(r"`(test_\w+)`", row[6])
+    benchmarks = re.findall(r"`(benchmarks/[\w./]+)`", row[6])
+    assert tests or benchmarks
+    assert [name for name in benchmarks if not (ROOT / name).exists()] == []
+    sources = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [name for name in tests if not any(f"def {name}(" in text for text in sources)] == []
