@@ -36,7 +36,7 @@ class CaseSession(Protocol):
         ...
 
     def finish(self) -> CaseResult:
-        """Return the case result of all launches so far, at least one."""
+        """Return the case result of all launches so far, at least one; more may follow."""
         ...
 
     def close(self) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from db.records import CaseResult, Outcome
 from models_zoo.spec import ModelSpec, SizeSpec
+from runner.combine import combine
 from runner.executor_api import CaseOrder
-from runner.protocol import LaunchReport
+from runner.protocol import LaunchReport, RawMetric
 from tests.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {
@@ -56,12 +60,40 @@ def make_catalog(*names: str, phases: tuple[str, ...] = ("inference",)) -> dict[
     }
 
 
+Draw = Callable[[CaseOrder, int], LaunchReport]
+
+
+def draw_latencies(latency_s: float, *, launch_sd: float, seed: int, num_samples: int = 5) -> Draw:
+    """Return launches whose levels lie log-normally around `latency_s`, on both clocks of a CPU.
+
+    The wall clock shows 2 % more than the CPU time, and samples of a launch differ by 0.1 %.
+    """
+    generator = np.random.default_rng(seed)
+
+    def draw(_order: CaseOrder, _number: int) -> LaunchReport:
+        level_s = latency_s * math.exp(generator.normal(0, launch_sd))
+        samples = level_s * np.exp(generator.normal(0, 0.001, num_samples))
+        return LaunchReport(
+            outcome=Outcome.OK,
+            metrics={
+                "latency_s": RawMetric(samples=tuple(1.02 * samples), method="wall"),
+                "latency_cpu_s": RawMetric(samples=tuple(samples), method="CPU time"),
+            },
+        )
+
+    return draw
+
+
 class FakeSession:
-    """A session of a FakeExecutor: the case happens at its end, the launches only count."""
+    """A session of a FakeExecutor.
+
+    Without a `draw` the case happens at its end, and the launches only count.
+    """
 
     def __init__(self, order: CaseOrder, *, executor: FakeExecutor) -> None:
         self._order = order
         self._executor = executor
+        self._reports: list[LaunchReport] = []
         self.num_launches = 0
         self.is_closed = False
 
@@ -71,13 +103,27 @@ class FakeSession:
         return self.num_launches < self._order.settings.num_launches
 
     def launch(self) -> LaunchReport:
-        """Count it."""
+        """Count it, and return what the executor draws."""
         self.num_launches += 1
-        return LaunchReport(outcome=Outcome.OK)
+        self._executor.launched.append(self._order.case.key)
+        draw = self._executor.draw
+        number = self.num_launches - 1
+        report = LaunchReport(outcome=Outcome.OK) if draw is None else draw(self._order, number)
+        self._reports.append(report)
+        return report
 
     def finish(self) -> CaseResult:
-        """Return what `execute` returns."""
-        return self._executor.execute(self._order)
+        """Return the result of what was drawn, or what `execute` returns."""
+        if self._executor.draw is None:
+            return self._executor.execute(self._order)
+        return combine(
+            self._order,
+            self._reports,
+            result_id=uuid.uuid4().hex,
+            started_at=self._executor.clock(),
+            finished_at=self._executor.clock(),
+            log_tail="",
+        )
 
     def close(self) -> None:
         """Remember it."""
@@ -88,7 +134,8 @@ class FakeExecutor:
     """An executor whose cases take, and end, as their model's name says.
 
     `takes_3s` advances the clock by 3 s (other names by 10 s); `fails`, `times_out` and so on in
-    `ENDINGS` give that outcome. `on_execute` is called in the middle of each case.
+    `ENDINGS` give that outcome. `on_execute` is called in the middle of each case. Sessions take
+    their launches from `draw` when it is given.
     """
 
     ENDINGS: Mapping[str, Outcome] = {
@@ -104,12 +151,16 @@ class FakeExecutor:
         facts: Mapping[str, Any] = FACTS,
         latency_s: float = 0.010,
         on_execute: Callable[[CaseOrder], None] = lambda _order: None,
+        draw: Draw | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.facts = facts
         self.latency_s = latency_s
         self.on_execute = on_execute
+        self.draw = draw
         self.executed: list[str] = []
+        self.launched: list[str] = []
+        self.sessions: list[FakeSession] = []
         self.is_open = False
         self.is_cancelled = False
 
@@ -142,8 +193,10 @@ class FakeExecutor:
         )
 
     def begin(self, order: CaseOrder) -> FakeSession:
-        """Return a session whose launches all give the same."""
-        return FakeSession(order, executor=self)
+        """Return a session of the case."""
+        session = FakeSession(order, executor=self)
+        self.sessions.append(session)
+        return session
 
     def cancel(self) -> None:
         """Remember it."""

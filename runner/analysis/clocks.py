@@ -67,6 +67,17 @@ def judge_clocks(
     return judged
 
 
+def judge_paired_clocks(found: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Return what to think of the wall clock among `found`, where launches were interleaved.
+
+    Neighbours hit both sides alike, which the interval of the CPU time covers; the wall clock still
+    needs it as a witness.
+    """
+    if WALL not in found:
+        return {}
+    return {WALL: _judge_wall_clock(found[WALL], cpu=found.get(CPU), paired=None)}
+
+
 def _judge_cpu_time(
     pair: Pair, cpu: Comparison, judgement: Judgement, *, is_quiet: bool
 ) -> Comparison:

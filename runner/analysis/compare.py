@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,8 @@ def _results(side: Side) -> Sequence[CaseResult]:
     return side.results if isinstance(side, RunDocument) else side
 
 
-def _judged(pair: Pair) -> list[str]:
+def judged_metrics(pair: Pair) -> list[str]:
+    """Return the names of the metrics that both sides have and that are judged."""
     names = [item.metric for item in pair.baseline.measurements]
     return [
         name
@@ -126,29 +127,35 @@ def _judged(pair: Pair) -> list[str]:
 
 
 def _num_noisy(pair: Pair) -> int:
-    return sum(not METRICS[name].is_exact for name in _judged(pair))
+    return sum(not METRICS[name].is_exact for name in judged_metrics(pair))
 
 
 def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
-    rows = [_row(pair, OUTCOME, _compare_outcomes(pair))]
     device = pair.baseline.case.device
     is_quiet = device != "cpu" or was_quiet(pair)
     judgements = {
         name: Judgement(
-            floor=_floor(name, fail_above),
+            floor=floor_of(name, fail_above),
             num_comparisons=num_comparisons,
             launch_sd=prior_sd(name, device=device, is_quiet=is_quiet),
             run_sd=run_sd(name, device=device),
         )
-        for name in _judged(pair)
+        for name in judged_metrics(pair)
     }
     found = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
     if device == "cpu":
         found |= judge_clocks(pair, found, judgements, is_quiet=is_quiet)
-    return rows + [_row(pair, name, comparison) for name, comparison in found.items()]
+    return rows_of(pair, found)
 
 
-def _floor(metric: str, fail_above: float) -> float:
+def rows_of(pair: Pair, found: Mapping[str, Comparison]) -> list[CaseComparison]:
+    """Return the row of the outcomes and one for each comparison of `found`."""
+    rows = {OUTCOME: _compare_outcomes(pair), **found}
+    return [_row(pair, name, comparison) for name, comparison in rows.items()]
+
+
+def floor_of(metric: str, fail_above: float) -> float:
+    """Return the floor of `metric` where that of a time is `fail_above`."""
     return METRICS[metric].relevance_floor * fail_above / DEFAULT_FAIL_ABOVE
 
 

@@ -110,8 +110,7 @@ def compare_logs(
         + max(variance, within[1] ** 2) / len(candidate)
         + 2 * judgement.run_sd**2
     )
-    probability = 1 - FAMILY_ERROR / (2 * max(1, judgement.num_comparisons))
-    margin = student_quantile(probability, degrees=degrees) * error
+    margin = _quantile(judgement, degrees=degrees) * error
     return decide(
         math.exp(difference),
         low=math.exp(difference - margin),
@@ -119,6 +118,34 @@ def compare_logs(
         direction=direction,
         floor=judgement.floor,
     )
+
+
+def compare_log_ratios(
+    differences: np.ndarray, *, direction: Direction, judgement: Judgement
+) -> Comparison:
+    """Return the comparison of two sides by candidate / baseline of each pair of launches.
+
+    `differences` are the logarithms; `run_sd` is left out, since both sides share the run.
+    """
+    mean = float(np.mean(differences))
+    num = len(differences)
+    degrees = PRIOR_DEGREES + num - 1
+    squares = float(np.sum((differences - mean) ** 2))
+    # A difference of two launches has twice the variance of one.
+    variance = (PRIOR_DEGREES * 2 * judgement.launch_sd**2 + squares) / degrees
+    margin = _quantile(judgement, degrees=degrees) * math.sqrt(variance / num)
+    return decide(
+        math.exp(mean),
+        low=math.exp(mean - margin),
+        high=math.exp(mean + margin),
+        direction=direction,
+        floor=judgement.floor,
+    )
+
+
+def _quantile(judgement: Judgement, *, degrees: float) -> float:
+    probability = 1 - FAMILY_ERROR / (2 * max(1, judgement.num_comparisons))
+    return student_quantile(probability, degrees=degrees)
 
 
 def decide(
