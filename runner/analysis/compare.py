@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,12 @@ from runner.analysis.comparison import (
     Judgement,
     compare_measurements,
     inconclusive,
+)
+from runner.analysis.machine import (
+    ABSOLUTE_METRICS,
+    MachineChange,
+    compare_machine,
+    explained,
 )
 from runner.analysis.noise import prior_sd, run_sd
 from runner.analysis.rounds import Pair, results_by_case
@@ -62,12 +69,15 @@ def compare_results(
     """Return a row for each outcome and judged metric of each case, in the baseline's order.
 
     `fail_above` is the floor of the metrics whose own floor is 5 %; the others' floors scale with
-    it. A case that a side has more than once (measured in rounds) is taken together. Raises
-    NotComparableError when both sides are documents with different fingerprints.
+    it. A case that a side has more than once (measured in rounds) is taken together. The reference
+    cases have no rows: `compare_machine` has them. Raises NotComparableError when both sides are documents with different fingerprints.
     """
     if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
         check_comparable(baseline.run, candidate=candidate.run)
-    before, after = (results_by_case(_results(side)) for side in (baseline, candidate))
+    before, after = (
+        results_by_case(item for item in _results(side) if not item.case.is_reference)
+        for side in (baseline, candidate)
+    )
     pairs = [Pair(before[key], after[key]) for key in before if key in after]
     num_comparisons = sum(_num_noisy(pair) for pair in pairs)
     rows: list[CaseComparison] = []
@@ -77,7 +87,20 @@ def compare_results(
             rows.extend(_compare_pair(pair, fail_above, num_comparisons))
         else:
             rows.append(_one_sided(before.get(key), after.get(key)))
-    return rows
+    changes = compare_machine(_results(baseline), candidate=_results(candidate))
+    return [_unless_machine(row, changes) for row in rows]
+
+
+def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> CaseComparison:
+    """Return `row`, inconclusive where it is an absolute time that moved as the machine did."""
+    has_changed = row.comparison.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    if not has_changed or row.metric not in ABSOLUTE_METRICS:
+        return row
+    mover = explained(row.comparison, by=changes)
+    if mover is None:
+        return row
+    reason = f"the machine moved: {mover.text}; the speedup over eager is judged instead"
+    return dataclasses.replace(row, comparison=inconclusive(reason, of=row.comparison))
 
 
 def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
@@ -108,7 +131,7 @@ def check_comparable(baseline: Run, *, candidate: Run) -> None:
 
 
 def has_failure(rows: Sequence[CaseComparison]) -> bool:
-    """Return whether some row is a significant change beyond the floor in the bad direction."""
+    """Return whether some row is a significant and relevant change in the bad direction."""
     return any(row.comparison.is_failure for row in rows)
 
 

@@ -2,8 +2,9 @@
 
 Method: Student's interval of the difference of mean log launch medians, its variance moderated by
 the prior of runner/analysis/noise.py, at a level that Bonferroni divides among all comparisons made
-together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (beyond
-the floor) are two facts; a change needs both.
+together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (the
+interval reaches the floor, and the ratio comes near it) are two facts; a change needs both. Asking
+the ratio itself to be beyond the floor would miss half of all changes of just that size.
 Assumptions: those of noise.py, and that both sides ran under like conditions: what two evenings
 differ by is in the interval only as far as noise.py knows it.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from db.metrics import METRICS, Direction, Metric
 from db.records import Measurement, Verdict
+from runner.analysis.detector import TRIGGER_OF_FLOOR
 from runner.analysis.noise import PRIOR_DEGREES
 from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile
 
@@ -45,7 +47,7 @@ class Comparison:
 
     @property
     def is_failure(self) -> bool:
-        """Return whether this is a significant change beyond the floor in the bad direction."""
+        """Return whether this is a significant and relevant change in the bad direction."""
         return self.verdict is Verdict.REGRESSION
 
 
@@ -153,16 +155,16 @@ def decide(
 ) -> Comparison:
     """Return the verdict on a ratio with its interval."""
     is_significant = not low <= 1 <= high
-    is_relevant = _exceeds(ratio, floor)
+    is_relevant = _is_relevant(ratio, low=low, high=high, floor=floor)
     if is_significant and is_relevant:
         verdict = _verdict(ratio > 1, direction)
-        reason = f"{_percent(ratio)} is beyond the floor of {100 * floor:g} % and outside noise"
-    elif is_significant:
-        verdict = Verdict.UNCHANGED
-        reason = f"{_percent(ratio)} is outside noise, but not beyond {100 * floor:g} %"
-    elif not _exceeds(low, floor) and not _exceeds(high, floor):
+        what = "is beyond" if _size(ratio) > 1 + floor else "does not rule out"
+        reason = f"{_percent(ratio)} {what} the floor of {100 * floor:g} % and is outside noise"
+    elif max(_size(low), _size(high)) < 1 + floor:
         verdict = Verdict.UNCHANGED
         reason = f"a change of {100 * floor:g} % would have shown"
+        if is_significant:
+            reason = f"{_percent(ratio)} is outside noise, but not beyond {100 * floor:g} %"
     else:
         verdict = Verdict.INCONCLUSIVE
         reason = (
@@ -229,9 +231,14 @@ def _verdict(is_higher: bool, direction: Direction) -> Verdict:
     return Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT
 
 
-def _exceeds(ratio: float, floor: float) -> bool:
+def _is_relevant(ratio: float, *, low: float, high: float, floor: float) -> bool:
+    far = high if ratio > 1 else low
+    return _size(ratio) > 1 + TRIGGER_OF_FLOOR * floor and _size(far) >= 1 + floor
+
+
+def _size(ratio: float) -> float:
     # Both ways by the same factor: 1 / 1.05 undoes 1.05.
-    return max(ratio, 1 / ratio) > 1 + floor
+    return max(ratio, 1 / ratio)
 
 
 def _percent(ratio: float) -> str:

@@ -117,6 +117,31 @@ def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
     assert down.verdict is Verdict.IMPROVEMENT
 
 
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict", "is_relevant", "reason"),
+    [
+        # Near the floor, and the floor fits.
+        (1.04, 1.02, 1.06, Verdict.REGRESSION, True, "+4.0 % does not rule out the floor of 5 %"),
+        (1 / 1.04, 1 / 1.06, 1 / 1.02, Verdict.IMPROVEMENT, True, "-3.8 % does not rule out"),
+        (1.06, 1.02, 1.10, Verdict.REGRESSION, True, "+6.0 % is beyond the floor of 5 %"),
+        # Below the trigger the floor may fit as well: more launches are needed.
+        (1.03, 1.005, 1.055, Verdict.INCONCLUSIVE, False, "anything from +0.5 % to +5.5 % fits"),
+        # Near the floor, but the floor is ruled out.
+        (1.045, 1.042, 1.048, Verdict.UNCHANGED, False, "+4.5 % is outside noise, but not beyond"),
+        (1 / 1.045, 1 / 1.048, 1 / 1.042, Verdict.UNCHANGED, False, "-4.3 % is outside noise"),
+        # Not outside noise: the other end of the interval says nothing about the floor.
+        (1.04, 0.99, 1.093, Verdict.INCONCLUSIVE, True, "anything from -1.0 % to +9.3 % fits"),
+        (1.01, 0.94, 1.085, Verdict.INCONCLUSIVE, False, "anything from -6.0 % to +8.5 % fits"),
+    ],
+)
+def test_the_interval_decides_what_is_as_large_as_the_floor(
+    ratio: float, low: float, high: float, verdict: Verdict, is_relevant: bool, reason: str
+) -> None:
+    found = decide(ratio, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert (found.verdict, found.is_relevant) == (verdict, is_relevant)
+    assert found.reason.startswith(reason)
+
+
 def test_more_comparisons_made_together_need_more_evidence() -> None:
     alone = compare([1.0, 1.0, 1.0], [1.1, 1.1, 1.1])
     many = compare(
