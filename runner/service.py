@@ -1,4 +1,4 @@
-"""Execute the plan of one run, case by case, and keep what comes of it.
+"""Execute the plan of a run, or of several in turn, case by case, and keep what comes of it.
 
 A result is in the spool before the next case starts. The run survives a store that is locked, full
 or missing; Ctrl-C and SIGTERM end it in good order, and `resume` continues it later.
@@ -8,30 +8,39 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.records import CaseResult, Run, RunDocument, RunState
+from db.records import Case, CaseResult, Run, RunDocument, RunState
 from models_zoo.spec import ModelSpec
 from runner.environment import differing_keys, fingerprint, revision
 from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
 from runner.executor_api import CaseOrder, Executor
 from runner.heartbeat import heartbeat
+from runner.interleave import MeasureCase, launch_in_turn
 from runner.interrupts import Interrupts
 from runner.keeper import Keeper
 from runner.locks import waiting_lock
+from runner.paired import PairSide
 from runner.plan import PlannedCase, make_plan, plan_case
 from runner.protocol import MeasureSettings
 from runner.suites import Selection
 
+# Sampling of one launch of a reference case, in wall seconds. They are in every run, so they must
+# cost next to nothing; 30 products of 9 ms fit.
+REFERENCE_BUDGET_S = 0.3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted."""
+    """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
+
+    With `has_references` the reference cases are measured first.
+    """
 
     suite: str
     selection: Selection
@@ -39,15 +48,16 @@ class RunRequest:
     device: str
     settings: MeasureSettings
     machine: str
+    has_references: bool = False
     trigger: str = "manual"
     resume_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a run works with; the seams that tests replace."""
+    """What runs work with, an executor for each of them; the seams that tests replace."""
 
-    executor: Executor
+    executors: tuple[Executor, ...]
     keeper: Keeper
     catalog: Mapping[str, ModelSpec]
     lock_dir: Path
@@ -56,30 +66,45 @@ class Surroundings:
     now: Callable[[], datetime]
 
 
-def run_plan(request: RunRequest, *, around: Surroundings) -> RunDocument:
-    """Execute `request` and return the run with all its results, those before a resume included.
+def run_plans(
+    requests: Sequence[RunRequest],
+    *,
+    around: Surroundings,
+    measure_case: MeasureCase = launch_in_turn,
+) -> list[RunDocument]:
+    """Execute `requests`, each case under all of them in turn, and return their runs.
 
-    Waits while another run has the device. The run's state is `interrupted` when it was stopped
-    from outside. Raises UnknownNameError, ExecutorError, SpoolFull and ResumeError, and
-    RunInterrupted when it was stopped before there was a run.
+    They ask for the same cases on one device, each by the executor at its place. A run comes with
+    all its results, those before a resume included. Waits while somebody else has the device. The
+    state of the runs is `interrupted` when they were stopped from outside. Raises UnknownNameError,
+    ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before there
+    was a run.
     """
+    device = requests[0].device
     # Wrong names are said before a worker host is started and before anybody waits.
-    if request.resume_id is None:
-        make_plan(request.selection, catalog=around.catalog, device=request.device)
-    lock = around.lock_dir / f"device-{request.device}.lock"
+    for request in requests:
+        if request.resume_id is None:
+            _plan(request, around=around)
     with (
         Interrupts() as interrupts,
-        waiting_lock(lock, on_wait=lambda pid: _say_waiting(request.device, pid, around)),
+        waiting_lock(
+            around.lock_dir / f"device-{device}.lock",
+            on_wait=lambda pid: _say_waiting(device, pid, around),
+        ),
     ):
         around.keeper.drain()
-        around.keeper.interrupt_dead_runs(machine=request.machine, device=request.device)
+        around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
         try:
-            execution = _prepare(request, around=around, interrupts=interrupts)
-            with interrupts.deferred(around.executor.cancel):
-                execution.execute()
+            executions = [
+                _prepare(request, executor=executor, around=around)
+                for request, executor in zip(requests, around.executors, strict=True)
+            ]
+            with interrupts.deferred(lambda: _cancel(around.executors)):
+                _execute(executions, around=around, measure_case=measure_case, stop=interrupts)
         finally:
-            around.executor.close()
-    return RunDocument(run=execution.run, results=tuple(execution.results))
+            for executor in around.executors:
+                executor.close()
+    return [RunDocument(run=item.run, results=tuple(item.results)) for item in executions]
 
 
 class _Execution:
@@ -91,75 +116,129 @@ class _Execution:
         *,
         plan: tuple[PlannedCase, ...],
         settings: MeasureSettings,
+        executor: Executor,
         around: Surroundings,
-        interrupts: Interrupts,
     ) -> None:
         self.run = run
         self.results: list[CaseResult] = []
         self._plan = plan
         self._settings = settings
+        self._executor = executor
         self._around = around
-        self._interrupts = interrupts
 
-    def execute(self) -> None:
-        """Execute what is left of the plan; the run is interrupted unless all of it was."""
-        around = self._around
-        state = RunState.INTERRUPTED
+    def sides(self) -> list[PairSide]:
+        """Return what is left of the plan, by whom and how it is measured."""
         done = {result.case.key for result in self.results}
-        remaining = [planned for planned in self._plan if planned.case.key not in done]
-        around.keeper.keep(self.run)
-        around.notify(RunStarted(run=self.run, num_done=len(self.results)))
-        try:
-            with heartbeat(lambda: around.keeper.beat(self.run.id)):
-                if all(self._execute_case(planned) for planned in remaining):
-                    state = RunState.FINISHED
-        finally:
-            self.run = replace(self.run, state=state, finished_at=around.now())
-            around.keeper.keep_state(self.run)
-            around.notify(RunEnded(run=self.run))
-
-    def _execute_case(self, planned: PlannedCase) -> bool:
-        around = self._around
-        if self._interrupts.were_requested():
-            return False
-        around.notify(CaseStarted(case=planned.case))
-        result = around.executor.execute(
-            CaseOrder(
-                run_id=self.run.id,
-                case=planned.case,
-                workload=planned.workload,
-                settings=self._settings,
+        return [
+            PairSide(
+                executor=self._executor,
+                order=CaseOrder(
+                    run_id=self.run.id,
+                    case=planned.case,
+                    workload=planned.workload,
+                    settings=_settings_for(planned.case, self._settings),
+                ),
             )
-        )
-        # What a killed case left behind says nothing about the case.
-        if self._interrupts.were_requested():
-            return False
-        around.keeper.keep(self.run, result=result)
+            for planned in self._plan
+            if planned.case.key not in done
+        ]
+
+    def start(self) -> None:
+        self._around.keeper.keep(self.run)
+        self._around.notify(RunStarted(run=self.run, num_done=len(self.results)))
+
+    def keep(self, result: CaseResult) -> None:
+        self._around.keeper.keep(self.run, result=result)
         self.results.append(result)
-        around.notify(CaseFinished(result=result))
+        self._around.notify(CaseFinished(result=result))
+
+    def end(self, state: RunState) -> None:
+        self.run = replace(self.run, state=state, finished_at=self._around.now())
+        self._around.keeper.keep_state(self.run)
+        self._around.notify(RunEnded(run=self.run))
+
+
+def _execute(
+    executions: Sequence[_Execution],
+    *,
+    around: Surroundings,
+    measure_case: MeasureCase,
+    stop: Interrupts,
+) -> None:
+    """Execute what is left of the plans; the runs are interrupted unless all of it was."""
+    state = RunState.INTERRUPTED
+    started: list[_Execution] = []
+
+    def execute_case(sides: Sequence[PairSide]) -> bool:
+        if stop.were_requested():
+            return False
+        around.notify(CaseStarted(case=sides[0].order.case))
+        results = measure_case(sides)
+        # What a killed case left behind says nothing about the case.
+        if stop.were_requested():
+            return False
+        for execution, result in zip(executions, results, strict=True):
+            execution.keep(result)
         return True
 
+    try:
+        for execution in executions:
+            execution.start()
+            started.append(execution)
+        with heartbeat(lambda: _beat(started, around=around)):
+            cases = zip(*(execution.sides() for execution in executions), strict=True)
+            if all(execute_case(sides) for sides in cases):
+                state = RunState.FINISHED
+    finally:
+        for execution in started:
+            execution.end(state)
 
-def _prepare(request: RunRequest, *, around: Surroundings, interrupts: Interrupts) -> _Execution:
+
+def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:
+    for execution in executions:
+        around.keeper.beat(execution.run.id)
+
+
+def _cancel(executors: Sequence[Executor]) -> None:
+    for executor in executors:
+        executor.cancel()
+
+
+def _prepare(request: RunRequest, *, executor: Executor, around: Surroundings) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
     resumed = None if request.resume_id is None else around.load_document(request.resume_id)
     settings = request.settings if resumed is None else _recorded_settings(resumed.run, request)
     around.notify(Said(text=f"starting toolchain {request.toolchain} on {request.device}"))
     facts = {
-        **_open_executor(around.executor),
+        **_open_executor(executor),
         "num_threads": settings.num_threads,
         "measure_settings": dataclasses.asdict(settings),
     }
     if resumed is None:
-        plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
+        plan = _plan(request, around=around)
         run = _new_run(request, plan=plan, facts=facts, at=around.now())
     else:
         _check_can_resume(resumed.run, facts=facts)
         plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
-    execution = _Execution(run, plan=plan, settings=settings, around=around, interrupts=interrupts)
+    execution = _Execution(run, plan=plan, settings=settings, executor=executor, around=around)
     execution.results.extend(() if resumed is None else resumed.results)
     return execution
+
+
+def _plan(request: RunRequest, *, around: Surroundings) -> tuple[PlannedCase, ...]:
+    return make_plan(
+        request.selection,
+        catalog=around.catalog,
+        device=request.device,
+        has_references=request.has_references,
+    )
+
+
+def _settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
+    if not case.is_reference:
+        return settings
+    return replace(settings, budget_s=min(settings.budget_s, REFERENCE_BUDGET_S))
 
 
 def _open_executor(executor: Executor) -> Mapping[str, Any]:

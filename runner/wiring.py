@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from runner.errors import ToolchainUnusable
 from runner.events import Notify, Said
 from runner.executor import LocalExecutor
 from runner.executor_api import Executor
+from runner.interleave import MeasureCase, launch_in_turn
 from runner.keeper import Keeper
 from runner.locks import machine_lock_dir
 from runner.plan import find_names, find_suite
-from runner.service import RunRequest, Surroundings, run_plan
+from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection, Suite
 
@@ -57,6 +58,7 @@ class RunOrder:
     device: str = AUTO_DEVICE
     trigger: str = "manual"
     resume_id: str | None = None
+    has_references: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,47 +93,76 @@ def custom_suite(selection: Selection) -> Suite:
 
 
 def execute_order(order: RunOrder, *, workplace: Workplace, notify: Notify) -> RunDocument:
-    """Execute `order` on the device that it names, or on the one there is.
+    """Execute one order, as `execute_together` does several, and return its run."""
+    (document,) = execute_together([order], workplace=workplace, notify=notify)
+    return document
 
-    Raises what `run_plan` raises, and UnknownNameError for the toolchain.
+
+def execute_together(
+    orders: Sequence[RunOrder],
+    *,
+    workplace: Workplace,
+    notify: Notify,
+    measure_case: MeasureCase = launch_in_turn,
+) -> list[RunDocument]:
+    """Execute `orders`, which differ in their toolchain alone, each case under all in turn.
+
+    Returns their runs, on the device that they name or on the one there is. Raises what `run_plans`
+    raises, and UnknownNameError for a toolchain.
     """
-    if order.device != AUTO_DEVICE:
-        return _execute(order, device=order.device, workplace=workplace, notify=notify)
+    for order in orders:
+        find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
+
+    def execute(device: str) -> list[RunDocument]:
+        return run_plans(
+            [_request(order, device=device, config=workplace.config) for order in orders],
+            around=_surroundings(orders, device=device, workplace=workplace, notify=notify),
+            measure_case=measure_case,
+        )
+
+    device = orders[0].device
+    if device != AUTO_DEVICE:
+        return execute(device)
     if not workplace.seams.has_gpu():
-        return _execute(order, device="cpu", workplace=workplace, notify=notify)
+        return execute("cpu")
     try:
-        return _execute(order, device="cuda", workplace=workplace, notify=notify)
+        return execute("cuda")
     except ToolchainUnusable as error:
         text = f"{error}. Measuring on the CPU instead; `--device cuda` would insist on the GPU"
         notify(Said(text=text, is_warning=True))
-        return _execute(order, device="cpu", workplace=workplace, notify=notify)
+        return execute("cpu")
 
 
-def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Notify) -> RunDocument:
-    config, seams, suite = workplace.config, workplace.seams, order.suite
-    find_names([order.toolchain], known=config.toolchains, kind="toolchain")
-    measure = config.measure
-    request = RunRequest(
+def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:
+    suite, measure = order.suite, config.measure
+    return RunRequest(
         suite=suite.name,
         selection=suite.selection,
         toolchain=order.toolchain,
         device=device,
-        settings=replace(
-            measure,
-            num_launches=suite.num_launches or measure.num_launches,
-            num_rounds=suite.num_rounds or measure.num_rounds,
-            budget_s=suite.budget_s or measure.budget_s,
-        ),
+        settings=suite.settings(measure),
         machine=config.machine,
+        has_references=order.has_references and config.has_references,
         trigger=order.trigger,
         resume_id=order.resume_id,
     )
+
+
+def _surroundings(
+    orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
+) -> Surroundings:
+    config, seams = workplace.config, workplace.seams
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None
-
-    around = Surroundings(
-        executor=seams.make_executor(
-            python=config.toolchains[order.toolchain], state_dir=config.state_dir, device=device
+    return Surroundings(
+        # One for each order, even under one interpreter: two worker hosts differ as two runs do.
+        executors=tuple(
+            seams.make_executor(
+                python=config.toolchains[order.toolchain],
+                state_dir=config.state_dir,
+                device=device,
+            )
+            for order in orders
         ),
         keeper=Keeper(store, spool=spool, notify=notify, now=seams.now),
         catalog=config.catalog,
@@ -140,4 +171,3 @@ def _execute(order: RunOrder, *, device: str, workplace: Workplace, notify: Noti
         notify=notify,
         now=seams.now,
     )
-    return run_plan(request, around=around)

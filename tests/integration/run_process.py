@@ -23,7 +23,7 @@ from runner.events import CaseFinished, Event, Said
 from runner.executor_api import CaseOrder
 from runner.keeper import Keeper
 from runner.protocol import MeasureSettings
-from runner.service import RunRequest, Surroundings, run_plan
+from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection
 from tests.fakes import FakeExecutor, make_catalog
@@ -82,7 +82,7 @@ def main() -> None:
     store = Store(f"duckdb:///{options.folder / 'store.duckdb'}")
     keeper = Keeper(store, spool=Spool(options.folder / "spool"), notify=on_event)
     around = Surroundings(
-        executor=FakeExecutor(on_execute=on_execute),
+        executors=(FakeExecutor(on_execute=on_execute),),
         keeper=keeper,
         catalog=make_catalog("bert", "vit"),
         lock_dir=options.folder / "locks",
@@ -104,7 +104,7 @@ def main() -> None:
         resume_id=unfinished[0] if unfinished and not options.hold else None,
     )
     try:
-        document = run_plan(request, around=around)
+        (document,) = run_plans([request], around=around)
     except RunnerError as error:
         say("error", error)
         sys.exit(2)

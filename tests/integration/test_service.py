@@ -3,92 +3,32 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from db.errors import StoreLocked
-from db.queries import load_document, load_run, load_runs
-from db.records import CaseResult, Outcome, Run, RunDocument, RunState
+from db.queries import load_run, load_runs
+from db.records import CaseResult, Outcome, Run, RunState
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
-from runner.executor_api import CaseOrder
 from runner.heartbeat import heartbeat
 from runner.keeper import Keeper
 from runner.locks import waiting_lock
 from runner.protocol import MeasureSettings
-from runner.service import RunRequest, Surroundings, run_plan
-from runner.spool import Spool
 from runner.suites import Selection
 from tests.builders import START, make_run
-from tests.fakes import FACTS, FakeClock, FakeExecutor, make_catalog
-
-CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")
-REQUEST = RunRequest(
-    suite="mine",
-    selection=Selection(models=("bert", "takes_3s"), modes=("eager", "default")),
-    toolchain="current",
-    device="cpu",
-    settings=MeasureSettings(),
-    machine="box",
-)
-
-
-class Place:
-    """A state directory with a store, and everything a run needs in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock = FakeClock()
-        self.lock_dir = folder / "locks"
-        self.store: Store | None = Store(f"duckdb:///{folder / 'store.duckdb'}", now=self.clock)
-        self.spool: Spool | None = Spool(folder / "spool", now=self.clock)
-        self.events: list[Event] = []
-
-    def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
-        executor.clock = self.clock
-        keeper = Keeper(self.store, spool=self.spool, notify=self.events.append, now=self.clock)
-        around = Surroundings(
-            executor=executor,
-            keeper=keeper,
-            catalog=CATALOG,
-            lock_dir=self.lock_dir,
-            load_document=self.load,
-            notify=self.events.append,
-            now=self.clock,
-        )
-        return run_plan(request, around=around)
-
-    def load(self, run_id: str) -> RunDocument:
-        assert self.store is not None
-        return load_document(self.store, run_id)
-
-    def said(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Said)]
+from tests.fakes import FACTS, FakeExecutor
+from tests.integration.running import REQUEST, Place, interrupt, on_case
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
-    """Return what calls `do` in the middle of the case with this 1-based number."""
-    seen: list[str] = []
-
-    def on_execute(order: CaseOrder) -> None:
-        seen.append(order.case.key)
-        if len(seen) == number:
-            do()
-
-    return on_execute
-
-
-def interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_a_run_is_stored_with_every_result(place: Place) -> None:

@@ -1,0 +1,90 @@
+"""Runs of a fake executor, with a store and everything else that a run needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from db.queries import load_document
+from db.records import RunDocument
+from db.store import Store
+from runner.events import Event, Said
+from runner.executor_api import CaseOrder
+from runner.keeper import Keeper
+from runner.protocol import MeasureSettings
+from runner.service import RunRequest, Surroundings, run_plans
+from runner.spool import Spool
+from runner.suites import Selection
+from tests.fakes import FakeClock, FakeExecutor, make_catalog
+
+CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")
+REQUEST = RunRequest(
+    suite="mine",
+    selection=Selection(models=("bert", "takes_3s"), modes=("eager", "default")),
+    toolchain="current",
+    device="cpu",
+    settings=MeasureSettings(),
+    machine="box",
+)
+
+
+class Place:
+    """A state directory with a store, and everything a run needs in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.lock_dir = folder / "locks"
+        self.store: Store | None = Store(f"duckdb:///{folder / 'store.duckdb'}", now=self.clock)
+        self.spool: Spool | None = Spool(folder / "spool", now=self.clock)
+        self.events: list[Event] = []
+
+    def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
+        """Execute one run."""
+        (document,) = self.run_together([request], executors=(executor,))
+        return document
+
+    def run_together(
+        self, requests: Sequence[RunRequest], *, executors: tuple[FakeExecutor, ...]
+    ) -> list[RunDocument]:
+        """Execute several runs, each case under all in turn."""
+        for executor in executors:
+            executor.clock = self.clock
+        keeper = Keeper(self.store, spool=self.spool, notify=self.events.append, now=self.clock)
+        around = Surroundings(
+            executors=executors,
+            keeper=keeper,
+            catalog=CATALOG,
+            lock_dir=self.lock_dir,
+            load_document=self.load,
+            notify=self.events.append,
+            now=self.clock,
+        )
+        return run_plans(requests, around=around)
+
+    def load(self, run_id: str) -> RunDocument:
+        """Return the run from the store."""
+        assert self.store is not None
+        return load_document(self.store, run_id)
+
+    def said(self) -> list[str]:
+        """Return the lines that were said."""
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+
+def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
+    """Return what calls `do` in the middle of the case with this 1-based number."""
+    seen: list[str] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order.case.key)
+        if len(seen) == number:
+            do()
+
+    return on_execute
+
+
+def interrupt() -> None:
+    """Press Ctrl-C."""
+    os.kill(os.getpid(), signal.SIGINT)
