@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,6 +39,7 @@ def measured(
     *,
     phase: Phase = Phase.INFERENCE,
     dtype: Dtype = Dtype.FP32,
+    **settings: Any,
 ) -> CaseResult:
     spec, way = CATALOG["bert"], VARIANTS[variant]
     size = spec.sizes["small"]
@@ -58,10 +60,9 @@ def measured(
         num_samples=size.num_samples,
         num_tokens=size.num_tokens,
     )
+    wanted = MeasureSettings(**({"num_launches": 2} | settings))
     result = executor.execute(
-        CaseOrder(
-            run_id="run", case=case, workload=workload, settings=MeasureSettings(num_launches=2)
-        )
+        CaseOrder(run_id="run", case=case, workload=workload, settings=wanted)
     )
     assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
     return result
@@ -79,6 +80,19 @@ def test_cuda_graphs_do_not_hide_memory(executor: LocalExecutor) -> None:
     assert plain is not None
     assert graphs is not None
     assert graphs.median > 0.9 * plain.median
+
+
+def test_what_is_reserved_holds_what_is_allocated(executor: LocalExecutor) -> None:
+    result = measured(executor, "reduce-overhead")
+    found = {item.metric: item.median for item in result.measurements}
+    assert 0 < found["cudagraph_pool_bytes"] <= found["peak_reserved_bytes"]
+    assert found["peak_bytes"] <= found["peak_reserved_bytes"]
+    assert 0.5 < found["compression_ratio"] < 2.0
+
+
+def test_the_allocators_history_outlives_the_case(executor: LocalExecutor) -> None:
+    result = measured(executor, "default", memory_snapshot=True)
+    assert Path(result.details["memory_snapshot"]).stat().st_size > 0
 
 
 @pytest.mark.parametrize("dtype", list(Dtype))
