@@ -46,6 +46,11 @@ def test_a_hanging_model_times_out_and_leaves_no_process(
     assert not is_alive(stray)
 
 
+def test_a_launch_collects_no_garbage_of_its_host(executor: LocalExecutor) -> None:
+    result = executor.execute(order("inheriting"))
+    assert result.outcome is Outcome.OK, result.reason
+
+
 def test_no_time_left_is_a_timeout_at_once(executor: LocalExecutor) -> None:
     result = executor.execute(order("hanging", config={"pid_path": "unused"}, timeout_s=0.0))
     assert result.outcome is Outcome.TIMEOUT
