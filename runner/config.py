@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 
 import tomllib
 
+from db.records import REFERENCE_FAMILY
 from models_zoo.catalog import CATALOG
+from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, SizeSpec, near_names
 from models_zoo.variants import MODES
 from runner.errors import ConfigError
@@ -46,6 +48,7 @@ class Config:
     state_dir: Path
     machine: str
     measure: MeasureSettings
+    has_references: bool
     toolchains: Mapping[str, Path]
     suites: Mapping[str, Suite]
     schedules: Mapping[str, Schedule]
@@ -109,12 +112,16 @@ def parse_config(content: str, *, path: Path | None, env: Mapping[str, str]) -> 
         or socket.gethostname(),
         measure=MeasureSettings(
             num_launches=run["launches"],
+            max_launches=run["max_launches"],
+            target_interval=run["target_interval"],
             num_rounds=run["rounds"],
             budget_s=run["budget_s"],
             num_threads=run["threads"],
             timeout_s=run["timeout_s"],
             memory_limit_bytes=run["memory_limit"],
+            memory_snapshot=run["memory_snapshot"],
         ),
+        has_references=run["reference_cases"],
         toolchains=toolchains,
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains),
@@ -215,6 +222,8 @@ def _suites(source: _Source) -> dict[str, Suite]:
                 shape=values["shape"],
             ),
             num_launches=values["launches"],
+            max_launches=values["max_launches"],
+            target_interval=values["target_interval"],
             num_rounds=values["rounds"],
             budget_s=values["budget_s"],
         )
@@ -254,9 +263,16 @@ def _schedules(
 def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
     models = {}
     for name, values in _named_sections(source, "models").items():
-        if name in CATALOG:
+        if name in CATALOG or name in REFERENCES:
             source.fail(
                 f"models.{name}", problem="the zoo has a model of that name; choose another"
+            )
+        if values["family"] == REFERENCE_FAMILY:
+            source.fail(
+                f"models.{name}",
+                key="family",
+                problem=f"the family {REFERENCE_FAMILY!r} is that of the reference cases, which no"
+                " table of models shows; choose another",
             )
         models[name] = ModelSpec(
             name=name,
@@ -265,6 +281,7 @@ def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
             summary=f"From {source.name}.",
             sizes={OWN_SHAPE: SizeSpec(config={}, num_samples=values["num_samples"])},
             phases=values["phases"],
+            tolerance=values["tolerance"] or {},
         )
     return models
 

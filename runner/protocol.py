@@ -12,12 +12,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from db.records import Case, Outcome, RunWarning
 
 # 1: first version.
 PROTOCOL_VERSION = 1
+# What a launch finds in its compile cache: nothing, what the first launch left there, or what
+# torch.compiler.load_cache_artifacts brings from the artifacts that the first launch saved.
+CacheState = Literal["cold", "warm", "artifacts"]
 # What torch and the C++ library say when an allocation fails, in lower case.
 OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 
@@ -26,36 +29,51 @@ OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc
 class MeasureSettings:
     """How a case is measured.
 
-    `num_launches` is the number of fresh processes a case gets; the first one of a compiled case
-    has an empty compile cache, the later ones find it filled. `budget_s` bounds the sampling of one
-    launch in wall seconds, `num_rounds` the samples it takes.
+    `num_launches` is the least number of fresh processes a case gets; the first one of a compiled
+    case has an empty compile cache, the later ones find it filled. A case whose launches disagree
+    gets more, up to `max_launches`, until half of the 95 % interval of its headline is within
+    `target_interval`, relative to its value; 0 stops nothing and adds nothing. `budget_s` bounds
+    the sampling of one launch in wall seconds, `num_rounds` the samples it takes.
     """
 
     num_launches: int = 3
+    max_launches: int = 6
+    # 2 %: two results this precise show a change of the 5 % that are worth an alert.
+    target_interval: float = 0.02
     num_rounds: int = 40
     budget_s: float = 4.0
     num_threads: int = 1
     timeout_s: float = 900.0
     memory_limit_bytes: int | None = None
+    memory_snapshot: bool = False
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the worker must build: the model's file and one size of it."""
+    """What the worker must build: the model's file and one size of it.
+
+    `tolerance` holds what the catalog gives for the model and the case's dtype, by name.
+    """
 
     build: str
     config: Mapping[str, Any]
     num_samples: int
     num_tokens: int | None
-    min_cosine: float | None = None
+    tolerance: Mapping[str, float] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
-    """One fresh process: which case, which launch of it, and where things go."""
+    """One fresh process: which case, which launch of it, and where things go.
+
+    `artifacts_path` is where the first launch saves the cache artifacts that a later one may load;
+    empty for nowhere.
+    `snapshot_path` is where the history of the allocator goes; empty when nobody asked for it.
+    `oracle_dir` is where cases of one run leave their eager oracle for the next; empty for nowhere.
+    """
 
     case: Case
     workload: Workload
@@ -64,6 +82,10 @@ class LaunchRequest:
     cache_dir: str
     report_path: str
     log_path: str
+    cache_state: CacheState = "cold"
+    artifacts_path: str = ""
+    snapshot_path: str = ""
+    oracle_dir: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
@@ -76,6 +98,10 @@ class LaunchRequest:
             "cache_dir": self.cache_dir,
             "report_path": self.report_path,
             "log_path": self.log_path,
+            "cache_state": self.cache_state,
+            "artifacts_path": self.artifacts_path,
+            "snapshot_path": self.snapshot_path,
+            "oracle_dir": self.oracle_dir,
         }
 
     @classmethod
@@ -90,6 +116,10 @@ class LaunchRequest:
             cache_dir=document["cache_dir"],
             report_path=document["report_path"],
             log_path=document["log_path"],
+            cache_state=document["cache_state"],
+            artifacts_path=document["artifacts_path"],
+            snapshot_path=document["snapshot_path"],
+            oracle_dir=document["oracle_dir"],
         )
 
 

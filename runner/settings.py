@@ -5,9 +5,10 @@ A section that ends in `.NAME` may be there any number of times, once for each n
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from apscheduler.triggers.cron import CronTrigger
 
 from db.records import Dtype, Phase
+from models_zoo.spec import Tolerance
 from runner.protocol import MeasureSettings
 
 _MEASURE = MeasureSettings()
@@ -58,11 +60,45 @@ def dtypes(value: Any) -> tuple[str, ...]:
     return _members(value, Dtype)
 
 
+def tolerances(value: Any) -> Mapping[str, Tolerance]:
+    """Return a table of dtypes, each a table of limits, as records; raise ValueError otherwise."""
+    names = [item.name for item in fields(Tolerance)]
+    problem = (
+        f"a table of {', '.join(Dtype)}, each a table of numbers from 0 up:"
+        f" {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
+    )
+    if not isinstance(value, dict) or not all(dtype in list(Dtype) for dtype in value):
+        raise ValueError(problem)
+    for limits in value.values():
+        if not isinstance(limits, dict) or not all(name in names for name in limits):
+            raise ValueError(problem)
+        for limit in limits.values():
+            is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+            if not is_number or not 0 <= limit < math.inf:
+                raise ValueError(problem)
+    return {dtype: Tolerance(**limits) for dtype, limits in value.items()}
+
+
 def count(value: Any) -> int:
     """Return `value`, a whole number of at least 1; raise ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("a whole number, 1 or more")
     return value
+
+
+def flag(value: Any) -> bool:
+    """Return `value`, true or false; raise ValueError otherwise."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def share(value: Any) -> float:
+    """Return `value`, a number from 0 up to but not 1; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        raise ValueError("a share from 0 up to but not 1, such as 0.02 for 2 %")
+    return float(value)
 
 
 def seconds(value: Any) -> float:
@@ -159,14 +195,32 @@ SETTINGS = (
         key="launches",
         accept=count,
         default=_MEASURE.num_launches,
-        description="Fresh processes a case gets; the first compiles cold, the others warm.",
+        description="Fresh processes a case gets at least; the first compiles cold, the others"
+        " warm.",
+    ),
+    Setting(
+        section="run",
+        key="max_launches",
+        accept=count,
+        default=_MEASURE.max_launches,
+        description="Fresh processes a case gets at most, when its launches disagree.",
+    ),
+    Setting(
+        section="run",
+        key="target_interval",
+        accept=share,
+        default=_MEASURE.target_interval,
+        description="How far the 95 % interval over launches may reach to either side of the"
+        " speedup (eager cases: of the latency), as a share of it. Until then more launches"
+        " follow, up to max_launches, and a launch whose own samples agree twice as closely stops"
+        " early. 0: fixed numbers of launches and rounds.",
     ),
     Setting(
         section="run",
         key="rounds",
         accept=count,
         default=_MEASURE.num_rounds,
-        description="Samples that one launch takes.",
+        description="Samples that one launch takes at most.",
     ),
     Setting(
         section="run",
@@ -194,6 +248,22 @@ SETTINGS = (
         key="memory_limit",
         accept=size_bytes,
         description='Memory one case may take, such as "8 GB". On a CPU 80 % of all by default.',
+    ),
+    Setting(
+        section="run",
+        key="memory_snapshot",
+        accept=flag,
+        default=_MEASURE.memory_snapshot,
+        description="Keep the history of CUDA's allocator over one iteration of each case, in"
+        " `snapshots` of the state directory, for pytorch.org/memory_viz.",
+    ),
+    Setting(
+        section="run",
+        key="reference_cases",
+        accept=flag,
+        default=True,
+        description="Whether each run starts with the reference cases, which tell a machine that"
+        " moved from code that moved.",
     ),
     Setting(
         section="toolchains",
@@ -240,6 +310,18 @@ SETTINGS = (
         section="suites.NAME",
         key="launches",
         accept=count,
+        description="As in [run], for this suite alone.",
+    ),
+    Setting(
+        section="suites.NAME",
+        key="max_launches",
+        accept=count,
+        description="As in [run], for this suite alone.",
+    ),
+    Setting(
+        section="suites.NAME",
+        key="target_interval",
+        accept=share,
         description="As in [run], for this suite alone.",
     ),
     Setting(
@@ -310,6 +392,13 @@ SETTINGS = (
         accept=phases,
         default=("inference", "training"),
         description="Phases that the model can be measured in.",
+    ),
+    Setting(
+        section="models.NAME",
+        key="tolerance",
+        accept=tolerances,
+        description="How far results may be from fp64, by dtype:"
+        " `{ bf16 = { min_cosine = 0.95 } }`. Default: that of the dtype.",
     ),
     Setting(
         section="server",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models_zoo.variants import MODES
+from runner.protocol import MeasureSettings
 
 # The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
 AUTO_SHAPE = "auto"
+# Fields of MeasureSettings that a suite may set for itself.
+_OWN_SETTINGS = ("num_launches", "max_launches", "target_interval", "num_rounds", "budget_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +32,15 @@ class Suite:
     summary: str
     selection: Selection
     num_launches: int | None = None
+    max_launches: int | None = None
+    target_interval: float | None = None
     num_rounds: int | None = None
     budget_s: float | None = None
+
+    def settings(self, measure: MeasureSettings) -> MeasureSettings:
+        """Return `measure` with what this suite says instead."""
+        own = {name: getattr(self, name) for name in _OWN_SETTINGS}
+        return replace(measure, **{name: value for name, value in own.items() if value is not None})
 
 
 QUICK = Suite(
@@ -42,6 +52,7 @@ QUICK = Suite(
     ),
     # Two launches are the fewest that have both a cold and a warm compilation.
     num_launches=2,
+    max_launches=2,
     num_rounds=30,
     budget_s=1.0,
 )
@@ -51,6 +62,7 @@ TINY = Suite(
     summary="Every model at its smallest, eager and default: does it work at all? For CI.",
     selection=Selection(modes=("eager", "default"), shape="tiny"),
     num_launches=2,
+    max_launches=2,
     num_rounds=10,
     budget_s=0.5,
 )

@@ -11,19 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from db.records import Dtype
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Seconds for one iteration; `cpu_s` is the thread's CPU time, None where it says nothing."""
-
-    wall_s: float
-    cpu_s: float | None
-
-    @property
-    def steadiest_s(self) -> float:
-        """Return the CPU time where there is one, which a busy machine does not stretch."""
-        return self.wall_s if self.cpu_s is None else self.cpu_s
+from runner.measure.timing import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

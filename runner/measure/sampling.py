@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from runner.measure.conditions import conditions, look
 from runner.measure.context import Context, Forward
-from runner.measure.device import Timing
-from runner.measure.timing import MIN_ROUNDS, Side, quiet_python, take_samples, warm_up
+from runner.measure.timing import (
+    Side,
+    Timing,
+    course_details,
+    has_cpu_clock,
+    headline,
+    quiet_python,
+    take_samples,
+    warm_up,
+)
 from runner.protocol import RawMetric
 
-# Warm-up may take this share of the sampling budget before it is called unsettled.
+# Warm-up may take this share of the sampling budget; a level that falls later is seen later.
 WARMUP_BUDGET_SHARE = 0.5
 
 
@@ -23,30 +32,16 @@ def sample(context: Context, forward: Forward) -> None:
     with device.pinned() as core, quiet_python():
         with context.log.step("warm up"):
             warmup_s = settings.budget_s * WARMUP_BUDGET_SHARE
-            has_settled = warm_up(sides, device=device, deadline_s=time.perf_counter() + warmup_s)
+            warm_up(sides, device=device, deadline_s=time.perf_counter() + warmup_s)
         with context.log.step("sample"):
-            take_samples(sides, device=device, settings=settings)
-    context.found.details["core"] = core
-    context.found.details["iterations_per_sample"] = {
-        side.name: side.num_iterations for side in sides
-    }
-    _warn(context, sides[-1], has_settled=has_settled)
+            before = look(core=core)
+            course = take_samples(sides, device=device, settings=settings)
+            after = look(core=core)
+    details = context.found.details
+    details["core"] = core
+    details["sampling"] = course_details(sides, course)
+    details["conditions"] = conditions(before, after, sides=sides)
     _report(context, sides=sides)
-
-
-def _warn(context: Context, variant: Side, *, has_settled: bool) -> None:
-    if not has_settled:
-        context.found.warn(
-            "unsettled",
-            f"the time still moved after {len(variant.warmups)} warm-up rounds",
-            hint="see whether something else runs on this machine, or raise [run] budget_s",
-        )
-    if len(variant.samples) <= MIN_ROUNDS:
-        context.found.warn(
-            "few-samples",
-            f"only {len(variant.samples)} samples fitted into the budget",
-            hint="raise [run] budget_s for this suite",
-        )
 
 
 def _report(context: Context, *, sides: list[Side]) -> None:
@@ -73,7 +68,7 @@ def _report(context: Context, *, sides: list[Side]) -> None:
                 method=f"{amount} an iteration over its latency",
             )
     if len(sides) == 2:
-        metrics["speedup"] = paired_speedup(sides[0], variant)
+        metrics["speedup"] = paired_speedup(sides)
 
 
 def _raw(side: Side, value: Callable[[Timing], float | None], *, method: str) -> RawMetric:
@@ -83,13 +78,9 @@ def _raw(side: Side, value: Callable[[Timing], float | None], *, method: str) ->
     return RawMetric(samples=numbers(side.samples), warmups=numbers(side.warmups), method=method)
 
 
-def paired_speedup(eager: Side, variant: Side) -> RawMetric:
+def paired_speedup(sides: Sequence[Side]) -> RawMetric:
     """Return eager over variant time, round by round, on the CPU clock where there is one."""
-    pairs = list(zip(eager.samples, variant.samples, strict=True))
-    on_cpu_clock = all(left.cpu_s and right.cpu_s for left, right in pairs)
-    ratios = tuple(
-        (left.cpu_s or 0.0) / (right.cpu_s or 1.0) if on_cpu_clock else left.wall_s / right.wall_s
-        for left, right in pairs
+    clock = "thread CPU time" if has_cpu_clock(sides) else "wall time"
+    return RawMetric(
+        samples=tuple(headline(sides)), method=f"eager over variant {clock}, round by round"
     )
-    clock = "thread CPU time" if on_cpu_clock else "wall time"
-    return RawMetric(samples=ratios, method=f"eager over variant {clock}, round by round")

@@ -37,6 +37,8 @@ def test_every_section_is_read() -> None:
         [run]
         launches = 5
         rounds = 7
+        max_launches = 9
+        target_interval = 0.05
         budget_s = 2
         threads = 4
         timeout_s = 60
@@ -49,6 +51,8 @@ def test_every_section_is_read() -> None:
         modes = ["eager", "default"]
         shape = "tiny"
         launches = 2
+        max_launches = 3
+        target_interval = 0
         [schedules.night]
         cron = "30 2 * * mon-fri"
         timezone = "Europe/Berlin"
@@ -61,6 +65,8 @@ def test_every_section_is_read() -> None:
     assert config.machine == "box-7"
     assert config.measure.num_launches == 5
     assert config.measure.num_rounds == 7
+    assert config.measure.max_launches == 9
+    assert config.measure.target_interval == 0.05
     assert config.measure.budget_s == 2.0
     assert config.measure.num_threads == 4
     assert config.measure.timeout_s == 60.0
@@ -68,7 +74,9 @@ def test_every_section_is_read() -> None:
     assert config.toolchains["nightly"] == Path("/project/envs/nightly/bin/python")
     assert config.toolchains["installed"] == Path("python3.13")
     assert config.suites["mine"].selection.models == ("bert",)
-    assert config.suites["mine"].num_launches == 2
+    own = config.suites["mine"].settings(config.measure)
+    assert (own.num_launches, own.max_launches, own.target_interval) == (2, 3, 0.0)
+    assert (own.num_rounds, own.budget_s) == (7, 2.0)
     assert config.schedules["night"].timezone == "Europe/Berlin"
     assert config.schedules["night"].toolchain == "nightly"
     assert config.port == 0
@@ -103,20 +111,23 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         [models.packaged]
         build = "ours.nets:make"
         phases = "inference"
+        tolerance = { bf16 = { min_cosine = 0.9, max_rmse_ratio = 5 } }
     """)
     ours, packaged = config.catalog["ours"], config.catalog["packaged"]
     assert ours.build == "/project/nets/ours.py:make"
     assert ours.sizes["default"].num_samples == 8
     assert packaged.build == "ours.nets:make"
     assert packaged.phases == ("inference",)
+    assert ours.tolerance == {}
+    assert packaged.tolerance["bf16"].given == {"min_cosine": 0.9, "max_rmse_ratio": 5}
     assert "bert" in config.catalog
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches?"),
-        ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches?"),
+        ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches or "),
+        ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches or "),
         ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
         ("zzz = 1", "[zzz]: unknown section; there is store, paths, machine"),
         ("run = 1", "[run]: must be a section, write [run] on its own line"),
@@ -124,6 +135,8 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[run]\nlaunches = 0", "line 2: [run] launches: got 0, takes a whole number, 1 or more"),
         ("[run]\nlaunches = true", "got True, takes a whole number"),
         ("[run]\nbudget_s = -1.5", "got -1.5, takes a number of seconds above 0"),
+        ("[run]\ntarget_interval = 1", "got 1, takes a share from 0 up to but not 1"),
+        ("[run]\ntarget_interval = true", "got True, takes a share from 0"),
         ("[run]\nbudget_s = nan", "got nan, takes a number of seconds above 0"),
         ("[run]\ntimeout_s = inf", "got inf, takes a number of seconds above 0, at most 604800"),
         ("[suites.a]\nbudget_s = 604801", "got 604801, takes a number of seconds above 0, at"),
@@ -153,6 +166,18 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
             "line 3: [schedules.n] toolchain: no toolchain 'x'; there is current",
         ),
         ('[models.bert]\nbuild = "x"', "line 1: [models.bert]: the zoo has a model of that name"),
+        *(
+            (f'[models.x]\nbuild = "x"\ntolerance = {value}', "takes a table of fp32, bf16")
+            for value in (
+                "0.9",
+                "{ fp8 = {} }",
+                "{ bf16 = 0.9 }",
+                "{ bf16 = { cosine = 0.9 } }",
+                "{ bf16 = { min_cosine = true } }",
+                "{ bf16 = { min_cosine = -0.1 } }",
+                "{ bf16 = { max_rmse_ratio = inf } }",
+            )
+        ),
         ("[models.x]", "line 1: [models.x]: build is missing"),
     ],
 )
@@ -194,3 +219,17 @@ def test_every_setting_says_what_it_is() -> None:
     assert all(row.description.endswith(".") for row in SETTINGS)
     places = [(row.section, row.key) for row in SETTINGS]
     assert len(places) == len(set(places))
+
+
+def test_reference_cases_are_measured_unless_said_otherwise() -> None:
+    assert parse("").has_references
+    assert not parse("[run]\nreference_cases = false").has_references
+    with pytest.raises(ConfigError, match="takes true or false"):
+        parse("[run]\nreference_cases = 1")
+
+
+def test_a_model_can_neither_be_named_nor_filed_as_a_reference_case() -> None:
+    with pytest.raises(ConfigError, match="the zoo has a model of that name"):
+        parse('[models.ref_gemm]\nbuild = "own"')
+    with pytest.raises(ConfigError, match="is that of the reference cases"):
+        parse('[models.own]\nbuild = "own"\nfamily = "reference"')

@@ -1,0 +1,79 @@
+"""Has the level settled, did it fall since, and is it known well enough? Pure; knows no torch.
+
+Method: the median of the last block of rounds against that of the block before it says when warming
+up is over. Among the rounds after that, a fall is the split where the rounds after it lie below the
+rounds before it nearly without exception (probability of superiority, the Mann-Whitney statistic
+over its maximum): that is what late compilation, autotuning and graph recording look like. A rise
+is no warm-up: a level that was lower at first is news about the machine, not about the model.
+Assumption: rounds are in the order in which they were taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+# Two successive blocks of three rounds whose medians lie within 5 % of each other: settled.
+SETTLED_ROUNDS = 3
+SETTLED_SPREAD = 0.05
+# A smaller fall than 5 % is not worth an alert, so not worth throwing samples away either.
+MIN_FALL = 0.05
+# Of all pairs of a round before and one after the fall, this share must have fallen. With
+# MIN_FALL_ROUNDS on either side plain noise gets there in fewer than 1 of 100 launches.
+MIN_FALL_SUPERIORITY = 0.97
+MIN_FALL_ROUNDS = 5
+CONFIDENCE = 0.95
+
+
+def has_settled(times_s: Sequence[float]) -> bool:
+    """Return whether the last two blocks of SETTLED_ROUNDS times are at one level."""
+    if len(times_s) < 2 * SETTLED_ROUNDS:
+        return False
+    before = _median(times_s[-2 * SETTLED_ROUNDS : -SETTLED_ROUNDS])
+    last = _median(times_s[-SETTLED_ROUNDS:])
+    return max(before, last) <= min(before, last) * (1 + SETTLED_SPREAD)
+
+
+def last_fall(times_s: Sequence[float]) -> int:
+    """Return the index of the first time after the last fall of the level, 0 when there is none."""
+    start = 0
+    while fall := _clearest_fall(times_s[start:]):
+        start += fall
+    return start
+
+
+def _clearest_fall(times_s: Sequence[float]) -> int:
+    times = np.asarray(times_s, dtype=float)
+    best, clearest = 0, MIN_FALL_SUPERIORITY
+    for split in range(MIN_FALL_ROUNDS, times.size - MIN_FALL_ROUNDS + 1):
+        before, after = times[:split], times[split:]
+        if np.median(after) * (1 + MIN_FALL) > np.median(before):
+            continue
+        superiority = float(np.mean(before[:, None] > after[None, :]))
+        if superiority > clearest:
+            best, clearest = split, superiority
+    return best
+
+
+def relative_half_width(values: Sequence[float]) -> float:
+    """Return half the width of the median's 95 % interval, relative to the median.
+
+    The interval lies between two order statistics, as in runner.analysis.stats, which a worker
+    cannot import. Infinite for fewer than six values, which cannot reach 95 %.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    allowed = (1 - CONFIDENCE) / 2 * 2.0**n
+    rank, below = 0, 1
+    while below <= allowed:
+        rank += 1
+        below += math.comb(n, rank)
+    if rank == 0 or _median(ordered) == 0:
+        return math.inf
+    return (ordered[n - rank] - ordered[rank - 1]) / 2 / abs(_median(ordered))
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values))
