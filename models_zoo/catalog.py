@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from models_zoo.spec import ConfigValue, ModelSpec, SizeSpec, UnknownNameError, near_names
+from models_zoo.spec import (
+    ConfigValue,
+    ModelSpec,
+    SizeSpec,
+    Tolerance,
+    UnknownNameError,
+    near_names,
+)
 
 
 def _text_size(**config: ConfigValue) -> SizeSpec:
@@ -173,7 +180,7 @@ _MOE = ModelSpec(
     },
     # Rounding sends a few tokens to another expert, and their outputs elsewhere: at the full width,
     # bf16 eager alone has 0.987.
-    min_cosine={"bf16": 0.95},
+    tolerance={"bf16": Tolerance(min_cosine=0.95)},
 )
 
 

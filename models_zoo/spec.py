@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 ConfigValue = int | float | str | bool | tuple[int, ...]
 
@@ -27,6 +27,27 @@ class SizeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far a model's results may be from the fp64 oracle before they are `inaccurate`.
+
+    None is the default of the dtype (runner/measure/accuracy.py): the smallest cosine similarity of
+    an output and of the gradients, the RMS error relative to the oracle's size that is always
+    allowed, the largest multiple of eager's RMS error, and the share of integers that may differ.
+    """
+
+    min_cosine: float | None = None
+    min_gradient_cosine: float | None = None
+    rounding_rmse: float | None = None
+    max_rmse_ratio: float | None = None
+    max_discrete_share: float | None = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Return by name what is not left to the default."""
+        return {name: number for name, number in asdict(self).items() if number is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """One row of the catalog.
 
@@ -42,9 +63,8 @@ class ModelSpec:
     summary: str
     sizes: Mapping[str, SizeSpec]
     phases: tuple[str, ...] = ("inference", "training")
-    # dtype -> cosine similarity to the fp64 oracle below which a result is `inaccurate`, where the
-    # default of runner/measure/accuracy.py is too strict or too lax for the model.
-    min_cosine: Mapping[str, float] = field(default_factory=dict)
+    # By dtype, where the default is too strict or too lax for the model.
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from itertools import product
 
 from db.records import Case, Dtype, Phase
 from models_zoo.catalog import find_models, find_size
-from models_zoo.spec import ModelSpec, UnknownNameError, near_names
+from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.protocol import Workload
 from runner.suites import AUTO_SHAPE, Selection, Suite
@@ -80,7 +80,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             config=size.config,
             num_samples=size.num_samples,
             num_tokens=size.num_tokens,
-            min_cosine=spec.min_cosine.get(case.dtype),
+            tolerance=spec.tolerance.get(case.dtype, Tolerance()).given,
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -186,7 +186,7 @@ def check_protocol_version(document: Mapping[str, Any]) -> None:
         )
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write `document` so that `path` either does not exist or is whole and on the disk.
 
     Raises OSError (a full disk among them) and leaves no temporary file behind.

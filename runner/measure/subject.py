@@ -17,8 +17,8 @@ import torch
 
 from db.records import Dtype, Phase
 from models_zoo.loader import load_builder
-from runner.measure.accuracy import flatten, floating_tensors
 from runner.measure.device import Device
+from runner.measure.outputs import GRADIENTS, Result, as_fp64, floating_tensors, take_apart
 from runner.protocol import LaunchRequest
 
 # AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
@@ -67,22 +67,27 @@ class Subject:
             return lambda: self._infer(forward)
         return lambda: self._train(forward)
 
-    def result(self, forward: Forward) -> dict[str, torch.Tensor]:
-        """Return what is checked against the oracle, each part as one fp64 vector.
+    def result(self, forward: Forward) -> Result:
+        """Return what is checked against the oracle: the outputs and, in training, `gradients`.
 
-        The parts are `outputs` and, in training, `gradients`: apart, since gradients are so much
-        smaller that the outputs would hide any error in them.
+        The gradients by themselves, since they are so much smaller that the outputs would hide any
+        error in them.
         """
         if self.phase is Phase.INFERENCE:
-            return {"outputs": flatten(self._infer(forward))}
+            return take_apart(self._infer(forward))
         for scale in LOSS_SCALES if self.scaler is not None else (1.0,):
-            self._zero_grad()
-            outputs = self._forward_backward(forward, scale=scale)
-            gradients = flatten([p.grad for p in self.model.parameters() if p.grad is not None])
+            self.zero_grad()
+            outputs, loss = self.forward_loss(forward, inputs=self.inputs)
+            (loss * scale).backward()
+            gradients = torch.cat(
+                [as_fp64(p.grad) for p in self.model.parameters() if p.grad is not None]
+            )
             if bool(torch.isfinite(gradients).all()):
                 break
-        self._zero_grad()
-        return {"outputs": flatten(outputs), "gradients": gradients / scale}
+        self.zero_grad()
+        result = take_apart(outputs)
+        result.parts[GRADIENTS] = gradients / scale
+        return result
 
     def alive(self) -> Iterator[torch.Tensor]:
         """Yield every tensor that lives between iterations."""
@@ -100,31 +105,37 @@ class Subject:
         with torch.no_grad(), self.autocast():
             return forward(**self.inputs)
 
-    def _forward_backward(self, forward: Forward, *, scale: float | None = None) -> object:
+    def forward_loss(
+        self, forward: Forward, *, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[object, torch.Tensor]:
+        """Return the outputs of `forward` on `inputs` and their loss."""
         with self.autocast():
-            outputs = forward(**self.inputs)
-            loss = self.loss(outputs, self.inputs)
-        if scale is not None:
-            (loss * scale).backward()
-        elif self.scaler is not None:
-            self.scaler.scale(loss).backward()
-        else:
-            loss.backward()
-        return outputs
+            outputs = forward(**inputs)
+            return outputs, self.loss(outputs, inputs)
 
-    def _train(self, forward: Forward) -> None:
+    def backward(self, loss: torch.Tensor) -> None:
+        """Fill the gradients from `loss`, scaled where the dtype needs it."""
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def optimize(self) -> None:
+        """Take one step of the optimizer."""
         assert self.optimizer is not None
-        self._zero_grad()
-        self._forward_backward(forward)
         if self.scaler is None:
             self.optimizer.step()
         else:
             self.scaler.step(self.optimizer)
             self.scaler.update()
 
-    def _zero_grad(self) -> None:
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
         for parameter in self.model.parameters():
             parameter.grad = None
+
+    def _train(self, forward: Forward) -> None:
+        self.zero_grad()
+        _, loss = self.forward_loss(forward, inputs=self.inputs)
+        self.backward(loss)
+        self.optimize()
 
 
 def build_subject(request: LaunchRequest, *, device: Device) -> Subject:

@@ -151,7 +151,7 @@ def test_a_training_step_is_checked_by_its_gradients(executor: LocalExecutor) ->
     assert result.outcome is Outcome.OK, result.log_tail
     error = result.measurement("max_abs_error")
     assert error is not None
-    assert error.method.endswith("outputs, gradients; the worst of them")
+    assert error.method.endswith("2 calls: outputs, gradients; the worst of them")
     # The same operators in the same order on the same weights: the same rounding.
     assert median(result, "rmse_ratio") == pytest.approx(1.0, rel=0.05)
 
@@ -187,6 +187,36 @@ def test_a_fast_wrong_result_is_inaccurate_and_has_no_numbers(executor: LocalExe
     assert result.outcome is Outcome.INACCURATE
     assert "cosine similarity to the fp64 oracle is -" in result.reason
     assert result.measurements == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("hasty", "outputs: RMS error against the fp64 oracle is"),
+        ("dropping", "outputs: cosine similarity to the fp64 oracle is 0.9"),
+        ("notfinitecompiled", "outputs: it holds NaN or infinity where the oracle is finite"),
+    ],
+)
+def test_a_fast_inaccurate_kernel_is_inaccurate_and_no_speedup(
+    executor: LocalExecutor, kind: str, reason: str
+) -> None:
+    result = executor.execute(order(kind, variant="aot_eager"))
+    assert result.outcome is Outcome.INACCURATE, result.log_tail
+    assert result.reason.startswith(reason)
+    assert result.measurements == ()
+    accuracy = result.details["accuracy"]
+    assert accuracy["tolerance"]["min_cosine"] == 0.9999
+    assert set(accuracy["parts"]) == {"outputs"}
+    # It stops there: nothing of it was ever timed.
+    assert step_names(result)[0][-1] == "accuracy"
+
+
+def test_an_eager_model_that_differs_from_itself_says_so(executor: LocalExecutor) -> None:
+    result = executor.execute(order("noisy"))
+    assert result.outcome is Outcome.OK, result.reason
+    assert "nondeterministic-eager" in [warning.code for warning in result.warnings]
+    assert 0 < result.details["eager_nondeterminism"]["max_abs_difference"] < 1e-3
 
 
 def test_nan_where_the_oracle_is_finite_is_inaccurate(executor: LocalExecutor) -> None:

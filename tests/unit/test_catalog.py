@@ -58,7 +58,7 @@ def test_names_and_families_are_known(spec: ModelSpec) -> None:
     assert spec.build == f"models_zoo.{spec.name}"
     assert spec.family in FAMILIES
     assert set(spec.phases) <= set(Phase)
-    assert set(spec.min_cosine) <= set(Dtype)
+    assert set(spec.tolerance) <= set(Dtype)
 
 
 @rows

@@ -138,3 +138,13 @@ def test_nightly_is_everything() -> None:
     assert {planned.case.shape for planned in plan} == {"full"}
     num_cases = sum(8 * 2 * len(spec.phases) for spec in CATALOG.values())
     assert len(plan) == num_cases
+
+
+def test_a_workload_carries_the_tolerance_of_its_dtype_alone() -> None:
+    catalog = {"moe": CATALOG["moe"]}
+    selection = Selection(modes=("eager",), dtypes=("fp32", "bf16"))
+    tolerances = [
+        planned.workload.tolerance
+        for planned in make_plan(selection, catalog=catalog, device="cpu")
+    ]
+    assert tolerances == [{}, {"min_cosine": 0.95}]

@@ -80,5 +80,9 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "warm up",
         "sample",
         "memory",
+        "energy",
+        "breakdown",
+        "counters",
+        "work",
         "result",
     )

@@ -1,0 +1,92 @@
+"""What an iteration gave, taken apart so that it can be compared: each tensor by itself.
+
+Apart, since a small output beside a large one would hide any error in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+OUTPUTS = "outputs"
+GRADIENTS = "gradients"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One iteration's numbers, by part.
+
+    `parts` are its floating-point tensors as fp64 vectors, `discrete` its integer and bool ones.
+    `layout` says of each output, in order, its name, dtype and shape.
+    """
+
+    parts: dict[str, torch.Tensor]
+    discrete: dict[str, torch.Tensor] = field(default_factory=dict)
+    layout: tuple[str, ...] = ()
+
+
+def take_apart(outputs: object) -> Result:
+    """Return the numbers of `outputs`, copied; raise TypeError when there is no tensor at all.
+
+    The part is called `outputs` where there is one tensor, else `outputs.NAME` or `outputs.0`.
+    """
+    named = list(named_tensors(outputs))
+    if not named:
+        raise TypeError(
+            f"the model returned {type(outputs).__name__} without any tensor;"
+            " there is nothing to check its accuracy with"
+        )
+    if len(named) == 1:
+        named = [(OUTPUTS, named[0][1])]
+    return Result(
+        parts={name: as_fp64(tensor) for name, tensor in named if is_inexact(tensor)},
+        discrete={
+            name: tensor.detach().to(torch.int64).reshape(-1)
+            for name, tensor in named
+            if not is_inexact(tensor)
+        },
+        layout=tuple(
+            f"{name} {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+            for name, tensor in named
+        ),
+    )
+
+
+def named_tensors(outputs: object, *, name: str = OUTPUTS) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield every tensor in `outputs` with the way to it, in order, whatever holds it."""
+    if isinstance(outputs, torch.Tensor):
+        yield name, outputs
+        return
+    held: Iterator[tuple[object, object]] = iter(())
+    if isinstance(outputs, Mapping):
+        held = iter(outputs.items())
+    elif isinstance(outputs, list | tuple):
+        held = iter(enumerate(outputs))
+    elif dataclasses.is_dataclass(outputs):
+        held = ((item.name, getattr(outputs, item.name)) for item in dataclasses.fields(outputs))
+    for key, value in held:
+        yield from named_tensors(value, name=f"{name}.{key}")
+
+
+def floating_tensors(outputs: object) -> Iterator[torch.Tensor]:
+    """Yield every floating-point tensor in `outputs`, in order, whatever holds it."""
+    for _, tensor in named_tensors(outputs):
+        if tensor.is_floating_point():
+            yield tensor
+
+
+def is_inexact(tensor: torch.Tensor) -> bool:
+    """Return whether the numbers of `tensor` are rounded: floating-point or complex."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def as_fp64(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of `tensor` as one fp64 vector; a complex number makes two."""
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    # A copy always: CUDA graphs give the next iteration's outputs the same memory.
+    return tensor.to(torch.float64, copy=True).reshape(-1)
