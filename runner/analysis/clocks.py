@@ -15,14 +15,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from db.metrics import Direction
-from db.records import Measurement, Verdict
+from db.records import CaseResult, Measurement, Verdict
 from runner.analysis.comparison import (
     Comparison,
     Judgement,
     compare_logs,
     inconclusive,
-    log_launch_medians,
 )
+from runner.analysis.levels import launch_levels
 from runner.analysis.noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
 from runner.analysis.rounds import Pair
 
@@ -119,10 +119,7 @@ def _vouched(time: Comparison, reason: str) -> Comparison:
 
 
 def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> Comparison | None:
-    times, eagers = pair.measurements(names[0]), pair.measurements(names[1])
-    if times is None or eagers is None:
-        return None
-    sides = [_log_ratios(time, eager) for time, eager in zip(times, eagers, strict=True)]
+    sides = [_log_ratios(side, names) for side in (pair.baseline, pair.candidate)]
     if sides[0] is None or sides[1] is None:
         return None
     return compare_logs(
@@ -137,13 +134,15 @@ def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> 
     )
 
 
-def _log_ratios(numerator: Measurement, denominator: Measurement) -> np.ndarray | None:
+def _log_ratios(result: CaseResult, names: tuple[str, str]) -> np.ndarray | None:
     """Return the logarithm of the ratio in each launch, None when they cannot be paired."""
-    if numerator.launches != denominator.launches:
+    time, eager = result.measurement(names[0]), result.measurement(names[1])
+    if time is None or eager is None or time.launches != eager.launches:
         return None
-    if min(*numerator.samples, *denominator.samples) <= 0:
+    if min(*time.samples, *eager.samples) <= 0:
         return None
-    return np.asarray(log_launch_medians(numerator) - log_launch_medians(denominator))
+    levels = [launch_levels(result, name) for name in names]
+    return np.asarray(np.log(levels[0] / levels[1]))
 
 
 def _largest_share(wall: Measurement, cpu: Measurement) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from db.metrics import METRICS
 from db.records import Case, CaseResult, Outcome, Run, RunDocument, Verdict
 from runner.analysis.clocks import judge_clocks, was_quiet
@@ -49,7 +51,8 @@ class FactDifference:
 class CaseComparison:
     """One row: a metric of a case, or its `outcome`, on both sides.
 
-    `baseline` and `candidate` are medians in `unit`, None for an outcome.
+    `baseline` and `candidate` are the medians of the launches' levels in `unit`, None for an
+    outcome.
     """
 
     case: Case
@@ -70,7 +73,8 @@ def compare_results(
 
     `fail_above` is the floor of the metrics whose own floor is 5 %; the others' floors scale with
     it. A case that a side has more than once (measured in rounds) is taken together. The reference
-    cases have no rows: `compare_machine` has them. Raises NotComparableError when both sides are documents with different fingerprints.
+    cases have no rows: `compare_machine` has them. Raises NotComparableError when both sides are
+    documents with different fingerprints.
     """
     if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
         check_comparable(baseline.run, candidate=candidate.run)
@@ -185,7 +189,9 @@ def floor_of(metric: str, fail_above: float) -> float:
 def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison:
     both = pair.measurements(metric)
     assert both is not None
-    return compare_measurements(both[0], candidate=both[1], judgement=judgement)
+    return compare_measurements(
+        both[0], candidate=both[1], judgement=judgement, levels=pair.launch_levels(metric)
+    )
 
 
 def _compare_outcomes(pair: Pair) -> Comparison:
@@ -225,11 +231,16 @@ def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> Cas
 
 def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
     both = pair.measurements(metric)
+    levels = (None, None) if both is None else [_typical(x) for x in pair.launch_levels(metric)]
     return CaseComparison(
         case=pair.baseline.case,
         metric=metric,
         unit="" if both is None else both[0].unit,
-        baseline=None if both is None else both[0].median,
-        candidate=None if both is None else both[1].median,
+        baseline=levels[0],
+        candidate=levels[1],
         comparison=comparison,
     )
+
+
+def _typical(levels: np.ndarray) -> float:
+    return float(np.median(levels))

@@ -1,6 +1,6 @@
 """Compare two measurements of one case: by which factor did the candidate move?
 
-Method: Student's interval of the difference of mean log launch medians, its variance moderated by
+Method: Student's interval of the difference of mean log launch levels, its variance moderated by
 the prior of runner/analysis/noise.py, at a level that Bonferroni divides among all comparisons made
 together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (the
 interval reaches the floor, and the ratio comes near it) are two facts; a change needs both. Asking
@@ -65,9 +65,16 @@ class Judgement:
 
 
 def compare_measurements(
-    baseline: Measurement, *, candidate: Measurement, judgement: Judgement
+    baseline: Measurement,
+    *,
+    candidate: Measurement,
+    judgement: Judgement,
+    levels: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Comparison:
-    """Return how `candidate` relates to `baseline`; inconclusive with a reason when it cannot."""
+    """Return how `candidate` relates to `baseline`; inconclusive with a reason when it cannot.
+
+    `levels` are those of the launches of both sides, the medians by default.
+    """
     metric = METRICS.get(baseline.metric)
     if metric is None or metric.direction is Direction.NEITHER:
         return inconclusive(f"no direction of {baseline.metric} is the better one")
@@ -80,9 +87,10 @@ def compare_measurements(
         return _compare_counts(baseline, candidate, metric)
     if min(*baseline.samples, *candidate.samples) <= 0:
         return inconclusive("a sample is 0 or below, so there is no ratio")
+    before, after = levels or (_launch_medians(baseline), _launch_medians(candidate))
     return compare_logs(
-        log_launch_medians(baseline),
-        log_launch_medians(candidate),
+        np.log(before),
+        np.log(after),
         within=(_within_sd(baseline), _within_sd(candidate)),
         direction=metric.direction,
         judgement=judgement,
@@ -97,9 +105,9 @@ def compare_logs(
     judgement: Judgement,
     within: tuple[float, float] = (0.0, 0.0),
 ) -> Comparison:
-    """Return the comparison of two sides by the logarithms of their launch medians.
+    """Return the comparison of two sides by the logarithms of their launches' levels.
 
-    `within` is the standard error of a launch median by what its own samples show, a lower bound
+    `within` is the standard error of a launch's level by what its own samples show, a lower bound
     of the spread between launches.
     """
     difference = float(np.mean(candidate) - np.mean(baseline))
@@ -195,9 +203,8 @@ def inconclusive(reason: str, *, of: Comparison | None = None) -> Comparison:
     )
 
 
-def log_launch_medians(measurement: Measurement) -> np.ndarray:
-    """Return the logarithm of each launch's median; all samples must be above 0."""
-    return np.log(launch_medians(measurement.samples, launches=measurement.launches))
+def _launch_medians(measurement: Measurement) -> np.ndarray:
+    return np.asarray(launch_medians(measurement.samples, launches=measurement.launches))
 
 
 def _within_sd(measurement: Measurement) -> float:

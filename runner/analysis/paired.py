@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement
 from runner.analysis.clocks import CPU, WALL, judge_paired_clocks
@@ -30,7 +32,6 @@ from runner.analysis.comparison import (
     Judgement,
     compare_log_ratios,
     compare_measurements,
-    log_launch_medians,
 )
 from runner.analysis.detector import TRIGGER_OF_FLOOR
 from runner.analysis.noise import prior_sd
@@ -107,10 +108,13 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
     both = pair.measurements(name)
     assert both is not None
     left, right = both
+    before, after = pair.launch_levels(name)
     if METRICS[name].is_exact or not _are_paired(left, right):
-        return compare_measurements(left, candidate=right, judgement=judgement)
+        return compare_measurements(
+            left, candidate=right, judgement=judgement, levels=(before, after)
+        )
     return compare_log_ratios(
-        log_launch_medians(right) - log_launch_medians(left),
+        np.log(after / before),
         direction=METRICS[name].direction,
         judgement=judgement,
     )

@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from db.records import CaseResult, Measurement, Outcome
+from runner.analysis.levels import launch_levels
 from runner.analysis.stats import estimate
 
 
@@ -21,6 +24,10 @@ class Pair:
         """Return the measurements of `metric`, None unless both sides have it."""
         left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
         return None if left is None or right is None else (left, right)
+
+    def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the level of each launch on both sides, which both have `metric`."""
+        return launch_levels(self.baseline, metric), launch_levels(self.candidate, metric)
 
 
 def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:
