@@ -18,9 +18,22 @@ def read_json(path: Path) -> Any:
         raise RecordError(f"{path.name} is not whole JSON: {error}") from error
 
 
-def read_document(path: Path) -> RunDocument:
-    """Return the run in a result file; raise OSError, and RecordError naming the file."""
+def read_documents(path: Path) -> list[RunDocument]:
+    """Return the runs in a result file; raise OSError, and RecordError naming the file."""
     try:
-        return RunDocument.from_json(read_json(path))
+        content = read_json(path)
+        items = content if isinstance(content, list) else [content]
+        return [RunDocument.from_json(item) for item in items]
     except RecordError as error:
         raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
+
+
+def read_document(path: Path) -> RunDocument:
+    """Return the one run in a result file; raise OSError, and RecordError naming the file."""
+    documents = read_documents(path)
+    if len(documents) != 1:
+        raise RecordError(
+            f"{path} holds {len(documents)} runs, not one; `hud ingest` stores them all, and then"
+            " each can be named by its id"
+        )
+    return documents[0]

@@ -18,10 +18,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """The plan is fixed; `num_done` of its cases have a result from before an interruption."""
+    """The plan is fixed; `num_done` of its cases have a result from before an interruption.
+
+    `label` names the run among those that are executed in turn; empty when it is alone.
+    """
 
     run: Run
     num_done: int
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

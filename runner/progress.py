@@ -30,13 +30,14 @@ def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]
     return sum(max(known) if mean is None else mean for mean in estimates)
 
 
-def case_line(result: CaseResult, *, position: int, num_planned: int) -> str:
-    """Return one line about a case that is over."""
+def case_line(result: CaseResult, *, position: int, num_planned: int, label: str = "") -> str:
+    """Return one line about a case that is over, in the run that `label` names if any."""
     case = result.case
     took_s = (result.finished_at - result.started_at).total_seconds()
     width = len(str(num_planned))
     what = f"{case.model} {mode_text(result)} {case.phase} {case.shape} {case.dtype}"
-    head = f"[{position:{width}}/{num_planned}] {what}"
+    run = f"{label}: " if label else ""
+    head = f"[{position:{width}}/{num_planned}] {run}{what}"
     if result.outcome is not Outcome.OK:
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     parts = [metric(result, "latency_s")]
@@ -59,8 +60,10 @@ class TerminalProgress:
         self._now = now
         self._bar: Progress | None = None
         self._task = TaskID(0)
+        # The bar and the time left are those of the first run: others go along with it.
         self._run: Run | None = None
-        self._finished: list[CaseResult] = []
+        self._labels: dict[str, str] = {}
+        self._finished: dict[str, list[CaseResult]] = {}
         self._num_before = 0
 
     def __enter__(self) -> TerminalProgress:
@@ -90,16 +93,21 @@ class TerminalProgress:
                 self._stop_bar()
                 if event.run.state is RunState.FINISHED:
                     took_s = (self._now() - event.run.started_at).total_seconds()
-                    self._print(f"run {event.run.id} finished after {clock(took_s)}")
+                    name = self._name(event.run)
+                    self._print(f"run {name} finished after {clock(took_s)}")
 
     def _start(self, event: RunStarted) -> None:
-        self._run, self._num_before = event.run, event.num_done
+        self._labels[event.run.id] = event.label
+        self._finished[event.run.id] = []
         num_planned = len(event.run.plan)
         done = f", {event.num_done} of them before" if event.num_done else ""
         self._print(
-            f"run {event.run.id}: {num_planned} cases{done}, torch {event.run.revision}"
+            f"run {self._name(event.run)}: {num_planned} cases{done}, torch {event.run.revision}"
             f" on {event.run.environment.get('device_name', 'an unknown device')}"
         )
+        if self._run is not None:
+            return
+        self._run, self._num_before = event.run, event.num_done
         if self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -116,20 +124,28 @@ class TerminalProgress:
 
     def _finish_case(self, result: CaseResult) -> None:
         assert self._run is not None
-        self._finished.append(result)
-        position = self._num_before + len(self._finished)
-        self._print(case_line(result, position=position, num_planned=len(self._run.plan)))
+        finished = self._finished[result.run_id]
+        finished.append(result)
+        position = self._num_before + len(finished)
+        num_planned, label = len(self._run.plan), self._labels[result.run_id]
+        line = case_line(result, position=position, num_planned=num_planned, label=label)
+        self._print(line)
         if self._bar is not None:
             self._bar.update(self._task, completed=position)
 
     def _update(self, description: str) -> None:
         if self._bar is None or self._run is None:
             return
-        done = {result.case.key for result in self._finished}
+        finished = self._finished[self._run.id]
+        done = {result.case.key for result in finished}
         remaining = [case for case in self._run.plan if case.key not in done][self._num_before :]
-        left_s = estimate_left_s(remaining, finished=self._finished)
+        left_s = estimate_left_s(remaining, finished=finished)
         left = "" if left_s is None else f"about {clock(left_s)} left"
         self._bar.update(self._task, description=description, left=left)
+
+    def _name(self, run: Run) -> str:
+        label = self._labels.get(run.id)
+        return f"{run.id} ({label})" if label else run.id
 
     def _stop_bar(self) -> None:
         if self._bar is not None:

@@ -29,6 +29,7 @@ from runner.paired import PairSide
 from runner.plan import PlannedCase, make_plan, plan_case
 from runner.protocol import MeasureSettings
 from runner.suites import Selection
+from runner.text import distinct
 
 # Sampling of one launch of a reference case, in wall seconds. They are in every run, so they must
 # cost next to nothing; 30 products of 9 ms fit.
@@ -143,9 +144,10 @@ class _Execution:
             if planned.case.key not in done
         ]
 
-    def start(self) -> None:
+    def start(self, *, label: str) -> None:
         self._around.keeper.keep(self.run)
-        self._around.notify(RunStarted(run=self.run, num_done=len(self.results)))
+        started = RunStarted(run=self.run, num_done=len(self.results), label=label)
+        self._around.notify(started)
 
     def keep(self, result: CaseResult) -> None:
         self._around.keeper.keep(self.run, result=result)
@@ -182,8 +184,9 @@ def _execute(
         return True
 
     try:
-        for execution in executions:
-            execution.start()
+        names = distinct([execution.run.toolchain for execution in executions])
+        for execution, name in zip(executions, names, strict=True):
+            execution.start(label=name if len(executions) > 1 else "")
             started.append(execution)
         with heartbeat(lambda: _beat(started, around=around)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)

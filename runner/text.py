@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from db.records import CaseResult
 
@@ -19,6 +20,8 @@ def quantity(value: float | None, *, unit: str) -> str:
         return _bytes(value)
     if unit == "x":
         return f"{value:.2f}x"
+    if unit == "calls":
+        return f"{value:,.0f} calls"
     return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
 
 
@@ -63,3 +66,13 @@ def mode_text(result: CaseResult) -> str:
     if result.effective_mode in ("", case.mode):
         return case.variant
     return f"{case.variant} (ran as {result.effective_mode})"
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return `names` with a number behind each that was there before: `a`, `b`, `a 2`."""
+    counts: dict[str, int] = {}
+    labels = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        labels.append(name if counts[name] == 1 else f"{name} {counts[name]}")
+    return labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,17 +12,19 @@ import click
 from db.errors import StoreError
 from db.queries import load_document
 from db.records import Alert, Outcome, Run, RunDocument, RunState, Verdict
+from runner.analysis.cause import MACHINE
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
+from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.config import CURRENT_TOOLCHAIN
 from runner.detect import detect
 from runner.errors import DocumentNotWritten, ResumeError
 from runner.events import Said
-from runner.plan import DEVICES, find_suite
+from runner.interleave import MeasureCase, launch_in_turn
 from runner.progress import TerminalProgress, first_line
 from runner.protocol import write_json
-from runner.suites import QUICK, Selection, Suite
-from runner.text import metric, mode_text
-from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_order
+from runner.suites import Selection
+from runner.text import distinct, metric, mode_text
+from runner.wiring import RunOrder, Workplace, custom_suite, execute_together
 
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
@@ -33,29 +35,15 @@ _TOLD_ONCE = ("phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Axes:
-    models: tuple[str, ...]
-    modes: tuple[str, ...]
-    phases: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    shape: str | None
-
-
 @click.command()
-@click.option("--suite", "suite_name", metavar="S", help="A named selection. Default: quick.")
-@click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs.")
-@click.option("--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs.")
-@click.option("--phase", "phases", metavar="P", multiple=True, help="inference or training.")
-@click.option("--dtype", "dtypes", metavar="D", multiple=True, help="fp32, bf16, fp16-autocast.")
-@click.option("--shape", metavar="S", help="tiny, small, full, or auto.")
+@case_options
 @click.option(
-    "--device",
-    type=click.Choice([AUTO_DEVICE, *DEVICES]),
-    default=AUTO_DEVICE,
-    help="auto takes the GPU when there is one.",
+    "--toolchain",
+    "toolchains",
+    metavar="T",
+    multiple=True,
+    help="The torch to measure; several, by repeating it, are measured in turn.",
 )
-@click.option("--toolchain", metavar="T", default=CURRENT_TOOLCHAIN, help="The torch to measure.")
 @click.option(
     "--json", "json_path", metavar="PATH", help="Write the result document there; - is stdout."
 )
@@ -79,14 +67,8 @@ class _Axes:
 def run(
     workplace: Workplace,
     *,
-    suite_name: str | None,
-    models: tuple[str, ...],
-    modes: tuple[str, ...],
-    phases: tuple[str, ...],
-    dtypes: tuple[str, ...],
-    shape: str | None,
-    device: str,
-    toolchain: str,
+    wanted: CaseOptions,
+    toolchains: tuple[str, ...],
     json_path: str | None,
     no_store: bool,
     fail_on: str,
@@ -95,32 +77,46 @@ def run(
     """Measure now: compile and time each selected case, store it and judge it."""
     workplace = replace(workplace, has_store=not no_store)
     if resume_id is not None:
-        order = _resume_order(resume_id, workplace=workplace)
+        if toolchains:
+            raise click.UsageError("--resume continues a run in its toolchain; omit --toolchain")
+        orders = [_resume_order(resume_id, workplace=workplace)]
     else:
-        axes = _Axes(models=models, modes=modes, phases=phases, dtypes=dtypes, shape=shape)
-        suite = _choose_suite(suite_name, axes=axes, workplace=workplace)
-        order = RunOrder(suite=suite, toolchain=toolchain, device=device)
+        names = toolchains or (CURRENT_TOOLCHAIN,)
+        orders = make_orders(wanted, toolchains=names, workplace=workplace)
     if json_path is not None:
         _check_folder(json_path)
-    document = run_in_terminal(order, workplace=workplace)
+    documents = measure_in_terminal(orders, workplace=workplace)
     if json_path is not None:
-        _write_document(document, json_path)
-    print_results(document, is_stdout_free=json_path != "-")
-    if document.run.state is RunState.INTERRUPTED:
-        _say_interrupted(document, has_store=not no_store)
+        _write_documents(documents, json_path)
+    print_results(*documents, is_stdout_free=json_path != "-")
+    if documents[0].run.state is RunState.INTERRUPTED:
+        _say_interrupted(documents, has_store=not no_store)
         sys.exit(EXIT_INTERRUPTED)
-    alerts = [] if no_store else judge(document, workplace=workplace)
-    sys.exit(_exit_code(document, alerts=alerts, fail_on=fail_on))
+    alerts = [] if no_store else judge(*documents, workplace=workplace)
+    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
 
 
 def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
     """Execute `order` with its progress on standard error and return what came of it."""
+    (document,) = measure_in_terminal([order], workplace=workplace)
+    return document
+
+
+def measure_in_terminal(
+    orders: Sequence[RunOrder],
+    *,
+    workplace: Workplace,
+    measure_case: MeasureCase = launch_in_turn,
+) -> list[RunDocument]:
+    """Execute `orders` in turn with their progress on standard error and return their runs."""
     with TerminalProgress(stderr(), now=workplace.seams.now) as progress:
-        return execute_order(order, workplace=workplace, notify=progress)
+        return execute_together(
+            orders, workplace=workplace, notify=progress, measure_case=measure_case
+        )
 
 
-def judge(document: RunDocument, *, workplace: Workplace) -> list[Alert]:
-    """Judge the stored history, say what this run brought up and return it.
+def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
+    """Judge the stored history, say what these runs brought up and return it.
 
     A store that is busy is only said: `hud detect` judges later.
     """
@@ -130,10 +126,21 @@ def judge(document: RunDocument, *, workplace: Workplace) -> list[Alert]:
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return []
-    found = regressions_of(document.run, report.new)
+    found = [
+        alert
+        for alert in report.new
+        if any(regressions_of(document.run, [alert]) for document in documents)
+    ]
     for alert in found:
-        progress(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
-    return found
+        place = f" in {alert.toolchain}" if len(documents) > 1 else ""
+        text = f"regression: {alert.case.key} {alert.metric}{place}: {alert.cause_text}"
+        progress(Said(text=text))
+    return not_the_machines(found)
+
+
+def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that a move of the machine does not explain: those alone fail a run."""
+    return [alert for alert in alerts if alert.cause_kind != MACHINE]
 
 
 def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
@@ -149,12 +156,24 @@ def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
     ]
 
 
-def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None:
-    """Print a row for each result, to standard error when standard output is taken."""
+def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
+    """Print a row for each result, to standard error when standard output is taken.
+
+    The results of several runs stand case by case, each with its toolchain.
+    """
+    labels = distinct([document.run.toolchain for document in documents])
+    results = [
+        (label, result)
+        for label, document in zip(labels, documents, strict=True)
+        for result in document.results
+    ]
+    order = {case.key: place for place, case in enumerate(documents[0].run.plan)}
+    results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
     rows = [
         (
             result.case.model,
             mode_text(result),
+            *((label,) if len(documents) > 1 else ()),
             str(result.case.phase),
             str(result.case.dtype),
             str(result.outcome),
@@ -165,9 +184,10 @@ def print_results(document: RunDocument, *, is_stdout_free: bool = True) -> None
             metric(result, "peak_bytes"),
             "" if result.outcome is Outcome.OK else shorten(result.reason),
         )
-        for result in document.results
+        for label, result in results
     ]
-    names = ("model", "mode", "phase", "dtype", "outcome")
+    toolchain = ("toolchain",) if len(documents) > 1 else ()
+    names = ("model", "mode", *toolchain, "phase", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
@@ -183,23 +203,6 @@ def shorten(reason: str) -> str:
     """Return what of `reason` fits beside a row; `--json` and the dashboard have all of it."""
     line = first_line(reason)
     return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
-
-
-def _choose_suite(name: str | None, *, axes: _Axes, workplace: Workplace) -> Suite:
-    named = axes.models or axes.modes or axes.phases or axes.dtypes or axes.shape
-    if name is None and named:
-        suite = custom_suite(Selection())
-    else:
-        suite = find_suite(name or QUICK.name, suites=workplace.config.suites)
-    wanted = suite.selection
-    selection = Selection(
-        models=axes.models or wanted.models,
-        modes=axes.modes or wanted.modes,
-        phases=axes.phases or wanted.phases,
-        dtypes=axes.dtypes or wanted.dtypes,
-        shape=axes.shape or wanted.shape,
-    )
-    return replace(suite, selection=selection)
 
 
 def _resume_order(run_id: str, *, workplace: Workplace) -> RunOrder:
@@ -222,8 +225,9 @@ def _check_folder(path: str) -> None:
         raise DocumentNotWritten(f"cannot write {path}: there is no folder {folder}")
 
 
-def _write_document(document: RunDocument, path: str) -> None:
-    content = document.to_json()
+def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
+    contents = [document.to_json() for document in documents]
+    content = contents[0] if len(contents) == 1 else contents
     if path == "-":
         print_json(content)
         return
@@ -233,17 +237,19 @@ def _write_document(document: RunDocument, path: str) -> None:
         raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
 
 
-def _say_interrupted(document: RunDocument, *, has_store: bool) -> None:
-    num_left = len(document.run.plan) - len(document.results)
-    how = f"; `hud run --resume {document.run.id}` measures the rest" if has_store else ""
-    text = f"interrupted: {len(document.results)} results kept, {num_left} cases left{how}"
-    stderr().print(text, markup=False)
+def _say_interrupted(documents: Sequence[RunDocument], *, has_store: bool) -> None:
+    for document in documents:
+        num_left = len(document.run.plan) - len(document.results)
+        how = f"; `hud run --resume {document.run.id}` measures the rest" if has_store else ""
+        text = f"interrupted: {len(document.results)} results kept, {num_left} cases left{how}"
+        stderr().print(text, markup=False)
 
 
-def _exit_code(document: RunDocument, *, alerts: list[Alert], fail_on: str) -> int:
+def _exit_code(documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str) -> int:
     # A skipped case is one that this device cannot do; that is no failure.
     harmless = (Outcome.OK, Outcome.SKIPPED)
-    has_failure = any(result.outcome not in harmless for result in document.results)
+    results = [result for document in documents for result in document.results]
+    has_failure = any(result.outcome not in harmless for result in results)
     if fail_on == "none":
         return 0
     return int(has_failure or (fail_on == "regression" and bool(alerts)))

@@ -17,7 +17,7 @@ from runner.commands.serving import serve_dashboard
 from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
-from runner.documents import read_document
+from runner.documents import read_documents
 from runner.wiring import Workplace
 
 _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
@@ -32,9 +32,10 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     store = workplace.store()
     num_ingested = num_duplicates = 0
     for path in files:
-        new, known = ingest_document(read_document(path), store=store)
-        num_ingested += new
-        num_duplicates += known
+        for document in read_documents(path):
+            new, known = ingest_document(document, store=store)
+            num_ingested += new
+            num_duplicates += known
     report = workplace.spool().drain(store)
     num_ingested += report.num_ingested
     num_duplicates += report.num_duplicates

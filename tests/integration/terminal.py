@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ class Terminal:
         self.on_execute: Any = lambda _order: None
         self.has_gpu = False
         self.devices: list[str] = []
+        # Told of each executor and its interpreter before anything is executed.
+        self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
         (folder / "hud.toml").write_text(CONFIG)
 
     def make_executor(self, *, python: Path, state_dir: Path, device: str) -> FakeExecutor:
-        del python, state_dir
+        del state_dir
         self.devices.append(device)
         executor = FakeExecutor(
             clock=self.clock,
@@ -50,6 +53,7 @@ class Terminal:
             on_execute=self.on_execute,
         )
         self.executors.append(executor)
+        self.on_executor(executor, python)
         return executor
 
     def hud(self, *arguments: str) -> Result:

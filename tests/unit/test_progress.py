@@ -98,3 +98,27 @@ def test_a_resumed_run_counts_what_was_before() -> None:
     lines = show(is_terminal=False, num_done=1).splitlines()
     assert "2 cases, 1 of them before" in lines[1]
     assert lines[2].startswith("[2/2] bert default")
+
+
+def test_runs_in_turn_are_told_apart_and_share_one_bar() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, no_color=True)
+    clock = FakeClock()
+    runs = [make_run(name, plan=[EAGER, DEFAULT], environment={}) for name in ("a", "b")]
+    with TerminalProgress(console, now=clock) as progress:
+        for run in runs:
+            progress(RunStarted(run=run, num_done=0, label=f"torch {run.id}"))
+        progress(CaseStarted(case=EAGER))
+        for run in runs:
+            progress(CaseFinished(result=make_result(run=run, case=EAGER)))
+        progress(CaseStarted(case=DEFAULT))
+        for run in runs:
+            progress(RunEnded(run=make_run(run.id, state="finished")))
+    text = stream.getvalue()
+    assert "run a (torch a): 2 cases" in text
+    assert "run b (torch b): 2 cases" in text
+    assert "[1/2] torch a: bert eager inference tiny fp32: " in text
+    assert "[1/2] torch b: bert eager inference tiny fp32: " in text
+    # One case of two is over, and one of ten seconds is left.
+    assert "1/2 about 0:10 left" in text
+    assert "run b (torch b) finished after 0:00" in text

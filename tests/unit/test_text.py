@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.text import clock, metric, mode_text, percent, quantity
+from runner.text import clock, distinct, metric, mode_text, percent, quantity
 from tests.builders import make_case, make_measurement, make_result
 
 
@@ -23,6 +23,7 @@ from tests.builders import make_case, make_measurement, make_result
         (5000 * 1024**3, "B", "5000.0 GiB"),
         (1.5, "x", "1.50x"),
         (3, "1", "3"),
+        (12345.6, "calls", "12,346 calls"),
         (1234.5, "tokens/s", "1.23e+03 tokens/s"),
     ],
 )
@@ -53,3 +54,12 @@ def test_a_mode_that_ran_as_another_says_so() -> None:
     assert mode_text(make_result(case=case, effective_mode="")) == "reduce-overhead"
     fallback = make_result(case=case, effective_mode="default")
     assert mode_text(fallback) == "reduce-overhead (ran as default)"
+
+
+def test_names_that_repeat_are_numbered() -> None:
+    assert distinct(["stable", "nightly", "stable", "stable"]) == [
+        "stable",
+        "nightly",
+        "stable 2",
+        "stable 3",
+    ]

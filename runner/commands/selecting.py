@@ -1,0 +1,100 @@
+"""The options that say which cases are measured, and on which device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar, cast
+
+import click
+
+from runner.plan import DEVICES, find_suite
+from runner.suites import QUICK, Selection, Suite
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--suite", metavar="S", help="A named selection. Default: quick."),
+    click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs."),
+    click.option(
+        "--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs."
+    ),
+    click.option("--phase", "phases", metavar="P", multiple=True, help="inference or training."),
+    click.option(
+        "--dtype", "dtypes", metavar="D", multiple=True, help="fp32, bf16, fp16-autocast."
+    ),
+    click.option("--shape", metavar="S", help="tiny, small, full, or auto."),
+    click.option(
+        "--device",
+        type=click.Choice([AUTO_DEVICE, *DEVICES]),
+        help="auto (the default) takes the GPU when there is one.",
+    ),
+    click.option("--no-reference", is_flag=True, help="Leave the reference cases out."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOptions:
+    """What of these options somebody gave."""
+
+    suite: str | None
+    models: tuple[str, ...]
+    modes: tuple[str, ...]
+    phases: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shape: str | None
+    device: str | None
+    no_reference: bool
+
+    def given(self) -> list[str]:
+        """Return the names of the options that were given, as one types them."""
+        names = [item.name for item in fields(self) if getattr(self, item.name)]
+        return [f"--{name.removesuffix('s').replace('_', '-')}" for name in names]
+
+
+def case_options(function: _Function) -> _Function:
+    """Add the options and pass what they hold as `wanted`."""
+
+    def wrapper(*args: Any, **options: Any) -> Any:
+        wanted = CaseOptions(**{item.name: options.pop(item.name) for item in fields(CaseOptions)})
+        return function(*args, wanted=wanted, **options)
+
+    wrapped = functools.update_wrapper(wrapper, function)
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return cast("_Function", wrapped)
+
+
+def make_orders(
+    wanted: CaseOptions, *, toolchains: tuple[str, ...], workplace: Workplace
+) -> list[RunOrder]:
+    """Return an order for each toolchain; raise UnknownNameError for a suite that is not there."""
+    suite = _choose_suite(wanted, workplace=workplace)
+    return [
+        RunOrder(
+            suite=suite,
+            toolchain=toolchain,
+            device=wanted.device or AUTO_DEVICE,
+            has_references=not wanted.no_reference,
+        )
+        for toolchain in toolchains
+    ]
+
+
+def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
+    named = wanted.models or wanted.modes or wanted.phases or wanted.dtypes or wanted.shape
+    if wanted.suite is None and named:
+        suite = custom_suite(Selection())
+    else:
+        suite = find_suite(wanted.suite or QUICK.name, suites=workplace.config.suites)
+    usual = suite.selection
+    selection = Selection(
+        models=wanted.models or usual.models,
+        modes=wanted.modes or usual.modes,
+        phases=wanted.phases or usual.phases,
+        dtypes=wanted.dtypes or usual.dtypes,
+        shape=wanted.shape or usual.shape,
+    )
+    return replace(suite, selection=selection)
