@@ -208,14 +208,19 @@ def load_trend(
     return tuple(fetch.point(row, runs) for row in rows)
 
 
-def load_histories(store: Store, *, metrics: Sequence[str]) -> Iterator[Series]:
+def load_histories(
+    store: Store, *, metrics: Sequence[str], family: str | None = None
+) -> Iterator[Series]:
     """Yield every series of `metrics` with its points, in the order of their keys.
+
+    `family` leaves out the models of others.
 
     A generator that reads some series at a time, each in its own short transaction, so that a
     writer can come in between; series that appear meanwhile are left out.
     """
     with store.read() as connection:
-        headers = fetch.headers(connection, SeriesTable.metric.in_(metrics))
+        of_family = [] if family is None else [CaseTable.family == family]
+        headers = fetch.headers(connection, SeriesTable.metric.in_(metrics), *of_family)
     for start in range(0, len(headers), _SERIES_PER_READ):
         with store.read() as connection:
             found = fetch.with_points(connection, headers[start : start + _SERIES_PER_READ])

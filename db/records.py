@@ -37,6 +37,8 @@ else:
 
 # 1: first version.
 SCHEMA_VERSION = 1
+# The family of the reference cases, which are no models: they tell how the machine does.
+REFERENCE_FAMILY = "reference"
 
 
 class Phase(StrEnum):
@@ -111,6 +113,11 @@ class Case:
         """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
         parts = (self.model, self.phase, self.shape, self.dtype, self.variant, self.device)
         return "/".join(str(part) for part in parts)
+
+    @property
+    def is_reference(self) -> bool:
+        """Return whether this is a reference case, which no table of models may count."""
+        return self.family == REFERENCE_FAMILY
 
     def to_json(self) -> dict[str, Any]:
         """Return the case as a JSON object."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from db.errors import NotFoundError
 from db.queries import load_alerts, load_histories, load_outcomes, load_result
-from db.records import Alert
+from db.records import REFERENCE_FAMILY, Alert
 from db.store import Store
 from db.summaries import OutcomeHistory
 from runner.analysis.judge import NEEDED_METRICS, judge_histories
 from runner.analysis.lifecycle import update_alerts
+from runner.analysis.machine import CLOCKS
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 
 logger = logging.getLogger(__name__)
@@ -38,8 +39,11 @@ def detect(store: Store) -> DetectReport:
     are read last, so that what people set meanwhile is kept.
     """
     outcomes = load_outcomes(store)
-    found = list(judge_histories(load_histories(store, metrics=NEEDED_METRICS)))
-    failures = judge_outcomes(outcomes)
+    references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
+    histories = load_histories(store, metrics=NEEDED_METRICS)
+    found = list(judge_histories(histories, references=references))
+    # A reference case that is left out, or fails, is no news about a model.
+    failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
     stored = load_alerts(store)
     known = {alert.id for alert in stored}
     found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 
 from db.records import Case, Dtype, Phase
 from models_zoo.catalog import find_models, find_size
+from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.protocol import Workload
@@ -27,14 +28,31 @@ class PlannedCase:
 
 
 def make_plan(
-    selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
+    selection: Selection,
+    *,
+    catalog: Mapping[str, ModelSpec],
+    device: str,
+    has_references: bool = False,
 ) -> tuple[PlannedCase, ...]:
     """Return the cases of `selection` on `device`, model by model, eager before what is compiled.
 
-    A model is left out of the phases that it does not have. Raises UnknownNameError for a name that
+    A model is left out of the phases that it does not have. With `has_references` the reference
+    cases come first; they can also be named as models. Raises UnknownNameError for a name that
     matches nothing, and when nothing at all is left.
     """
     find_names([device], known=DEVICES, kind="device")
+    named = [name for name in REFERENCES if has_references or name in selection.models]
+    references = tuple(_reference(REFERENCES[name], device=device) for name in named)
+    models = tuple(name for name in selection.models if name not in REFERENCES)
+    if not models:
+        return references
+    chosen = replace(selection, models=models)
+    return (*references, *_plan_models(chosen, catalog=catalog, device=device))
+
+
+def _plan_models(
+    selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
+) -> tuple[PlannedCase, ...]:
     specs = find_models(selection.models, catalog=catalog)
     # The variants are in the order of their table, where eager is first: each model's first
     # number is there before its first compilation.
@@ -69,9 +87,10 @@ def make_plan(
 
 def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
     """Return `case` with its workload; raise UnknownNameError when the catalog lacks its parts."""
-    find_names([case.model], known=catalog, kind="model")
+    known = REFERENCES if case.is_reference else catalog
+    find_names([case.model], known=known, kind="model")
     find_names([case.variant], known=VARIANTS, kind="mode")
-    spec, variant = catalog[case.model], VARIANTS[case.variant]
+    spec, variant = known[case.model], VARIANTS[case.variant]
     size = find_size(spec, case.shape)
     return PlannedCase(
         case=case,
@@ -85,6 +104,22 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             fullgraph=variant.fullgraph,
         ),
     )
+
+
+def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:
+    eager = VARIANTS["eager"]
+    case = Case(
+        model=spec.name,
+        family=spec.family,
+        phase=Phase.INFERENCE,
+        shape=_SHAPES_BY_DEVICE[device],
+        dtype=Dtype.FP32,
+        mode=eager.mode,
+        variant=eager.name,
+        backend=eager.backend,
+        device=device,
+    )
+    return plan_case(case, catalog=REFERENCES)
 
 
 def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:

@@ -194,6 +194,7 @@ def make_alert(
     change_pct: float | None = 20.0,
     interval_pct: tuple[float, float] | None = (18.0, 22.0),
     is_confirmed: bool | None = None,
+    cause_kind: str = "unknown",
 ) -> Alert:
     """Return an alert; kinds other than `step` have no numbers."""
     case = case or make_case()
@@ -218,4 +219,5 @@ def make_alert(
         change_pct=change_pct if is_step else None,
         interval_pct=interval_pct if is_step else None,
         is_confirmed=is_confirmed,
+        cause_kind=cause_kind,
     )

@@ -20,6 +20,7 @@ from db.records import Alert, AlertState, Sighting, Verdict
 from db.summaries import OutcomePoint, Point, Series
 from runner.analysis.cause import Cause, cause_of, wall_clock_is_alone
 from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, describe_steps
+from runner.analysis.machine import CLOCKS
 from runner.analysis.shift import Shift, Track, relative
 
 STEP = "step"
@@ -42,30 +43,61 @@ def sighting(point: Point | OutcomePoint) -> Sighting:
     return Sighting(run_id=point.run_id, revision=point.revision, at=point.at)
 
 
-def judge_histories(histories: Iterable[Series]) -> Iterator[Alert]:
-    """Yield the alerts of all series; those of one case must come one after the other."""
+def judge_histories(
+    histories: Iterable[Series], *, references: Sequence[Series] = ()
+) -> Iterator[Alert]:
+    """Yield the alerts of all series; those of one case must come one after the other.
+
+    `references` are the series of the reference cases, which witness for the machine.
+    """
+    witnesses = _steadiest([track for series in references for track in _tracks(series)])
     for _, group in groupby(histories, key=lambda series: series.header.case.key):
-        yield from judge_case(list(group))
+        yield from judge_case(list(group), witnesses=witnesses)
 
 
-def judge_case(histories: Sequence[Series]) -> list[Alert]:
-    """Return an alert for every step in the series of one case, the fixed ones too."""
+def judge_case(histories: Sequence[Series], *, witnesses: Sequence[Track] = ()) -> list[Alert]:
+    """Return an alert for every step in the series of one case, the fixed ones too.
+
+    `witnesses` are the tracks of the reference cases.
+    """
     tracks = [track for series in histories for track in _tracks(series)]
     found = []
-    for track in tracks:
-        metric = METRICS.get(track.header.metric)
-        if metric is None or not metric.is_judged or metric.direction is Direction.NEITHER:
-            continue
+    for track in _judged(tracks):
+        metric = METRICS[track.header.metric]
         siblings = {
-            other.header.metric: other
-            for other in tracks
-            if (other.machine, other.toolchain, other.header.fingerprint)
-            == (track.machine, track.toolchain, track.header.fingerprint)
+            other.header.metric: other for other in tracks if _place(other) == _place(track)
         }
+        seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
         for shift in _shifts(track, metric):
             if not wall_clock_is_alone(shift, track, siblings):
-                found.append(_alert(track, shift, cause_of(shift, track, siblings)))
+                found.append(_alert(track, shift, cause_of(shift, track, siblings, seen_by)))
     return found
+
+
+def _judged(tracks: Sequence[Track]) -> list[Track]:
+    """Return the tracks that can raise an alert; of a reference case its steadiest clock alone."""
+    models = [track for track in tracks if not track.header.case.is_reference]
+    judged = []
+    for track in (*models, *_steadiest(tracks)):
+        metric = METRICS.get(track.header.metric)
+        if metric is not None and metric.is_judged and metric.direction is not Direction.NEITHER:
+            judged.append(track)
+    return judged
+
+
+def _steadiest(tracks: Sequence[Track]) -> list[Track]:
+    """Return one track for each reference case and place: that of its steadiest clock."""
+    found: dict[tuple[str, ...], Track] = {}
+    for clock in reversed(CLOCKS):
+        for track in tracks:
+            if track.header.case.is_reference and track.header.metric == clock:
+                found[(track.header.case.key, *_place(track))] = track
+    return list(found.values())
+
+
+def _place(track: Track) -> tuple[str, str, str, str]:
+    header = track.header
+    return (track.machine, track.toolchain, header.fingerprint, header.case.device)
 
 
 def _tracks(series: Series) -> list[Track]:

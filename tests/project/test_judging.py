@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis import clocks, comparison, detector, noise, outcomes
+from runner.analysis import cause, clocks, comparison, detector, machine, noise, outcomes
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
 
@@ -20,6 +20,8 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("The trigger is {:g} (`TRIGGER_OF_FLOOR`)", detector.TRIGGER_OF_FLOOR),
         ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
         ("worth {:g} launches (`PRIOR_DEGREES`)", noise.PRIOR_DEGREES),
+        ("prior worth {:g} (`PRIOR_RUNS`)", machine.PRIOR_RUNS),
+        ("by the {} runs (`NUM_RUNS_AT_ONSET`)", cause.NUM_RUNS_AT_ONSET),
     ],
 )
 def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:
@@ -28,6 +30,7 @@ def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -
 
 def test_shares_in_the_prose_are_those_in_the_code() -> None:
     assert f"{100 * comparison.FAMILY_ERROR:g} % (`FAMILY_ERROR`)" in TEXT
+    assert f"a move of {100 * machine.STEADY_WITHIN:g} % (`STEADY_WITHIN`)" in TEXT
     assert outcomes.MIN_COMPANIONS == 0.5
     assert "at least half (`MIN_COMPANIONS`)" in TEXT
 

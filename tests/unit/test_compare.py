@@ -218,3 +218,38 @@ def run_on(letter: str, driver: str) -> Run:
         fingerprint=letter * 64,
         environment={"driver": driver, "torch_version": f"2.13-{letter}", "cpu": "x"},
     )
+
+
+def reference_result(latency_s: float) -> CaseResult:
+    case = make_case("ref_gemm", family="reference", mode="eager", device="cuda")
+    return make_result("ref", case=case, measurements=measured({"latency_s": [latency_s] * 3}))
+
+
+def test_reference_cases_have_no_rows_and_fail_nothing() -> None:
+    rows = compare_results([reference_result(0.010)], [reference_result(0.020)])
+    assert rows == []
+
+
+def test_a_time_that_moved_as_the_machine_did_is_inconclusive_and_the_ratio_is_judged() -> None:
+    before = result({"latency_s": [0.010] * 3, "speedup": [2.0] * 3}, device="cuda")
+    after = result({"latency_s": [0.012] * 3, "speedup": [2.0] * 3}, device="cuda")
+    rows = compare_results([before, reference_result(0.01)], [after, reference_result(0.012)])
+    latency = row(rows, "latency_s").comparison
+    assert latency.verdict is Verdict.INCONCLUSIVE
+    assert latency.ratio == pytest.approx(1.2)
+    assert latency.reason.startswith("the machine moved: ref_gemm (compute) +20.0 %")
+    assert row(rows, "speedup").comparison.verdict is Verdict.UNCHANGED
+    assert not has_failure(rows)
+
+
+def test_a_time_that_moved_alone_is_a_regression() -> None:
+    before, after = (result({"latency_s": [level] * 3}, device="cuda") for level in (0.01, 0.012))
+    rows = compare_results([before, reference_result(0.01)], [after, reference_result(0.01)])
+    assert row(rows, "latency_s").comparison.verdict is Verdict.REGRESSION
+
+
+def test_a_ratio_or_a_size_is_never_the_machines() -> None:
+    before = result({"peak_bytes": [1e6] * 3}, device="cuda")
+    after = result({"peak_bytes": [1.2e6] * 3}, device="cuda")
+    rows = compare_results([before, reference_result(0.01)], [after, reference_result(0.012)])
+    assert row(rows, "peak_bytes").comparison.verdict is Verdict.REGRESSION

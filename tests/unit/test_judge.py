@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from db.metrics import METRICS, Direction, Metric
 from db.records import Alert, AlertState, Verdict
+from db.summaries import Series
 from runner.analysis.judge import NEEDED_METRICS, alert_id, judge_case, judge_histories
 from tests.builders import make_case
 from tests.histories import joined, make_series, night
@@ -359,3 +360,122 @@ def test_alerts_do_not_depend_on_the_unit(factor: float) -> None:
     plain, scaled = judge(values), judge([factor * value for value in values])
     assert [alert.id for alert in plain] == [alert.id for alert in scaled]
     assert scaled[0].change_pct == pytest.approx(plain[0].change_pct)
+
+
+def reference(values: Sequence[float], *, model: str = "ref_gemm", **place: str) -> Series:
+    case = make_case(model, family="reference", mode="eager")
+    return make_series(values, case=case, metric="latency_cpu_s", **place)
+
+
+STEADY_MACHINE = noisy([(50, 0.009)], seed=7)
+SLOWER_MACHINE = noisy([(20, 0.009), (30, 0.00972)], seed=7)
+
+
+def cause(
+    values: Sequence[float],
+    *,
+    references: Sequence[Series],
+    eager: Sequence[float] = (),
+    mode: str = "default",
+    metric: str = "latency_cpu_s",
+) -> tuple[str, str]:
+    case = make_case(mode=mode)
+    series = [make_series(values, case=case, metric=metric)]
+    if eager:
+        series.append(make_series(eager, case=case, metric="eager_latency_cpu_s"))
+    (alert,) = judge_histories(series, references=references)
+    return alert.cause_kind, alert.cause_text
+
+
+def test_a_step_that_the_reference_cases_made_too_is_the_machines() -> None:
+    kind, text = cause(
+        noisy([(20, 0.010), (30, 0.0108)]),
+        mode="eager",
+        references=[reference(STEADY_MACHINE, model="ref_copy"), reference(SLOWER_MACHINE)],
+    )
+    assert kind == "machine"
+    assert text.startswith("machine side: ref_gemm (compute) moved +8.")
+    assert text.endswith("nothing is compiled in an eager case")
+
+
+def test_a_step_of_an_eager_case_beside_a_steady_machine_is_eagers() -> None:
+    kind, text = cause(
+        noisy([(20, 0.010), (30, 0.0108)]), mode="eager", references=[reference(STEADY_MACHINE)]
+    )
+    assert kind == "eager"
+    assert text.endswith("the reference cases stayed: eager side")
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        reference(SLOWER_MACHINE, machine="other"),
+        reference(SLOWER_MACHINE, toolchain="nightly"),
+        reference(SLOWER_MACHINE, fingerprint="0" * 64),
+        reference(SLOWER_MACHINE[:22]),
+        # Half a step in the noise is no evidence for either.
+        reference(noisy([(20, 0.009), (30, 0.0093)], seed=7)),
+    ],
+    ids=["machine", "toolchain", "fingerprint", "too short", "too little"],
+)
+def test_without_a_witness_it_stays_open_whether_eager_or_machine(series: Series) -> None:
+    values = noisy([(20, 0.010), (30, 0.0108)])
+    assert cause(values, mode="eager", references=[series])[0] == "eager_or_machine"
+
+
+def test_a_machine_that_got_faster_does_not_explain_a_slowdown() -> None:
+    faster = reference(noisy([(20, 0.009), (30, 0.0082)], seed=7))
+    values = noisy([(20, 0.010), (30, 0.0108)])
+    assert cause(values, mode="eager", references=[faster])[0] == "eager_or_machine"
+
+
+def test_a_machine_that_moved_a_week_earlier_does_not_explain_the_step() -> None:
+    early = reference(noisy([(12, 0.009), (38, 0.00972)], seed=7))
+    values = noisy([(20, 0.010), (30, 0.0108)])
+    assert cause(values, mode="eager", references=[early])[0] == "eager"
+
+
+def test_steady_eager_iterations_acquit_a_machine_that_moved() -> None:
+    kind, _ = cause(
+        noisy([(20, 0.010), (30, 0.0108)]),
+        eager=noisy([(50, 0.020)], seed=3),
+        references=[reference(SLOWER_MACHINE)],
+    )
+    assert kind == "compiler"
+
+
+def test_eager_iterations_that_moved_with_the_machine_are_its_doing() -> None:
+    kind, text = cause(
+        noisy([(20, 0.010), (30, 0.0108)]),
+        eager=noisy([(20, 0.020), (30, 0.0216)], seed=3),
+        references=[reference(SLOWER_MACHINE)],
+    )
+    assert kind == "machine"
+    assert "eager latency in the same processes moved" in text
+
+
+def test_the_machine_is_not_blamed_for_a_ratio() -> None:
+    kind, _ = cause(
+        noisy([(20, 2.0), (30, 1.8)]),
+        eager=noisy([(20, 0.020), (30, 0.0180)], seed=3),
+        metric="speedup",
+        references=[reference(noisy([(20, 0.009), (30, 0.0081)], seed=7))],
+    )
+    assert kind == "eager_or_machine"
+
+
+def test_a_machine_that_moved_is_one_alert_of_its_reference_case() -> None:
+    wall = make_series(
+        SLOWER_MACHINE,
+        case=make_case("ref_gemm", family="reference", mode="eager"),
+        metric="latency_s",
+    )
+    (alert,) = judge_histories([wall, reference(SLOWER_MACHINE)])
+    assert (alert.metric, alert.cause_kind) == ("latency_cpu_s", "machine")
+    assert alert.cause_text.startswith("machine side: ref_gemm (compute) moved +8.")
+
+
+def test_the_memory_of_a_reference_case_is_no_news() -> None:
+    case = make_case("ref_gemm", family="reference", mode="eager")
+    memory = make_series(noisy([(20, 1e6), (30, 2e6)]), case=case, metric="peak_bytes")
+    assert list(judge_histories([memory])) == []

@@ -76,6 +76,43 @@ def test_a_model_with_one_size_is_measured_in_it() -> None:
     assert planned.case.shape == "default"
 
 
+def test_reference_cases_come_first_whatever_is_selected() -> None:
+    selection = Selection(models=("vit",), modes=("default",), phases=("training",))
+    catalog = make_catalog("bert", "vit", phases=("training",))
+    plan = make_plan(selection, catalog=catalog, device="cpu", has_references=True)
+    assert [planned.case.key for planned in plan] == [
+        "ref_gemm/inference/small/fp32/eager/cpu",
+        "ref_copy/inference/small/fp32/eager/cpu",
+        "ref_chain/inference/small/fp32/eager/cpu",
+        "vit/training/small/fp32/default/cpu",
+    ]
+    assert [planned.case.is_reference for planned in plan] == [True, True, True, False]
+
+
+def test_reference_cases_have_a_size_of_their_own_on_a_gpu() -> None:
+    selection = Selection(models=("bert",), modes=("eager",), shape="tiny")
+    plan = make_plan(selection, catalog=make_catalog("bert"), device="cuda", has_references=True)
+    assert [planned.case.shape for planned in plan] == ["full", "full", "full", "tiny"]
+    assert plan[0].workload.config == {"width": 4096}
+
+
+def test_a_reference_case_can_be_named_like_a_model() -> None:
+    assert keys(Selection(models=("ref_copy",))) == ["ref_copy/inference/small/fp32/eager/cpu"]
+    assert keys(Selection(models=("ref_copy", "bert"), modes=("eager",))) == [
+        "ref_copy/inference/small/fp32/eager/cpu",
+        "bert/inference/small/fp32/eager/cpu",
+    ]
+
+
+def test_a_glob_of_models_means_no_reference_case() -> None:
+    assert not any(key.startswith("ref_") for key in keys(Selection(models=("*",))))
+
+
+def test_a_reference_case_is_planned_again_without_the_catalog() -> None:
+    for planned in make_plan(Selection(models=("ref_gemm",)), catalog={}, device="cpu"):
+        assert plan_case(planned.case, catalog={}) == planned
+
+
 def test_planning_a_case_again_gives_the_same_workload() -> None:
     catalog = make_catalog("bert")
     for planned in make_plan(Selection(modes=("*",)), catalog=catalog, device="cpu"):

@@ -1,0 +1,72 @@
+"""The reference cases never change: series of years stand on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from db.records import REFERENCE_FAMILY
+from models_zoo import reference
+from models_zoo.catalog import CATALOG
+from models_zoo.reference import REFERENCES
+from models_zoo.spec import ModelSpec
+from runner import service
+from runner.analysis.machine import KINDS
+
+ZOO = Path(__file__).parents[2] / "models_zoo"
+PINNED = {
+    "ref_gemm": "25f3b6a06acf7aa4",
+    "ref_copy": "412e45e8afa53fc7",
+    "ref_chain": "bac480dc4d8da43d",
+}
+rows = pytest.mark.parametrize("spec", REFERENCES.values(), ids=REFERENCES.keys())
+
+
+@rows
+def test_a_reference_case_is_what_it_always_was(spec: ModelSpec) -> None:
+    sizes = {name: dict(size.config) for name, size in spec.sizes.items()}
+    source = (ZOO / f"{spec.name}.py").read_text(encoding="ascii")
+    found = hashlib.sha256(f"{json.dumps(sizes, sort_keys=True)}\n{source}".encode()).hexdigest()
+    assert found[:16] == PINNED[spec.name], (
+        f"{spec.name} changed, and with it the meaning of every stored series of it: leave it as it"
+        f" was, and add {spec.name}_2 if another one is needed"
+    )
+
+
+@rows
+def test_a_reference_case_has_one_phase_and_a_size_for_each_device(spec: ModelSpec) -> None:
+    assert spec.phases == ("inference",)
+    assert list(spec.sizes) == ["small", "full"]
+    assert spec.build == f"models_zoo.{spec.name}"
+
+
+@rows
+def test_the_methodology_has_its_sizes_and_its_budget(spec: ModelSpec) -> None:
+    text = " ".join((ZOO.parent / "docs" / "methodology.md").read_text(encoding="ascii").split())
+    assert f"at most {service.REFERENCE_BUDGET_S:g} s (`REFERENCE_BUDGET_S`)" in text
+    row = text.partition(f"| `{spec.name}` | ")[2].partition(" |\n")[0]
+    for size in spec.sizes.values():
+        for name, value in size.config.items():
+            shown = int(str(value)) // 2**20 if name == "num_bytes" else value
+            assert f"{shown} " in row
+
+
+def test_reference_cases_are_no_models() -> None:
+    assert not set(REFERENCES) & set(CATALOG)
+    assert reference.FAMILY == REFERENCE_FAMILY
+    assert {spec.family for spec in REFERENCES.values()} == {REFERENCE_FAMILY}
+    assert REFERENCE_FAMILY not in {spec.family for spec in CATALOG.values()}
+
+
+def test_each_reference_case_shows_one_side_of_the_machine() -> None:
+    assert list(KINDS) == list(REFERENCES)
+    assert list(KINDS.values()) == ["compute", "memory", "launch"]
+
+
+@rows
+def test_the_zoo_readme_says_what_it_is_for(spec: ModelSpec) -> None:
+    text = (ZOO / "README.md").read_text(encoding="utf-8")
+    assert f"| `{spec.name}` | {KINDS[spec.name]} | {spec.summary} |" in text
