@@ -9,7 +9,7 @@ from rich.console import Console
 
 from db.records import Case, Outcome, RunDocument, Verdict
 from runner.commands import run as run_command
-from runner.commands.run import print_results, regressions_of
+from runner.commands.run import not_the_machines, print_results, regressions_of
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")
@@ -27,6 +27,11 @@ def test_other_machines_other_toolchains_and_improvements_fail_no_run() -> None:
         make_alert(toolchain="nightly"),
     ]
     assert regressions_of(RUN, others) == []
+
+
+def test_what_the_machine_did_fails_no_run() -> None:
+    ours, its = make_alert(cause_kind="compiler"), make_alert(cause_kind="machine")
+    assert not_the_machines([its, ours]) == [ours]
 
 
 LONG_MODE = "max-autotune-no-cudagraphs"
