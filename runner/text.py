@@ -8,30 +8,41 @@ from collections.abc import Sequence
 from db.records import CaseResult
 
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+_LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+# Units that reach from small to large numbers, with the prefixes they take.
+_PREFIXES = {
+    "s": _SI_PREFIXES,
+    "J": (*_LARGE_PREFIXES, *_SI_PREFIXES[1:]),
+    "W": (*_LARGE_PREFIXES, *_SI_PREFIXES[1:]),
+    "FLOP": _LARGE_PREFIXES,
+    "FLOP/s": _LARGE_PREFIXES,
+    "B/s": _LARGE_PREFIXES,
+}
 
 
 def quantity(value: float | None, *, unit: str) -> str:
     """Return `value` with three significant digits in a unit of fitting size; `-` for None."""
     if value is None:
         return "-"
-    if unit == "s":
-        return _seconds(value)
+    if unit in _PREFIXES:
+        return _prefixed(value, unit)
     if unit == "B":
         return _bytes(value)
     if unit == "x":
         return f"{value:.2f}x"
+    if unit == "share":
+        return f"{value:.1%}".replace("%", " %")
     if unit == "calls":
         return f"{value:,.0f} calls"
     return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
 
 
-def _seconds(value: float) -> str:
-    scale, prefix = next(
-        ((scale, prefix) for scale, prefix in _SI_PREFIXES if abs(value) >= scale), _SI_PREFIXES[-1]
-    )
+def _prefixed(value: float, unit: str) -> str:
+    prefixes = _PREFIXES[unit]
+    scale, prefix = next((step for step in prefixes if abs(value) >= step[0]), prefixes[-1])
     number = value / scale
     digits = max(0, 2 - int(math.floor(math.log10(abs(number))))) if number else 0
-    return f"{number:.{digits}f} {prefix}s"
+    return f"{number:.{digits}f} {prefix}{unit}"
 
 
 def _bytes(value: float) -> str:

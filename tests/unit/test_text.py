@@ -25,6 +25,16 @@ from tests.builders import make_case, make_measurement, make_result
         (3, "1", "3"),
         (12345.6, "calls", "12,346 calls"),
         (1234.5, "tokens/s", "1.23e+03 tokens/s"),
+        (0.01234, "J", "12.3 mJ"),
+        (1234.5, "J", "1.23 kJ"),
+        (287.4, "W", "287 W"),
+        (291_954_688, "FLOP", "292 MFLOP"),
+        (12, "FLOP", "12.0 FLOP"),
+        (1.1e11, "FLOP/s", "110 GFLOP/s"),
+        (989e12, "FLOP/s", "989 TFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (0.4567, "share", "45.7 %"),
+        (1.2, "share", "120.0 %"),
     ],
 )
 def test_a_quantity_has_a_fitting_unit(value: float | None, unit: str, text: str) -> None:

@@ -42,6 +42,13 @@ from tests.builders import START
         (0.0, "s", "0 s"),
         (12345.0, "tokens/s", "12.3 k tokens/s"),
         (7.0, "parsecs", "7.00 parsecs"),
+        (0.01234, "J", "12.3 mJ"),
+        (287.4, "W", "287 W"),
+        (291_954_688.0, "FLOP", "292 MFLOP"),
+        (1.1e11, "FLOP/s", "110 GFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (0.4567, "share", "45.7 %"),
+        (1.2, "share", "120 %"),
     ],
 )
 def test_a_quantity_is_shown_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:

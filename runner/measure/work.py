@@ -1,0 +1,255 @@
+"""How much one iteration has to do: floating-point operations and bytes, counted over eager.
+
+Operations: torch.utils.flop_counter over one eager iteration. A multiply-add is two; matrix
+products, convolutions and attention are counted (attention in full, also where it is causal),
+elementwise work is not. Bytes: what any implementation has to move at least if its caches start
+empty and never spill: each part of parameters, buffers, inputs and optimizer state that some
+operator reads, once; each part that one writes, once; in inference the outputs; in training each
+gradient once written and once read. Activations are not in it: they might stay in a cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from db.records import Phase
+from runner.measure.context import Context
+from runner.measure.subject import Subject
+
+METHOD_FLOPS = "torch.utils.flop_counter over one eager iteration; a multiply-add is two"
+METHOD_BYTES = "distinct bytes read and written of what lives between iterations, counted in eager"
+# They read what a tensor looks like, not what is in it.
+SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+# They overwrite their first argument without looking at it.
+OVERWRITING = ("copy_", "fill_", "zero_", "uniform_", "normal_")
+# They read some rows of a table: (table, indices).
+ROW_LOOKUPS = ("embedding", "_embedding_bag", "_embedding_bag_forward_only")
+# They read some elements of their first argument, no more than they return.
+LOOKUPS = ("index", "index_select", "gather", "take")
+# Outside of them are operators of somebody's own, and nobody knows what those do.
+KNOWN_NAMESPACES = ("aten", "prim", "prims", "profiler")
+# Much arithmetic in one operator that has no formula here.
+HEAVY_WITHOUT_FORMULA = ("mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell")
+
+Shape = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What one iteration has to do; `uncounted` names operators whose arithmetic is not in it."""
+
+    flops: int
+    read_bytes: int
+    written_bytes: int
+    flops_by_operator: dict[str, int] = field(default_factory=dict)
+    uncounted: tuple[str, ...] = ()
+
+
+def report_work(context: Context) -> None:
+    """Keep the operations and bytes of one iteration; a warning where they cannot be counted."""
+    try:
+        work = count_work(context.subject)
+    except (RuntimeError, TypeError, AttributeError, LookupError, AssertionError) as error:
+        # What runs by itself may still not run under a dispatch mode, a user's own operator above
+        # all. The timings are as good as ever.
+        context.found.warn(
+            "uncounted-work",
+            f"operations and bytes cannot be counted: {type(error).__name__}: {error}"[:300],
+            hint="mfu and bandwidth are missing; an operator of your own may need a dispatch rule",
+        )
+        return
+    if work.flops:
+        context.found.add("flops", (float(work.flops),), method=METHOD_FLOPS)
+    moved_bytes = work.read_bytes + work.written_bytes
+    if moved_bytes:
+        context.found.add("compulsory_bytes", (float(moved_bytes),), method=METHOD_BYTES)
+    context.found.details["work"] = {
+        "flops_by_operator": work.flops_by_operator,
+        "read_bytes": work.read_bytes,
+        "written_bytes": work.written_bytes,
+    }
+    if work.uncounted:
+        context.found.warn(
+            "uncounted-operators",
+            f"the operations of {', '.join(work.uncounted)} are not in flops",
+            hint="mfu is too low by their share",
+        )
+
+
+def count_work(subject: Subject) -> Work:
+    """Return what one eager iteration of `subject` has to do."""
+    subject.zero_grad()
+    traffic = Traffic(subject.alive())
+    with FlopCounterMode(display=False, custom_mapping=formulas()) as flops, traffic:
+        outputs = subject.step(subject.model)()
+    counts = flops.get_flop_counts().get("Global", {})
+    by_operator = {str(name): int(num_flops) for name, num_flops in counts.items()}
+    read_bytes, written_bytes = traffic.read_bytes, traffic.written_bytes
+    if subject.phase is Phase.INFERENCE:
+        written_bytes += sum(traffic.new_storages(outputs).values())
+    else:
+        gradients = traffic.new_storages([item.grad for item in subject.model.parameters()])
+        read_bytes += sum(gradients.values())
+        written_bytes += sum(gradients.values())
+    return Work(
+        flops=sum(by_operator.values()),
+        read_bytes=read_bytes,
+        written_bytes=written_bytes,
+        flops_by_operator=by_operator,
+        uncounted=tuple(sorted(traffic.unknown)),
+    )
+
+
+class Traffic(TorchDispatchMode):
+    """Notes which parts of the `alive` tensors are read and written, and operators unheard of."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, alive: Iterable[torch.Tensor]) -> None:
+        super().__init__()
+        self._alive = dict(_storage(tensor) for tensor in alive)
+        self._reads: dict[tuple[Any, ...], int] = {}
+        self._writes: dict[tuple[Any, ...], int] = {}
+        self.unknown: set[str] = set()
+
+    @property
+    def read_bytes(self) -> int:
+        """Return the distinct bytes read so far."""
+        return self._total(self._reads)
+
+    @property
+    def written_bytes(self) -> int:
+        """Return the distinct bytes written so far."""
+        return self._total(self._writes)
+
+    def new_storages(self, tensors: object) -> dict[int, int]:
+        """Return the size of each storage in `tensors` that is not among those alive before."""
+        found = dict(_storage(item) for item in tree_leaves(tensors) if torch.is_tensor(item))
+        return {place: size for place, size in found.items() if place not in self._alive}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Execute `func` and note what it touched."""
+        del types
+        outputs = func(*args, **(kwargs or {}))
+        if isinstance(func, torch._ops.OpOverload):
+            self._note(func, args, kwargs or {}, outputs=outputs)
+        else:
+            self._note_reads(tree_leaves((args, kwargs)))
+        return outputs
+
+    def _note(
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Any, *, outputs: object
+    ) -> None:
+        name = func._schema.name.partition("::")[2]
+        if func.namespace not in KNOWN_NAMESPACES or name in HEAVY_WITHOUT_FORMULA:
+            self.unknown.add(func._schema.name)
+        if func.is_view or name in SHAPE_ONLY or name.startswith("new_"):
+            return
+        written, read = _written_and_read(func, args, kwargs)
+        if name in OVERWRITING:
+            read = [item for item in read if item is not args[0]]
+        if name in ROW_LOOKUPS:
+            table, indices, *read = read
+            row_bytes = table.element_size() * math.prod(table.shape[1:])
+            self._note_part(self._reads, table, num_bytes=indices.unique().numel() * row_bytes)
+        elif name in LOOKUPS and torch.is_tensor(outputs):
+            table, *read = read
+            self._note_part(self._reads, table, num_bytes=outputs.nbytes)
+        self._note_reads(read)
+        for tensor in written:
+            self._note_part(self._writes, tensor, num_bytes=tensor.nbytes)
+
+    def _note_reads(self, values: Iterable[object]) -> None:
+        for value in values:
+            if torch.is_tensor(value):
+                self._note_part(self._reads, value, num_bytes=value.nbytes)
+
+    def _note_part(
+        self, parts: dict[tuple[Any, ...], int], tensor: torch.Tensor, *, num_bytes: int
+    ) -> None:
+        place, _ = _storage(tensor)
+        if place in self._alive:
+            # A part is a view: read twice it counts once, two slices of a table count both.
+            part = (place, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+            parts[part] = max(parts.get(part, 0), num_bytes)
+
+    def _total(self, parts: dict[tuple[Any, ...], int]) -> int:
+        totals: dict[int, int] = {}
+        for (place, *_), num_bytes in parts.items():
+            totals[place] = min(self._alive[place], totals.get(place, 0) + num_bytes)
+        return sum(totals.values())
+
+
+def _storage(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def _written_and_read(
+    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the tensors that `func` changes, and those it looks at; `out=` is changed alone."""
+    written, read = [], []
+    for declared, value in _arguments(func, args, kwargs):
+        tensors = [item for item in tree_leaves(value) if torch.is_tensor(item)]
+        if declared.alias_info is not None and declared.alias_info.is_write:
+            written += tensors
+        if not declared.is_out:
+            read += tensors
+    return written, read
+
+
+def _arguments(
+    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[Any, object]]:
+    declared = func._schema.arguments
+    yield from zip(declared, args, strict=False)
+    yield from ((item, kwargs[item.name]) for item in declared if item.name in kwargs)
+
+
+def attention_flops(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    """Return the operations of the two products of attention; heads may be shared."""
+    scores = math.prod(query[:-1]) * key[-2]
+    return 2 * scores * (query[-1] + value[-1])
+
+
+def attention_backward_flops(
+    _gradient: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any
+) -> int:
+    """Return the operations of five products: the scores again, and four gradients."""
+    scores = math.prod(query[:-1]) * key[-2]
+    return 2 * scores * (3 * query[-1] + 2 * value[-1])
+
+
+def grouped_product_flops(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    """Return the operations of matrix products of several sizes laid side by side."""
+    rows = math.prod(left) if len(right) == 3 or len(left) == 2 else math.prod(left[1:])
+    return 2 * rows * right[-1]
+
+
+def formulas() -> dict[Any, Callable[..., int]]:
+    """Return the formulas that flop_counter lacks, by operator, as far as this torch has those.
+
+    It has none for attention on a CPU, and fails where heads of keys and values are shared.
+    """
+    found: dict[str, Callable[..., int]] = {
+        "_scaled_dot_product_fused_attention_overrideable": attention_flops,
+        "_scaled_dot_product_flash_attention_for_cpu": attention_flops,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": attention_backward_flops,
+        "_grouped_mm": grouped_product_flops,
+    }
+    for kind in ("flash", "efficient", "cudnn"):
+        name = f"_scaled_dot_product_{kind}_attention"
+        found |= {name: attention_flops, f"{name}_backward": attention_backward_flops}
+    aten = torch.ops.aten
+    return {getattr(aten, name): formula for name, formula in found.items() if hasattr(aten, name)}
