@@ -20,10 +20,13 @@ from db.records import CaseResult
 from runner.combine import Ending, combine, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost, tail
-from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
+from runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
 
 # The rest stays for the runner, the dashboard and the page cache.
 MEMORY_LIMIT_SHARE = 0.8
+# The first launch finds an empty compile cache, the second what the first one left. The third loads
+# saved artifacts, which costs a C++ compilation on a CPU; so once a case, and later ones are warm.
+ARTIFACTS_LAUNCH = 2
 
 
 class LocalSession:
@@ -41,6 +44,8 @@ class LocalSession:
         now: Callable[[], datetime],
         is_cancelled: Callable[[], bool],
         amend: Callable[[CaseResult], CaseResult] = lambda result: result,
+        snapshot_path: str = "",
+        oracle_dir: str = "",
     ) -> None:
         self._order = order
         self._host = host
@@ -48,6 +53,8 @@ class LocalSession:
         self._now = now
         self._is_cancelled = is_cancelled
         self._amend = amend
+        self._snapshot_path = snapshot_path
+        self._oracle_dir = oracle_dir
         self._started_at = now()
         self._left_s = order.settings.timeout_s
         self._reports: list[LaunchReport] = []
@@ -55,7 +62,7 @@ class LocalSession:
     @property
     def needs_launch(self) -> bool:
         """Return whether another launch is wanted, by what the launches so far have shown."""
-        return needs_launch(self._reports, settings=self._order.settings)
+        return needs_launch(self._reports, order=self._order, left_s=self._left_s)
 
     def launch(self) -> LaunchReport:
         """Run one fresh process of the case and return what it found."""
@@ -85,25 +92,41 @@ class LocalSession:
             ending = Ending(text="cancelled" if self._is_cancelled() else "timeout")
             return report_of_ending(ending, log_tail="", limit_s=limit_s)
         log = self._folder / "log.txt"
+        artifacts = self._folder / "artifacts.bin"
+        cache_state = _cache_state(number, has_artifacts=artifacts.exists())
         request = LaunchRequest(
             case=self._order.case,
             workload=self._order.workload,
             settings=_with_memory_limit(self._order),
             launch=number,
-            cache_dir=str(self._folder / "cache"),
+            # Artifacts are for a machine that has no cache yet.
+            cache_dir=str(self._folder / ("fresh" if cache_state == "artifacts" else "cache")),
             report_path=str(self._folder / f"report-{number}.json"),
             log_path=str(log),
+            cache_state=cache_state,
+            artifacts_path=str(artifacts),
+            snapshot_path=self._snapshot_path,
+            oracle_dir=self._oracle_dir,
         )
         started_s = time.monotonic()
         ending = self._host.ask(
             {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
         )
-        self._left_s -= time.monotonic() - started_s
+        wall_s = time.monotonic() - started_s
+        self._left_s -= wall_s
         try:
             text = Path(request.report_path).read_text(encoding="utf-8")
         except FileNotFoundError:
             return report_of_ending(ending, log_tail=tail(log), limit_s=limit_s)
-        return LaunchReport.from_json(json.loads(text))
+        report = LaunchReport.from_json(json.loads(text))
+        return replace(report, details={**report.details, "launch_wall_s": wall_s})
+
+
+def _cache_state(launch: int, *, has_artifacts: bool) -> CacheState:
+    """Return what launch number `launch` finds in its compile cache."""
+    if launch == 0:
+        return "cold"
+    return "artifacts" if launch == ARTIFACTS_LAUNCH and has_artifacts else "warm"
 
 
 def _with_memory_limit(order: CaseOrder) -> MeasureSettings:

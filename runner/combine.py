@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +11,19 @@ from typing import Any
 
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
+from runner.analysis.levels import measured_levels
+from runner.analysis.sample_checks import half_width
+from runner.analysis.stability import Tried, find_headline, stability_warnings
 from runner.analysis.stats import estimate
 from runner.derived import derive
 from runner.executor_api import CaseOrder
-from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, MeasureSettings
+from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport
 
 # Kept from every launch, in order; of the other details the first launch's are kept.
-PER_LAUNCH_DETAILS = ("steps", "compile", "conditions", "telemetry")
+PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
+
+# A launch that did not end in time would cost the case its result: leave room for a slower one.
+SPARE_TIME = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +70,31 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
     )
 
 
-def needs_launch(reports: Sequence[LaunchReport], *, settings: MeasureSettings) -> bool:
-    """Return whether a case with these launches wants another one; one that failed wants none."""
+def needs_launch(
+    reports: Sequence[LaunchReport], *, order: CaseOrder, left_s: float = math.inf
+) -> bool:
+    """Return whether a case with these launches wants another one; one that failed wants none.
+
+    Beyond `num_launches` a launch follows while the launches disagree by more than the target, as
+    long as `left_s`, what is left of the case's time, is enough for one more of the slowest. A
+    single launch disagrees with nobody.
+    """
+    settings = order.settings
     if any(report.outcome is not Outcome.OK for report in reports):
         return False
-    return len(reports) < settings.num_launches
+    if len(reports) < settings.num_launches:
+        return True
+    if not 1 < len(reports) < settings.max_launches or settings.target_interval == 0:
+        return False
+    slowest_s = max(float(report.details.get("launch_wall_s", 0.0)) for report in reports)
+    if left_s < SPARE_TIME * slowest_s:
+        return False
+    measured = {item.metric: item for item in measurements(reports)}
+    headline = find_headline(measured)
+    if headline is None:
+        return False
+    levels = measured_levels(measured, headline, device=order.case.device)
+    return half_width(levels) > settings.target_interval
 
 
 def combine(
@@ -82,6 +109,10 @@ def combine(
     """Return the case result of `reports`, one a launch; the first that is not ok decides."""
     worst = next((report for report in reports if report.outcome is not Outcome.OK), reports[0])
     is_ok = worst.outcome is Outcome.OK
+    measured = _all_measurements(reports) if is_ok else ()
+    details = _details(reports)
+    warnings = [warning for report in reports for warning in report.warnings]
+    warnings += stability_warnings(measured, details=details, tried=_tried(order))
     return CaseResult(
         id=result_id,
         run_id=order.run_id,
@@ -92,10 +123,23 @@ def combine(
         effective_mode=worst.effective_mode,
         started_at=started_at,
         finished_at=finished_at,
-        warnings=_distinct(warning for report in reports for warning in report.warnings),
-        measurements=_all_measurements(reports) if is_ok else (),
-        details=_details(reports),
+        warnings=_distinct(warnings),
+        measurements=measured,
+        details=details,
         log_tail=log_tail,
+    )
+
+
+def _tried(order: CaseOrder) -> Tried:
+    settings = order.settings
+    return Tried(
+        device=order.case.device,
+        num_launches=settings.num_launches,
+        max_launches=settings.max_launches,
+        num_rounds=settings.num_rounds,
+        budget_s=settings.budget_s,
+        num_threads=settings.num_threads,
+        target_interval=settings.target_interval,
     )
 
 
@@ -136,6 +180,6 @@ def _details(reports: Sequence[LaunchReport]) -> Mapping[str, Any]:
     return details
 
 
-def _distinct(warnings: Any) -> tuple[RunWarning, ...]:
+def _distinct(warnings: Sequence[RunWarning]) -> tuple[RunWarning, ...]:
     by_code = {warning.code: warning for warning in warnings}
     return tuple(by_code.values())

@@ -11,6 +11,8 @@ than nine of ten samples is not seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from db.records import CaseResult, Measurement
@@ -29,17 +31,22 @@ def launch_levels(result: CaseResult, metric: str) -> np.ndarray:
 
     Raises ValueError when `result` does not have `metric`.
     """
-    if metric == "speedup" and result.case.device == "cpu":
+    measured = {item.metric: item for item in result.measurements}
+    if metric not in measured:
+        raise ValueError(f"{result.case.key} has no {metric}")
+    return measured_levels(measured, metric, device=result.case.device)
+
+
+def measured_levels(measured: Mapping[str, Measurement], metric: str, *, device: str) -> np.ndarray:
+    """Return the level of `metric`, one of `measured` on a `device`, in each launch."""
+    if metric == "speedup" and device == "cpu":
         for names in _SPEEDUP_CLOCKS:
-            eager, variant = (result.measurement(name) for name in names)
+            eager, variant = (measured.get(name) for name in names)
             if eager is not None and variant is not None and _are_pairs(eager, variant):
                 ratio = _quantiles(eager, LEVEL_QUANTILE) / _quantiles(variant, LEVEL_QUANTILE)
                 return np.asarray(ratio)
-    measurement = result.measurement(metric)
-    if measurement is None:
-        raise ValueError(f"{result.case.key} has no {metric}")
-    is_time = metric in _TIMES and result.case.device == "cpu"
-    return _quantiles(measurement, LEVEL_QUANTILE if is_time else MEDIAN)
+    is_time = metric in _TIMES and device == "cpu"
+    return _quantiles(measured[metric], LEVEL_QUANTILE if is_time else MEDIAN)
 
 
 def _are_pairs(eager: Measurement, variant: Measurement) -> bool:

@@ -14,7 +14,13 @@ from runner.protocol import MeasureSettings, Workload
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MODEL_FILE = f"{FIXTURES / 'odd_models.py'}:make"
-QUICK: dict[str, Any] = {"num_launches": 1, "num_rounds": 6, "budget_s": 0.2, "timeout_s": 240.0}
+QUICK: dict[str, Any] = {
+    "num_launches": 1,
+    "num_rounds": 6,
+    "budget_s": 0.2,
+    "timeout_s": 240.0,
+    "target_interval": 0.0,
+}
 MEGABYTE = 1 << 20
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
 from db.records import CaseResult, Outcome, RunWarning
-from runner.combine import HOST_DIED, Ending, combine, report_of_ending
+from runner.combine import HOST_DIED, Ending, combine, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
@@ -15,15 +18,18 @@ from tests.builders import make_case
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-def combined(*reports: LaunchReport) -> CaseResult:
-    order = CaseOrder(
+def order(**settings: Any) -> CaseOrder:
+    return CaseOrder(
         run_id="run",
         case=make_case(),
         workload=Workload(build="m", config={}, num_samples=1, num_tokens=None),
-        settings=MeasureSettings(),
+        settings=MeasureSettings(**settings),
     )
+
+
+def combined(*reports: LaunchReport) -> CaseResult:
     return combine(
-        order, reports, result_id="id", started_at=NOW, finished_at=NOW, log_tail="the end"
+        order(), reports, result_id="id", started_at=NOW, finished_at=NOW, log_tail="the end"
     )
 
 
@@ -68,6 +74,77 @@ def test_a_warning_of_every_launch_is_said_once() -> None:
     assert combined(ok(1.0, warnings=(warning,)), ok(1.0, warnings=(warning,))).warnings == (
         warning,
     )
+
+
+def wants(*reports: LaunchReport, left_s: float = math.inf, **settings: Any) -> bool:
+    return needs_launch(reports, order=order(**settings), left_s=left_s)
+
+
+def test_a_case_gets_its_least_number_of_launches() -> None:
+    assert wants()
+    assert wants(ok(1.0), ok(1.0))
+    assert not wants(ok(1.0), ok(1.0), ok(1.0))
+
+
+def test_launches_that_disagree_get_more_until_there_are_enough() -> None:
+    apart = [ok(level) for level in (1.0, 1.1, 1.2, 1.0, 1.1, 1.2)]
+    assert wants(*apart[:3])
+    assert wants(*apart[:5])
+    assert not wants(*apart)
+    assert wants(*apart, max_launches=7)
+
+
+def test_launches_that_come_close_to_each_other_end_it() -> None:
+    near = [ok(level) for level in (1.0, 1.02, 1.0, 1.02, 1.0)]
+    assert wants(*near[:3])
+    assert not wants(*near)
+    assert wants(*near, target_interval=0.005)
+
+
+def test_the_speedup_decides_where_there_is_one() -> None:
+    def both(latency_s: float) -> LaunchReport:
+        speedup = RawMetric(samples=(2.0,), method="ratio")
+        report = ok(latency_s)
+        return replace(report, metrics={**report.metrics, "speedup": speedup})
+
+    assert not wants(both(1.0), both(1.1), both(1.2))
+
+
+@pytest.mark.parametrize("settings", [{"target_interval": 0.0}, {"max_launches": 2}])
+def test_a_fixed_number_of_launches_is_kept(settings: dict[str, Any]) -> None:
+    assert not wants(ok(1.0), ok(1.2), ok(1.4), **settings)
+
+
+def test_a_single_launch_disagrees_with_nobody() -> None:
+    assert not wants(ok(1.0), num_launches=1)
+
+
+def test_launches_without_a_latency_have_nothing_to_agree_on() -> None:
+    counted = LaunchReport(
+        outcome=Outcome.OK, metrics={"graphs": RawMetric(samples=(1.0,), method="counter")}
+    )
+    assert not wants(counted, counted, counted)
+
+
+def test_no_launch_is_begun_that_may_run_out_of_time() -> None:
+    apart = [replace(ok(level), details={"launch_wall_s": 10.0}) for level in (1.0, 1.1, 1.2)]
+    assert not wants(*apart, left_s=14.0)
+    assert wants(*apart, left_s=16.0)
+
+
+def test_a_failed_launch_is_the_last() -> None:
+    assert not wants(LaunchReport(outcome=Outcome.FAILED))
+
+
+def test_doubts_about_the_numbers_are_on_the_result() -> None:
+    codes = [warning.code for warning in combined(ok(1.0), ok(1.5), ok(2.0)).warnings]
+    assert codes == ["launches-disagree"]
+
+
+def test_how_each_launch_was_sampled_is_kept() -> None:
+    calm = {"stopped_by": "rounds", "num_falls": 0, "is_settled": True, "num_rounds": 1}
+    reports = [replace(ok(1.0), details={"sampling": calm}) for _ in range(2)]
+    assert combined(*reports).details["sampling"] == [calm, calm]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,309 @@
+"""Can the numbers of a case result be trusted? Warnings as values, with figures and a next step.
+
+Everything is judged on the headline of the case, which a verdict rests on: the speedup where there
+is one, else the latency on the steadiest clock (runner.analysis.sample_checks says how). Thresholds
+are set so that plain noise gives a warning in fewer than 1 of 100 case results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from db.metrics import METRICS
+from db.records import Measurement, RunWarning
+from runner.analysis.levels import measured_levels
+from runner.analysis.sample_checks import (
+    MIN_DRIFT,
+    MIN_DRIFT_Z,
+    MIN_MODE_SAMPLES,
+    drift,
+    find_modes,
+    half_width,
+    least_spread,
+)
+
+# In the order of their steadiness; the first that a case has is its headline.
+HEADLINES = ("speedup", "latency_cpu_s", "latency_s")
+# Fewer samples than this have no interval of 95 %.
+FEW_SAMPLES = 6
+# A tenth of the time lost to others: wall time is then off by twice the relevance floor.
+MIN_CPU_SHARE = 0.9
+MAX_STEAL_SHARE = 0.05
+# Clocks step by 1 to 2 % by themselves; the CPU's is read at two instants and moves more.
+MAX_GPU_CLOCK_CHANGE = 0.05
+MAX_CPU_CLOCK_CHANGE = 0.15
+# Launches of one build differ by 1 to 3 % (standard deviation; docs/judging.md, prior).
+MAX_LAUNCH_SPREAD = 0.03
+# Reasons that NVML gives for a clock that nobody holds back.
+IDLE_REASONS = frozenset({"gpu_idle", "none", "applications_clocks_setting"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """On which device, and what was tried already: that decides what a hint says.
+
+    A `target_interval` of 0 means fixed numbers of launches and rounds.
+    """
+
+    device: str
+    num_launches: int
+    max_launches: int
+    num_rounds: int
+    budget_s: float
+    num_threads: int
+    target_interval: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What the checks look at: the headline's samples and levels, launch by launch."""
+
+    metric: str
+    launches: tuple[np.ndarray, ...]
+    levels: np.ndarray
+    details: Mapping[str, Any]
+    tried: Tried
+
+    def per_launch(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the detail `name` of every launch that has it."""
+        found = self.details.get(name)
+        launches = found if isinstance(found, list) else []
+        return [item for item in launches if isinstance(item, Mapping)]
+
+
+def stability_warnings(
+    measurements: Sequence[Measurement], *, details: Mapping[str, Any], tried: Tried
+) -> tuple[RunWarning, ...]:
+    """Return what makes the numbers of a case result doubtful; nothing when nothing does."""
+    measured = {item.metric: item for item in measurements}
+    headline = find_headline(measured)
+    if headline is None:
+        return ()
+    samples = np.asarray(measured[headline].samples)
+    evidence = _Evidence(
+        metric=headline,
+        launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
+        levels=measured_levels(measured, headline, device=tried.device),
+        details=details,
+        tried=tried,
+    )
+    checks = (
+        _few_samples,
+        _unsettled,
+        _drift,
+        _bimodal,
+        _noisy_neighbour,
+        _stolen,
+        _clock_change,
+        _throttled,
+        _launches_disagree,
+    )
+    found = [warning for check in checks if (warning := check(evidence)) is not None]
+    return tuple({warning.code: warning for warning in reversed(found)}.values())[::-1]
+
+
+def find_headline(metrics: Collection[str]) -> str | None:
+    """Return the steadiest of `metrics`; None when there is no latency among them."""
+    return next((name for name in HEADLINES if name in metrics), None)
+
+
+def _few_samples(evidence: _Evidence) -> RunWarning | None:
+    counts = [
+        int(launch["num_rounds"])
+        for launch in evidence.per_launch("sampling")
+        if launch["stopped_by"] == "budget" and launch["num_rounds"] < FEW_SAMPLES
+    ]
+    if not counts:
+        return None
+    tried = evidence.tried
+    return RunWarning(
+        code="few-samples",
+        text=f"only {min(counts)} rounds fitted into the {tried.budget_s:g} s of"
+        f" {len(counts)} of {len(evidence.launches)} launches",
+        hint=f"raise [run] budget_s above {tried.budget_s:g}, or take a smaller shape",
+    )
+
+
+def _unsettled(evidence: _Evidence) -> RunWarning | None:
+    moving = [item for item in evidence.per_launch("sampling") if not item["is_settled"]]
+    if not moving:
+        return None
+    falls = max(int(item["num_falls"]) for item in moving)
+    rounds = max(int(item["num_warmup_rounds"]) for item in moving)
+    by_budget = any(item["stopped_by"] == "budget" for item in moving)
+    key, value = (
+        ("budget_s", evidence.tried.budget_s)
+        if by_budget
+        else (
+            "rounds",
+            evidence.tried.num_rounds,
+        )
+    )
+    return RunWarning(
+        code="unsettled",
+        text=f"in {len(moving)} of {len(evidence.launches)} launches the time fell {falls} times"
+        f" while samples were taken, the last after {rounds} warm-up rounds",
+        hint="the model still compiles, caches or grows after many calls: see recompiles,"
+        f" or raise [run] {key} above {value:g}",
+    )
+
+
+def _drift(evidence: _Evidence) -> RunWarning | None:
+    z, change = drift(evidence.launches)
+    if abs(z) < MIN_DRIFT_Z or abs(change) < MIN_DRIFT:
+        return None
+    has_clocks = bool(evidence.per_launch("telemetry"))
+    return RunWarning(
+        code="drift",
+        text=f"{evidence.metric} moved by {change:+.1%} from the first to the last round of a"
+        f" launch (Mann-Kendall z = {z:.1f})",
+        hint="see the clocks and temperatures of the launches"
+        if has_clocks
+        else "something heats up, fills up or leaks: run the case alone on an idle machine"
+        f" and raise [run] rounds above {evidence.tried.num_rounds} to see where it ends",
+    )
+
+
+def _bimodal(evidence: _Evidence) -> RunWarning | None:
+    modes = [found for part in evidence.launches if (found := find_modes(part)) is not None]
+    long_enough = sum(part.size >= MIN_MODE_SAMPLES for part in evidence.launches)
+    if not modes or len(modes) < long_enough / 2:
+        return None
+    clearest = max(modes, key=lambda found: found.distance)
+    unit = METRICS[evidence.metric].unit
+    several = evidence.tried.num_threads > 1
+    return RunWarning(
+        code="bimodal",
+        text=f"{evidence.metric} has two modes, {clearest.low:.3g} {unit} and {clearest.high:.3g}"
+        f" {unit} ({clearest.high_share:.0%} of the samples), in {len(modes)} of"
+        f" {len(evidence.launches)} launches: the median may jump from one to the other",
+        hint=f"try [run] threads = 1 instead of {evidence.tried.num_threads}"
+        if several
+        else "look at the samples: a model that alternates between two paths, or a clock that"
+        " switches; more rounds will not help",
+    )
+
+
+def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
+    looks = [
+        item
+        for item in evidence.per_launch("conditions")
+        if item.get("cpu_share") is not None
+        and item["cpu_share"] < MIN_CPU_SHARE
+        # A thread that waits by itself (for a disk, a lock) gives its core up voluntarily.
+        and item["involuntary_switches"] > item["voluntary_switches"]
+    ]
+    if not looks:
+        return None
+    worst = min(looks, key=lambda item: float(item["cpu_share"]))
+    core = evidence.details.get("core")
+    place = "its core" if core is None else f"core {core}, to which it is pinned,"
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes took the core"
+        f" away: the worker ran {worst['cpu_share']:.0%} of the time,"
+        f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
+        hint=f"keep other work off {place} (taskset, cpuset), or run when the machine is idle;"
+        " until then trust speedup and latency_cpu_s, not latency_s",
+    )
+
+
+def _stolen(evidence: _Evidence) -> RunWarning | None:
+    shares = [item.get("steal_share") for item in evidence.per_launch("conditions")]
+    worst = max((float(share) for share in shares if share is not None), default=0.0)
+    if worst <= MAX_STEAL_SHARE:
+        return None
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"the hypervisor gave {worst:.0%} of the CPU time to other machines",
+        hint="a virtual machine cannot see who: use a host or an instance of your own;"
+        f" {evidence.tried.num_launches} or more launches at other times average some of it out",
+    )
+
+
+def _clock_change(evidence: _Evidence) -> RunWarning | None:
+    gpu = [
+        float(np.median(item["clock_sm_mhz"]))
+        for item in evidence.per_launch("telemetry")
+        if item.get("clock_sm_mhz")
+    ]
+    cpu = [
+        hertz / 1e6
+        for item in evidence.per_launch("conditions")
+        for hertz in item.get("cpu_frequency_hz") or ()
+        if hertz
+    ]
+    for name, clocks, most in (
+        ("SM clock", gpu, MAX_GPU_CLOCK_CHANGE),
+        ("CPU clock", cpu, MAX_CPU_CLOCK_CHANGE),
+    ):
+        if clocks and max(clocks) > min(clocks) * (1 + most):
+            return RunWarning(
+                code="clock-change",
+                text=f"the {name} was {min(clocks):.0f} to {max(clocks):.0f} MHz while samples were"
+                f" taken, {max(clocks) / min(clocks) - 1:.0%} apart",
+                hint="lock the clocks (`nvidia-smi --lock-gpu-clocks`)"
+                if name == "SM clock"
+                else "set the frequency governor to `performance` and switch turbo off",
+            )
+    return None
+
+
+def _throttled(evidence: _Evidence) -> RunWarning | None:
+    launches = evidence.per_launch("telemetry")
+    reasons = [_reasons(item) for item in launches]
+    if not any(reasons):
+        return None
+    names = ", ".join(sorted(set().union(*reasons)))
+    hottest = max((t for item in launches for t in item.get("temperature_c") or ()), default=None)
+    power = max((w for item in launches for w in item.get("power_w") or ()), default=None)
+    figures = [
+        text
+        for text in (
+            f"{hottest:.0f} C" if hottest is not None else "",
+            f"{power:.0f} W" if power is not None else "",
+        )
+        if text
+    ]
+    return RunWarning(
+        code="throttled",
+        text=f"the GPU held its clocks back in {sum(map(bool, reasons))} of {len(launches)}"
+        f" launches: {names}" + (f" (up to {', '.join(figures)})" if figures else ""),
+        hint="lock the clocks below what it can hold (`nvidia-smi --lock-gpu-clocks`), or cool it",
+    )
+
+
+def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for reason in telemetry.get("throttle_reasons") or ():
+        found.update([reason] if isinstance(reason, str) else reason)
+    return found - IDLE_REASONS
+
+
+def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
+    levels, tried = evidence.levels, evidence.tried
+    reach = half_width(levels)
+    if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= tried.target_interval:
+        return None
+    return RunWarning(
+        code="launches-disagree",
+        text=f"{evidence.metric} differs between fresh processes: {levels.size} launches are up to"
+        f" {levels.max() / levels.min() - 1:.1%} apart, the 95 % interval reaches {reach:.1%} to"
+        " either side",
+        hint=_more_launches(levels.size, tried=tried),
+    )
+
+
+def _more_launches(num_launches: int, *, tried: Tried) -> str:
+    if tried.target_interval == 0:
+        return "set [run] target_interval above 0, so that a case like this gets more launches"
+    if num_launches < tried.max_launches:
+        return "there was no time for more launches: raise [run] timeout_s"
+    return (
+        f"raise max_launches above {num_launches}; if the levels stay apart, compare runs by the"
+        " interval, not by single launches"
+    )
