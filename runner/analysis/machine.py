@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -85,11 +86,38 @@ class MachineChange:
         low, high = 100 * self.low, 100 * self.high
         return f"{self.model} ({self.kind}) {100 * self.change:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as a JSON object, relative changes in percent."""
+        has_interval = self.low is not None and self.high is not None
+        return {
+            "case": self.model,
+            "kind": self.kind,
+            "metric": self.metric,
+            "verdict": str(self.verdict),
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "change_pct": None if self.change is None else 100 * self.change,
+            "interval_pct": [100 * (self.low or 0), 100 * (self.high or 0)]
+            if has_interval
+            else None,
+            "reason": self.reason,
+        }
+
 
 def moved(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
     """Return the changes that say the machine moved, the largest first."""
     found = [item for item in changes if item.verdict is MachineVerdict.MOVED]
     return tuple(sorted(found, key=lambda item: -abs(math.log1p(item.change or 0.0))))
+
+
+def machine_text(changes: Sequence[MachineChange]) -> str:
+    """Return what the reference cases say together, as in `moved: ref_gemm (compute) +8.1 %`."""
+    if movers := moved(changes):
+        return f"moved: {', '.join(item.text for item in movers)}"
+    unknown = [item for item in changes if item.verdict is MachineVerdict.UNKNOWN]
+    if unknown:
+        return f"unknown: {', '.join(item.text for item in unknown)}"
+    return "steady" if changes else "unknown: no reference case was measured"
 
 
 def level_change(

@@ -19,6 +19,7 @@ from runner.analysis.compare import (
     compare_results,
     has_failure,
 )
+from runner.analysis.machine import compare_machine, machine_text
 from runner.commands.common import Column, json_option, print_json, print_table, with_workplace
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
@@ -84,10 +85,13 @@ def compare(
     store = workplace.store()
     before, after = (find_document(name, store=store) for name in (baseline, candidate))
     rows = compare_results(before, after, fail_above=fail_above)
+    machine = compare_machine(before.results, candidate=after.results)
     if as_json:
-        print_json(_to_json(rows, before=before.run, after=after.run))
+        content = _to_json(rows, before=before.run, after=after.run)
+        print_json({**content, "machine": [item.to_json() for item in machine]})
     else:
         _print(rows, before=before.run, after=after.run, show_all=show_all)
+        click.echo(f"machine {machine_text(machine)}")
     sys.exit(int(has_failure(rows)))
 
 

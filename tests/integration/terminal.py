@@ -17,6 +17,8 @@ from tests.fakes import FACTS, FakeClock, FakeExecutor
 CONFIG = """
 [machine]
 name = "box"
+[run]
+reference_cases = false
 [models.net]
 build = "net.py"
 [models.fails]
@@ -43,8 +45,10 @@ class Terminal:
         self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
         (folder / "hud.toml").write_text(CONFIG)
 
-    def make_executor(self, *, python: Path, state_dir: Path, device: str) -> FakeExecutor:
-        del state_dir
+    def make_executor(
+        self, *, python: Path, state_dir: Path, device: str, num_threads: int
+    ) -> FakeExecutor:
+        del state_dir, num_threads
         self.devices.append(device)
         executor = FakeExecutor(
             clock=self.clock,

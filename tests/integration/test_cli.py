@@ -159,8 +159,8 @@ def test_a_gpu_that_torch_cannot_use_is_said(
     terminal.has_gpu = True
     make = terminal.make_executor
 
-    def make_executor(*, python: Path, state_dir: Path, device: str) -> FakeExecutor:
-        executor = make(python=python, state_dir=state_dir, device=device)
+    def make_executor(*, device: str, **options: Any) -> FakeExecutor:
+        executor = make(device=device, **options)
         if device == "cuda":
             monkeypatch.setattr(executor, "open", refuse)
         return executor
@@ -261,7 +261,7 @@ def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
     result = terminal.hud("runs")
     assert result.exit_code == 2
     assert result.stderr == (
-        "hud: hud.toml line 2: [run] lanches: unknown key; did you mean launches?\n"
+        "hud: hud.toml line 2: [run] lanches: unknown key; did you mean launches or max_launches?\n"
     )
 
 
@@ -460,3 +460,36 @@ def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.Mon
 def test_migrate_creates_the_store(terminal: Terminal) -> None:
     assert terminal.hud("db", "migrate").stdout == ".hud/store.duckdb is up to date\n"
     assert (terminal.folder / ".hud" / "store.duckdb").exists()
+
+
+def with_references(terminal: Terminal) -> None:
+    path = terminal.folder / "hud.toml"
+    path.write_text(path.read_text().replace("reference_cases = false", ""))
+
+
+def test_a_run_starts_with_the_reference_cases_unless_told_otherwise(terminal: Terminal) -> None:
+    with_references(terminal)
+    for options, expected in (([], 3), (["--no-reference"], 0)):
+        document = terminal.json("run", "--suite", "mine", "--json", "-", *options)
+        families = [item["case"]["family"] for item in document["results"]]
+        assert families == ["reference"] * expected + ["own"] * 2
+
+
+def test_reference_cases_are_no_models_in_a_list(terminal: Terminal) -> None:
+    names = [item["name"] for item in terminal.json("list", "models", "--json")]
+    assert names
+    assert not [name for name in names if name.startswith("ref_")]
+
+
+def test_compare_says_that_the_machine_moved(terminal: Terminal) -> None:
+    with_references(terminal)
+    for path, latency_s in (("a.json", 0.010), ("b.json", 0.020)):
+        terminal.latency_s = latency_s
+        assert terminal.hud("run", "--suite", "mine", "--json", path).exit_code == 0
+    result = terminal.hud("compare", "a.json", "b.json", "--all")
+    assert "machine moved: ref_gemm (compute) +100.0 %" in result.stdout
+    assert result.exit_code == 0
+    document = json.loads(terminal.hud("compare", "a.json", "b.json", "--json").stdout)
+    assert {item["verdict"] for item in document["machine"]} == {"moved"}
+    assert {item["kind"] for item in document["machine"]} == {"compute", "memory", "launch"}
+    assert all(not row["case"]["model"].startswith("ref_") for row in document["rows"])

@@ -27,6 +27,8 @@ from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
 NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")
 CONFIG = """
+[run]
+reference_cases = false
 [machine]
 name = "box"
 [suites.mine]

@@ -18,6 +18,7 @@ from runner.analysis.machine import (
     explained,
     level_change,
     machine_history,
+    machine_text,
     moved,
 )
 from tests.builders import make_case, make_measurement, make_result
@@ -237,3 +238,26 @@ def test_a_comparison_without_a_ratio_is_not_explained() -> None:
         ),
     )
     assert explained(found, by=[change_of(noisy(14, 0.010), [0.0112])]) is None
+
+
+def test_the_text_says_what_moved_else_what_is_not_known() -> None:
+    up, steady = change_of(noisy(14, 0.01), [0.012]), change_of(noisy(14, 0.01), [0.01])
+    unknown = change_of([], [0.01])
+    assert machine_text([unknown, steady, up]) == f"moved: {up.text}"
+    assert machine_text([unknown, steady]) == f"unknown: {unknown.text}"
+    assert machine_text([steady]) == "steady"
+    assert machine_text([]) == "unknown: no reference case was measured"
+
+
+def test_a_change_is_json_in_percent() -> None:
+    found = change_of(noisy(14, 0.010, cv=1e-9), [0.011]).to_json()
+    assert found["change_pct"] == pytest.approx(10.0, abs=1e-3)
+    assert found["interval_pct"][0] < 10.0 < found["interval_pct"][1]
+    assert {found[key] for key in ("case", "kind", "metric", "verdict")} == {
+        "ref_gemm",
+        "compute",
+        "latency_cpu_s",
+        "moved",
+    }
+    nothing = change_of([], [0.011]).to_json()
+    assert (nothing["change_pct"], nothing["interval_pct"]) == (None, None)
