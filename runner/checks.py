@@ -16,6 +16,7 @@ from pathlib import Path
 from db.errors import StoreError
 from db.queries import load_runs
 from db.store import Store
+from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable
 from runner.spool import Spool
 
 # Compile caches of a nightly run take several GB.
@@ -57,6 +58,7 @@ def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> 
     load = os.getloadavg()[0]
     yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
     yield check_governor(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
+    yield check_counters(LinuxKernel())
 
 
 def check_package(name: str) -> Check:
@@ -175,6 +177,18 @@ def check_governor(path: Path) -> Check:
         return Check(name="governor", state=CheckState.OK, text=governor)
     hint = "`cpupower frequency-set -g performance` makes numbers steadier"
     return Check(name="governor", state=CheckState.WARN, text=governor, hint=hint)
+
+
+def check_counters(kernel: Kernel) -> Check:
+    """Return whether the processor's counters can be read; they are optional."""
+    event = next(item for item in HARDWARE if item.name == "instructions")
+    why = why_unavailable(event, kernel=kernel)
+    if not why:
+        return Check(name="counters", state=CheckState.OK, text="hardware counters can be read")
+    text, _, hint = why.partition("; ")
+    # Where nothing can be done about it there is nothing to warn of.
+    state = CheckState.WARN if "sysctl" in hint else CheckState.OK
+    return Check(name="counters", state=state, text=text, hint=hint)
 
 
 def _existing(path: Path) -> Path:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -205,3 +207,46 @@ class FakeExecutor:
     def close(self) -> None:
         """Remember it."""
         self.is_open = False
+
+
+class FakeKernel:
+    """A perf_events.Kernel whose groups read what the script says.
+
+    `readings` are (enabled ns, running ns, values); `refused` maps an event's number to an errno.
+    """
+
+    def __init__(
+        self,
+        readings: Iterable[tuple[int, int, tuple[int, ...]]] = (),
+        *,
+        refused: Mapping[int, int] | None = None,
+    ) -> None:
+        self._readings = iter(readings)
+        self._refused = refused or {}
+        self.leaders: list[int] = []
+        self.enabled: list[int] = []
+        self.closed: list[int] = []
+
+    def open(self, attributes: bytes, *, leader: int) -> int:
+        """Return the next number from 3 up, or refuse."""
+        (event,) = struct.unpack_from("=Q", attributes, 8)
+        if event in self._refused:
+            raise OSError(self._refused[event], os.strerror(self._refused[event]))
+        self.leaders.append(leader)
+        return 2 + len(self.leaders)
+
+    def enable(self, leader: int) -> None:
+        """Remember which group counts."""
+        self.enabled.append(leader)
+
+    def read(self, leader: int, size: int) -> bytes:
+        """Return the next reading."""
+        del leader
+        enabled_ns, running_ns, values = next(self._readings)
+        packed = struct.pack(f"={3 + len(values)}Q", len(values), enabled_ns, running_ns, *values)
+        assert len(packed) == size
+        return packed
+
+    def close(self, counter: int) -> None:
+        """Remember what was given back."""
+        self.closed.append(counter)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import torch
 
-from db.records import Outcome
+from db.records import Outcome, Phase
+from runner.measure.breakdown import report_breakdown
 from runner.measure.accuracy_step import check_result, make_reference
 from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
+from runner.measure.counters import report_counters
 from runner.measure.device import open_device
 from runner.measure.memory import report_memory
 from runner.measure.sampling import sample
@@ -69,6 +71,11 @@ def _measure(context: Context) -> str:
     if context.is_first:
         with log.step("memory"):
             report_memory(context, forward)
+        if context.request.case.phase is Phase.TRAINING:
+            with log.step("breakdown"):
+                report_breakdown(context, forward)
+        with log.step("counters"):
+            report_counters(context, forward)
     with log.step("result"):
         if not context.is_eager:
             report_counts(context)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ from db.store import Store
 from runner import checks
 from runner.checks import CheckState
 from runner.cli import main
+from runner.measure.perf_events import HARDWARE
 from runner.spool import Spool
 from runner.wiring import Seams
 from tests.builders import make_result, make_run
+from tests.fakes import FakeKernel
 
 OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 
@@ -132,7 +135,20 @@ def test_doctor_prints_a_line_each_and_fails_without_torch(
     assert result.exit_code == exit_code
     names = [line.split()[1] for line in result.stdout.splitlines()]
     expected = ["python", "duckdb", "torch", "compiler", "gpu", "disk", "store", "spool", "cpu"]
-    assert names == [*expected, "governor"]
+    assert names == [*expected, "governor", "counters"]
     found = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=seams).stdout)
     assert [item["name"] for item in found] == names
     assert found[2]["state"] == ("fail" if exit_code else "ok")
+
+
+@pytest.mark.parametrize(
+    ("number", "state"),
+    [(None, OK), (errno.ENOENT, OK), (errno.EACCES, WARN)],
+)
+def test_the_doctor_warns_only_of_what_can_be_changed(
+    number: int | None, state: CheckState
+) -> None:
+    refused = {} if number is None else {HARDWARE[1].config: number}
+    check = checks.check_counters(FakeKernel(refused=refused))
+    assert check.state is state
+    assert bool(check.hint) is (number is not None)

@@ -58,6 +58,8 @@ def test_an_eager_case_has_latency_memory_and_accuracy(executor: LocalExecutor) 
             "warm up",
             "sample",
             "memory",
+            "counters",
+            "work",
             "result",
         ],
         ["fingerprint", "build", "warm up", "sample", "result"],
@@ -103,6 +105,8 @@ def test_a_compiled_case_has_cold_and_warm_compile_time_and_a_speedup(
         "warm up",
         "sample",
         "memory",
+        "counters",
+        "work",
         "result",
     ]
     for earlier, later in zip(
@@ -152,6 +156,11 @@ def test_a_training_step_is_checked_by_its_gradients(executor: LocalExecutor) ->
     error = result.measurement("max_abs_error")
     assert error is not None
     assert error.method.endswith("2 calls: outputs, gradients; the worst of them")
+    for part in ("data", "forward", "backward", "optimizer"):
+        assert median(result, f"{part}_s") > 0
+    assert result.details["breakdown"]["latency_s"] == median(result, "latency_s")
+    # A fresh batch is no reason to compile again.
+    assert median(result, "recompiles") == 0
     # The same operators in the same order on the same weights: the same rounding.
     assert median(result, "rmse_ratio") == pytest.approx(1.0, rel=0.05)
 

@@ -1,0 +1,217 @@
+"""The step `breakdown` of a training launch: where the time of one iteration goes.
+
+Each iteration is data, forward (with the loss), backward and optimizer (with the gradient scaler
+and dropping the gradients). The clock is read at the boundaries only, so that the parts of an
+iteration add up to it without gap or overlap. On CUDA the boundaries are events in the stream, and
+nothing is synchronised before the last iteration. Every part is a range of its own (`hud/forward`;
+NVTX too on CUDA), which is how it shows in a profiler that watches from outside.
+
+Inputs are synthetic, so `data` is what a training loop with a loader would do for a fresh batch: on
+CUDA a non-blocking copy from pinned host memory, on a CPU a copy within memory.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from runner.measure.context import Context, Forward
+from runner.measure.device import Device
+from runner.measure.subject import Subject
+from runner.measure.timing import quiet_python
+from runner.protocol import RawMetric
+
+PARTS = ("data", "forward", "backward", "optimizer")
+# The first iterations fill the caches that the steps before have emptied.
+NUM_WARMUPS = 2
+MIN_ITERATIONS = 5
+MAX_ITERATIONS = 30
+# What the whole step may take: it explains a latency that was measured with more care before.
+BUDGET_S = 0.3
+METHOD_CPU = "perf_counter at the boundaries of the parts; data: a copy of the inputs"
+METHOD_CUDA = (
+    "CUDA events at the boundaries of the parts, none synchronised; data: a non-blocking copy of"
+    " the inputs from pinned host memory"
+)
+
+Batch = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStep:
+    """One iteration in nanoseconds: its parts in the order of PARTS, and the whole."""
+
+    parts_ns: tuple[int, ...]
+    whole_ns: int
+
+
+class Marks(Protocol):
+    """Points in time, taken one after the other."""
+
+    def mark(self) -> None:
+        """Take a point in time."""
+
+    def steps(self) -> list[TrainingStep]:
+        """Return the iterations between the points, one more point than parts for each."""
+
+
+class CpuMarks:
+    """Points in time of this thread."""
+
+    def __init__(self) -> None:
+        self._points_ns: list[int] = []
+
+    def mark(self) -> None:
+        """Read the clock."""
+        self._points_ns.append(time.perf_counter_ns())
+
+    def steps(self) -> list[TrainingStep]:
+        """Return the iterations between the readings."""
+        return [
+            TrainingStep(
+                parts_ns=tuple(
+                    after - before for before, after in zip(points, points[1:], strict=False)
+                ),
+                whole_ns=points[-1] - points[0],
+            )
+            for points in _groups(self._points_ns)
+        ]
+
+
+class CudaMarks:
+    """Points in time of the stream, on the device's own clock."""
+
+    def __init__(self) -> None:
+        self._events: list[torch.cuda.Event] = []
+
+    def mark(self) -> None:
+        """Put an event into the stream."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._events.append(event)
+
+    def steps(self) -> list[TrainingStep]:
+        """Return the iterations between the events, when all of them have come by."""
+        torch.cuda.synchronize()
+        return [
+            TrainingStep(
+                parts_ns=tuple(
+                    _elapsed_ns(before, after)
+                    for before, after in zip(events, events[1:], strict=False)
+                ),
+                whole_ns=_elapsed_ns(events[0], events[-1]),
+            )
+            for events in _groups(self._events)
+        ]
+
+
+def _groups(points: list[int] | list[torch.cuda.Event]) -> Iterator[list]:  # type: ignore[type-arg]
+    size = len(PARTS) + 1
+    for first in range(0, len(points), size):
+        yield points[first : first + size]
+
+
+def _elapsed_ns(before: torch.cuda.Event, after: torch.cuda.Event) -> int:
+    return int(round(before.elapsed_time(after) * 1e6))
+
+
+def report_breakdown(context: Context, forward: Forward) -> None:
+    """Keep how long each part of an iteration takes, and how that adds up to the latency."""
+    device, found = context.device, context.found
+    latency_s = statistics.median(found.metrics["latency_s"].samples)
+    num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
+    with device.pinned(), quiet_python():
+        steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
+    method = METHOD_CUDA if device.is_cuda else METHOD_CPU
+    for place, part in enumerate(PARTS):
+        times_s = tuple(step.parts_ns[place] / 1e9 for step in steps)
+        found.metrics[f"{part}_s"] = RawMetric(
+            samples=times_s[NUM_WARMUPS:], warmups=times_s[:NUM_WARMUPS], method=method
+        )
+    medians_s = {part: statistics.median(found.metrics[f"{part}_s"].samples) for part in PARTS}
+    # Sampled iterations find their inputs in place.
+    sum_s = sum(medians_s[part] for part in PARTS if part != "data")
+    found.details["breakdown"] = {
+        "sum_s": sum_s,
+        "latency_s": latency_s,
+        "remainder_s": latency_s - sum_s,
+        "step_s": statistics.median(step.whole_ns for step in steps[NUM_WARMUPS:]) / 1e9,
+        "num_iterations": num_iterations,
+    }
+
+
+def take_steps(context: Context, forward: Forward, *, num_iterations: int) -> list[TrainingStep]:
+    """Return `num_iterations` training iterations through `forward`, part by part."""
+    subject, device = context.subject, context.device
+    marks: Marks = CudaMarks() if device.is_cuda else CpuMarks()
+    next_batch = batch_source(subject, device=device)
+    is_compiled = forward is not subject.model
+    subject.zero_grad()
+    device.synchronize()
+    for _ in range(num_iterations):
+        if device.is_cuda and is_compiled:
+            torch.compiler.cudagraph_mark_step_begin()
+        _iterate(subject, forward, marks=marks, next_batch=next_batch)
+    return marks.steps()
+
+
+def _iterate(
+    subject: Subject, forward: Forward, *, marks: Marks, next_batch: Callable[[], Batch]
+) -> None:
+    device = subject.device
+    marks.mark()
+    with part_range("data", device=device):
+        inputs = next_batch()
+    marks.mark()
+    with part_range("forward", device=device):
+        _, loss = subject.forward_loss(forward, inputs=inputs)
+    marks.mark()
+    with part_range("backward", device=device):
+        subject.backward(loss)
+    marks.mark()
+    with part_range("optimizer", device=device):
+        subject.optimize()
+        subject.zero_grad()
+    marks.mark()
+
+
+@contextmanager
+def part_range(part: str, *, device: Device) -> Iterator[None]:
+    """Show the block as `hud/<part>` in PyTorch's profiler and, on CUDA, in NVIDIA's."""
+    name = f"hud/{part}"
+    if device.is_cuda:
+        torch.cuda.nvtx.range_push(name)
+    try:
+        with torch.profiler.record_function(name):
+            yield
+    finally:
+        if device.is_cuda:
+            torch.cuda.nvtx.range_pop()
+
+
+def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:
+    """Return what makes a fresh batch: the subject's inputs, copied to the device.
+
+    A tensor that is two inputs stays one: compiled code has a guard on that.
+    """
+    copy: Callable[[torch.Tensor], torch.Tensor] = torch.clone
+    tensors = {id(tensor): tensor for tensor in subject.inputs.values()}
+    if device.is_cuda:
+        tensors = {key: tensor.cpu().pin_memory() for key, tensor in tensors.items()}
+        copy = _to_cuda
+
+    def next_batch() -> Batch:
+        copies = {key: copy(tensor) for key, tensor in tensors.items()}
+        return {name: copies[id(tensor)] for name, tensor in subject.inputs.items()}
+
+    return next_batch
+
+
+def _to_cuda(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("cuda", non_blocking=True)
