@@ -2,7 +2,8 @@
 
 What is planted, by the share of the nights that have passed, so that every page has its case:
 a lasting step, a step that is fixed again, an improvement, a slow drift, a noisy series with
-nothing in it, a case that starts to fail, a case that vanishes, and a new driver.
+nothing in it, a case that starts to fail, a case that vanishes, a new driver, and memory that gets
+slower: the machine's doing, which a reference case and a model bound by memory show.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ from db.records import (
 )
 from db.store import Store
 from models_zoo.catalog import CATALOG
+from models_zoo.reference import REFERENCES
 from models_zoo.variants import MODES, VARIANTS
 from runner.analysis.stats import estimate
 from runner.detect import detect
 from runner.environment import fingerprint, revision
+from runner.plan import make_plan
+from runner.suites import Selection
 
 MACHINE = "synthetic-demo"
 SUITE = "nightly"
@@ -57,6 +61,7 @@ _MODELS: Mapping[str, tuple[float, tuple[float, float, float, float], float, flo
     "unet": (0.0847, (1.34, 1.39, 1.62, 1.58), 66.0, 9.4e9),
     "nn_transformer": (0.0153, (1.55, 1.83, 2.02, 1.71), 26.0, 2.2e9),
 }
+_REFERENCE_S = {"ref_gemm": 0.00268, "ref_copy": 0.000325, "ref_chain": 0.00091}
 _COMPILED = MODES[1:]
 # Autotuning compiles every candidate.
 _COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
@@ -76,6 +81,8 @@ FAILING_FROM = 0.93
 VANISHED = ("moe", "max-autotune-no-cudagraphs")
 VANISHED_FROM = 0.88
 DRIVER_FROM, DRIVER_FACTOR = 0.30, 0.985
+MEMORY_BOUND = ("ref_copy", "nn_transformer")
+MEMORY_FROM, MEMORY_FACTOR = 0.80, 1.09
 
 FAILURE = "BackendCompilerFailed: triton.runtime.errors.OutOfResources: shared memory"
 FAILURE_LOG = """\
@@ -113,6 +120,8 @@ def synthetic_history(
 ) -> Iterator[RunDocument]:
     """Yield one run a night, oldest first."""
     generator = np.random.default_rng(seed)
+    # Apart, so that the models' numbers do not depend on how many reference cases there are.
+    reference_generator = np.random.default_rng(seed)
     last = now().replace(hour=2, minute=30, second=0, microsecond=0)
     if last > now():
         last -= timedelta(days=1)
@@ -124,7 +133,12 @@ def synthetic_history(
         yield RunDocument(
             run=run,
             results=tuple(
-                _result(case, night=night, place=place, generator=generator)
+                _result(
+                    case,
+                    night=night,
+                    place=place,
+                    generator=reference_generator if case.is_reference else generator,
+                )
                 for place, case in enumerate(run.plan)
             ),
         )
@@ -164,6 +178,9 @@ def _run(at: datetime, *, share: float, seed: int) -> Run:
 
 
 def _plan(share: float) -> Iterator[Case]:
+    references = Selection(models=tuple(REFERENCES))
+    for planned in make_plan(references, catalog={}, device="cuda"):
+        yield planned.case
     for model in _MODELS:
         for mode in MODES:
             if (model, mode) == VANISHED and share >= VANISHED_FROM:
@@ -204,8 +221,12 @@ def _result(case: Case, *, night: _Night, place: int, generator: np.random.Gener
 def _measurements(
     case: Case, *, night: _Night, generator: np.random.Generator
 ) -> tuple[Measurement, ...]:
+    factor = _machine_factor(case, night.share)
+    if case.is_reference:
+        times_s = _REFERENCE_S[case.model] * factor * _samples(generator, sd=NIGHT_SD / 2)
+        return (_measurement("latency_s", times_s),)
     eager_s, speedups, compile_s, peak_bytes = _MODELS[case.model]
-    eager = eager_s * _machine_factor(night.share) * _samples(generator, sd=NIGHT_SD / 2)
+    eager = eager_s * factor * _samples(generator, sd=NIGHT_SD / 2)
     if case.mode == "eager":
         return (_measurement("latency_s", eager), _measurement("peak_bytes", [peak_bytes]))
     place = _COMPILED.index(case.mode)
@@ -227,8 +248,10 @@ def _measurements(
     )
 
 
-def _machine_factor(share: float) -> float:
-    return DRIVER_FACTOR if share >= DRIVER_FROM else 1.0
+def _machine_factor(case: Case, share: float) -> float:
+    factor = DRIVER_FACTOR if share >= DRIVER_FROM else 1.0
+    is_slower = case.model in MEMORY_BOUND and share >= MEMORY_FROM
+    return factor * (MEMORY_FACTOR if is_slower else 1.0)
 
 
 def _code_factor(case: Case, night: _Night) -> float:

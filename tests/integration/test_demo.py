@@ -9,12 +9,14 @@ from db.errors import MixedStoreError
 from db.queries import load_alerts, load_runs
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.store import Store
+from models_zoo.variants import MODES
 from runner.demo import (
     DRIFT,
     FAILING,
     FIXED,
     GAIN,
     MACHINE,
+    MEMORY_BOUND,
     NOISY,
     STEP,
     VANISHED,
@@ -102,10 +104,19 @@ def test_vanished_case_is_told(demo: Store) -> None:
     assert (alert.kind, alert.state) == ("vanished", AlertState.OPEN)
 
 
+def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
+    alerts = [alert for alert in load_alerts(demo) if alert.case.model in MEMORY_BOUND]
+    assert {alert.cause_kind for alert in alerts} == {"machine"}
+    assert {alert.metric for alert in alerts} == {"latency_s"}
+    (copy,) = [alert for alert in alerts if alert.case.is_reference]
+    assert copy.cause_text.startswith("machine side: ref_copy (memory) moved +8.9 %")
+
+
 def test_nothing_else_is_told(demo: Store) -> None:
     """The noisy series has no step; the drift is too slow for the rule (docs/judging.md)."""
     told = {(alert.case.model, alert.case.mode) for alert in load_alerts(demo)}
-    assert told == {STEP, GAIN, FIXED, FAILING, VANISHED}
+    machine = {("ref_copy", "eager"), *(("nn_transformer", mode) for mode in MODES)}
+    assert told == {STEP, GAIN, FIXED, FAILING, VANISHED} | machine
     assert not {NOISY, DRIFT} & told
 
 
@@ -133,7 +144,7 @@ def test_demo_before_half_past_two_ends_the_night_before() -> None:
 
 def test_filling_a_store_twice_changes_nothing(duckdb_url: str) -> None:
     store = Store(duckdb_url)
-    assert fill_demo(store, now=noon, nights=2) == 80
+    assert fill_demo(store, now=noon, nights=2) == 86
     assert fill_demo(store, now=noon, nights=2) == 0
     assert len(load_runs(store)) == 2
 
