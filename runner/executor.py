@@ -48,6 +48,7 @@ class LocalExecutor:
         self._is_cancelled = False
         self._is_primed = False
         self._default_code: dict[str, str] = {}
+        self._oracles: Path | None = None
 
     def open(self) -> Mapping[str, Any]:
         """Start the worker host and return the environment facts; raise ExecutorError."""
@@ -83,21 +84,18 @@ class LocalExecutor:
 
     def begin(self, order: CaseOrder) -> CaseSession:
         """Return a session of the case, nothing launched yet; raise ExecutorError."""
-        session = LocalSession(
+        # Before the session: its clock starts with it, and this belongs to no case.
+        if order.case.backend == "inductor" and order.case.device == "cpu":
+            self._prime()
+        return LocalSession(
             order,
             host=self._host,
             folder=self._new_folder(),
             now=self._now,
             is_cancelled=lambda: self._is_cancelled,
             amend=self._note_same_code,
+            oracle_dir=str(self._oracle_dir()),
         )
-        if order.case.backend == "inductor" and order.case.device == "cpu":
-            try:
-                self._prime()
-            except ExecutorError:
-                session.close()
-                raise
-        return session
 
     def cancel(self) -> None:
         """Kill the running case; `execute` returns at once, now and from now on."""
@@ -107,6 +105,9 @@ class LocalExecutor:
     def close(self) -> None:
         """End the worker host; it kills what it started when its standard input ends."""
         self._host.close()
+        if self._oracles is not None:
+            shutil.rmtree(self._oracles, ignore_errors=True)
+            self._oracles = None
 
     def _prime(self) -> None:
         """Let the toolchain build its precompiled header before a compilation is timed."""
@@ -133,6 +134,12 @@ class LocalExecutor:
             hint="a difference in latency between the two is noise",
         )
         return replace(result, warnings=(*result.warnings, warning))
+
+    def _oracle_dir(self) -> Path:
+        """Return the folder that the cases of this run share."""
+        if self._oracles is None:
+            self._oracles = self._new_folder()
+        return self._oracles
 
     def _new_folder(self) -> Path:
         folder = self._work / f"{os.getpid()}-{uuid.uuid4().hex}"

@@ -11,12 +11,12 @@ import torch
 
 from db.records import Outcome, Phase
 from runner.measure.breakdown import report_breakdown
-from runner.measure.accuracy_step import check_result, make_reference
 from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
 from runner.measure.counters import report_counters
 from runner.measure.device import open_device
 from runner.measure.memory import report_memory
+from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
@@ -54,7 +54,7 @@ def _measure(context: Context) -> str:
     reference = None
     if context.is_first:
         with log.step("eager oracle"):
-            reference = make_reference(context.subject)
+            reference = find_reference(context)
     forward: Forward = context.subject.model
     if context.is_eager:
         context.found.effective_mode = "eager"
@@ -63,7 +63,7 @@ def _measure(context: Context) -> str:
             forward = compile_subject(context)
     if reference is not None:
         with log.step("accuracy"):
-            why_inaccurate = check_result(context, forward, reference=reference)
+            why_inaccurate = check_against(context, forward, reference=reference)
         if why_inaccurate:
             return why_inaccurate
         del reference
