@@ -82,14 +82,12 @@ def cpu_share(samples: Sequence[Timing]) -> float | None:
 
 
 def host_share(samples: Sequence[Timing]) -> float | None:
-    """Return how much of the time the host was busy giving the device work; None on a CPU.
+    """Return the mean share of the time in which the host gave the device work; None on a CPU.
 
     Near 1 the device waits for the host: the iteration is bound by launching kernels.
     """
-    host_s = [timing.host_s for timing in samples if timing.host_s is not None]
-    if len(host_s) < len(samples) or not samples:
-        return None
-    return sum(host_s) / sum(timing.wall_s for timing in samples)
+    shares = [timing.host_share for timing in samples if timing.host_share is not None]
+    return sum(shares) / len(shares) if shares else None
 
 
 def _share(before: Look, after: Look) -> float | None:

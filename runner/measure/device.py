@@ -6,20 +6,27 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from db.records import Dtype
 from runner.measure.timing import Timing
 
+# Written from end to end, twice the cache leaves nothing of the last iteration in it.
+FLUSH_FACTOR = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device as torch sees it. `kind` is `cpu` or `cuda`."""
+    """One device as torch sees it. `kind` is `cpu` or `cuda`.
+
+    Where there is a `flush_buffer`, writing to it evicts the L2 cache before each iteration.
+    """
 
     kind: str
     num_threads: int
+    flush_buffer: torch.Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_cuda(self) -> bool:
@@ -29,6 +36,11 @@ class Device:
     @property
     def clock(self) -> str:
         """Return how `time_iterations` times, for a measurement's method."""
+        if self.flush_buffer is not None:
+            return (
+                "CUDA events around each of k iterations, each after a write that evicts the L2"
+                " cache, synchronised inside the timer"
+            )
         if self.is_cuda:
             return "CUDA events around k iterations, synchronised inside the timer"
         if self.num_threads == 1:
@@ -50,8 +62,10 @@ class Device:
 
     def time_iterations(self, call: Callable[[], object], *, num_iterations: int) -> Timing:
         """Return the mean time of `num_iterations` calls back to back (see `clock`)."""
+        if self.flush_buffer is not None:
+            return _time_each(call, num_iterations=num_iterations, flush=self.flush_buffer.zero_)
         if self.is_cuda:
-            return self._time_on_cuda(call, num_iterations=num_iterations)
+            return _time_together(call, num_iterations=num_iterations)
         start_s = time.perf_counter()
         start_cpu_s = time.thread_time()
         for _ in range(num_iterations):
@@ -64,16 +78,24 @@ class Device:
             cpu_s=cpu_s / num_iterations if self.num_threads == 1 else None,
         )
 
-    def _time_on_cuda(self, call: Callable[[], object], *, num_iterations: int) -> Timing:
-        start = torch.cuda.Event(enable_timing=True)
-        stop = torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        for _ in range(num_iterations):
-            call()
-        stop.record()
-        torch.cuda.synchronize()
-        return Timing(wall_s=start.elapsed_time(stop) / 1e3 / num_iterations, cpu_s=None)
+    @contextmanager
+    def flushing(self, *, working_set_bytes: int) -> Iterator[Device]:
+        """Yield this device, with its L2 cache flushed where it could hold the working set.
+
+        Iterations back to back would then find in the cache what they find in memory when other
+        work runs between them. A larger working set evicts itself.
+        """
+        l2_bytes = _l2_bytes() if self.is_cuda else 0
+        if working_set_bytes > l2_bytes or l2_bytes == 0:
+            yield self
+            return
+        buffer = _buffer_on_device(FLUSH_FACTOR * l2_bytes)
+        try:
+            yield replace(self, flush_buffer=buffer)
+        finally:
+            # Given back at once: what is reserved counts as the model's memory later on.
+            buffer.untyped_storage().resize_(0)
+            torch.cuda.empty_cache()
 
     def why_unsupported(self, dtype: Dtype) -> str | None:
         """Return why this device cannot run `dtype`, None when it can."""
@@ -100,6 +122,63 @@ class Device:
             yield core
         finally:
             os.sched_setaffinity(0, allowed)
+
+
+def _time_together(call: Callable[[], object], *, num_iterations: int) -> Timing:
+    start, stop = _event(), _event()
+    torch.cuda.synchronize()
+    start_s = time.perf_counter()
+    start.record()
+    for _ in range(num_iterations):
+        call()
+    stop.record()
+    handed_over_s = time.perf_counter()
+    torch.cuda.synchronize()
+    return Timing(
+        wall_s=start.elapsed_time(stop) / 1e3 / num_iterations,
+        cpu_s=None,
+        host_share=(handed_over_s - start_s) / (time.perf_counter() - start_s),
+    )
+
+
+def _time_each(
+    call: Callable[[], object], *, num_iterations: int, flush: Callable[[], object]
+) -> Timing:
+    """Return the mean time of calls with a pair of events each, the flushes between them left out.
+
+    While the device still writes, the host hands over the event and the first kernels: their launch
+    latency does not count. Nothing waits in between, so beyond that a host that is slower than the
+    device counts, as it does without events.
+    """
+    pairs = [(_event(), _event()) for _ in range(num_iterations)]
+    torch.cuda.synchronize()
+    start_s = time.perf_counter()
+    for start, stop in pairs:
+        flush()
+        start.record()
+        call()
+        stop.record()
+    handed_over_s = time.perf_counter()
+    torch.cuda.synchronize()
+    total_ms = sum(start.elapsed_time(stop) for start, stop in pairs)
+    return Timing(
+        wall_s=total_ms / 1e3 / num_iterations,
+        cpu_s=None,
+        host_share=(handed_over_s - start_s) / (time.perf_counter() - start_s),
+    )
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def _l2_bytes() -> int:
+    """Return the size of the L2 cache; 0 where this torch does not tell, and nothing is flushed."""
+    return int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0))
+
+
+def _buffer_on_device(num_bytes: int) -> torch.Tensor:
+    return torch.empty(num_bytes, dtype=torch.uint8, device="cuda")
 
 
 def open_device(kind: str, *, num_threads: int) -> Device:

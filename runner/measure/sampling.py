@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from runner.measure.conditions import conditions, look
 from runner.measure.context import Context, Forward
+from runner.measure.memory import storage_bytes
 from runner.measure.timing import (
     Side,
     Timing,
@@ -29,23 +30,29 @@ def sample(context: Context, forward: Forward) -> None:
     sides = [Side(name="variant", step=context.step(forward))]
     if not context.is_eager:
         sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
-    with device.pinned() as core, quiet_python():
+    working_set_bytes = storage_bytes(context.subject.alive())
+    with (
+        device.pinned() as core,
+        device.flushing(working_set_bytes=working_set_bytes) as timer,
+        quiet_python(),
+    ):
         with context.log.step("warm up"):
             warmup_s = settings.budget_s * WARMUP_BUDGET_SHARE
-            warm_up(sides, device=device, deadline_s=time.perf_counter() + warmup_s)
+            warm_up(sides, device=timer, deadline_s=time.perf_counter() + warmup_s)
         with context.log.step("sample"):
             before = look(core=core)
-            course = take_samples(sides, device=device, settings=settings)
+            course = take_samples(sides, device=timer, settings=settings)
             after = look(core=core)
+        clock = timer.clock
     details = context.found.details
     details["core"] = core
     details["sampling"] = course_details(sides, course)
     details["conditions"] = conditions(before, after, sides=sides)
-    _report(context, sides=sides)
+    _report(context, sides=sides, clock=clock)
 
 
-def _report(context: Context, *, sides: list[Side]) -> None:
-    metrics, clock = context.found.metrics, context.device.clock
+def _report(context: Context, *, sides: list[Side], clock: str) -> None:
+    metrics = context.found.metrics
     variant = sides[-1]
     names = {
         "variant": ("latency_s", "latency_cpu_s"),

@@ -43,12 +43,13 @@ Step = Callable[[], object]
 class Timing:
     """Seconds for one iteration; `cpu_s` is the thread's CPU time, None where it says nothing.
 
-    `host_s` is what the host needed to hand one iteration to the device, None on a CPU.
+    `host_share` is the share of the time in which the host still gave work to the device, None on
+    a CPU.
     """
 
     wall_s: float
     cpu_s: float | None
-    host_s: float | None = None
+    host_share: float | None = None
 
     @property
     def steadiest_s(self) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.measure import settling, timing
+from runner.measure import device, settling, timing
 
 PAGE = Path(__file__).parents[2] / "docs" / "methodology.md"
 WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
@@ -23,6 +23,7 @@ WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
         f"at least {settling.MIN_FALL * 100:g} % (`MIN_FALL`)",
         f"{settling.MIN_FALL_SUPERIORITY * 100:g} % (`MIN_FALL_SUPERIORITY`)",
         f"more than {timing.MAX_FALLS} (`MAX_FALLS`) times",
+        f"(`FLUSH_FACTOR` is {device.FLUSH_FACTOR})",
     ],
 )
 def test_the_methodology_says_what_the_protocol_does(claim: str) -> None:
