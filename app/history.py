@@ -21,10 +21,13 @@ def segments(points: Sequence[Point]) -> list[list[Point]]:
 def differences(
     before: Mapping[str, Any], *, after: Mapping[str, Any]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return the environment facts that differ, torch's own aside: those are the revision."""
+    """Return the environment facts that differ, torch's own aside: those are the revision.
+
+    Nor the peaks: they are measured, so they differ each time.
+    """
     names = sorted(set(before) | set(after))
     return tuple(
         (name, str(before.get(name, "")), str(after.get(name, "")))
         for name in names
-        if before.get(name) != after.get(name) and not name.startswith("torch")
+        if before.get(name) != after.get(name) and not name.startswith(("torch", "peaks"))
     )

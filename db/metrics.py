@@ -264,6 +264,27 @@ _ROWS = (
         is_judged=False,
     ),
     Metric(
+        name="mfu",
+        unit="share",
+        direction=HIGHER,
+        description="Model FLOP utilisation: flops over latency, as a share of the measured peak.",
+        is_judged=False,
+    ),
+    Metric(
+        name="bandwidth_bytes_per_s",
+        unit="B/s",
+        direction=HIGHER,
+        description="Compulsory bytes over latency; real traffic is at least this.",
+        is_judged=False,
+    ),
+    Metric(
+        name="bandwidth_share",
+        unit="share",
+        direction=HIGHER,
+        description="Bandwidth as a share of that of a measured copy; above 1 out of caches.",
+        is_judged=False,
+    ),
+    Metric(
         name="graphs",
         unit="1",
         direction=LOWER,

@@ -18,8 +18,11 @@ from runner.case_session import LocalSession
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder, CaseSession
 from runner.host import WorkerHost, tail
+from runner.utilisation import with_utilisation
 
 FACTS_TIMEOUT_S = 120.0
+# They take about a second; a device that is this slow is better measured without them.
+PEAKS_TIMEOUT_S = 60.0
 # Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
 PRIME_TIMEOUT_S = 300.0
 
@@ -28,7 +31,7 @@ class LocalExecutor:
     """An Executor whose cases run here, one after the other.
 
     `python` is the toolchain's interpreter, `state_dir` the folder for compile caches and logs,
-    `device` the device kind that the facts are about.
+    `device` the device kind that the facts are about, `num_threads` what its peaks are taken with.
     """
 
     def __init__(
@@ -37,14 +40,17 @@ class LocalExecutor:
         python: Path,
         state_dir: Path,
         device: str = "cpu",
+        num_threads: int = 1,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
         self._device = device
+        self._num_threads = num_threads
+        self._peaks: Mapping[str, Any] = {}
         self._now = now
-        toolchain = hashlib.sha256(str(python).encode()).hexdigest()[:16]
-        self._home = (state_dir / "toolchains" / toolchain).absolute()
+        self._home = toolchain_home(state_dir, python=python)
         self._host = WorkerHost(python=python, home=self._home)
         self._work = (state_dir / "work").absolute()
+        self._snapshots = (state_dir / "snapshots").absolute()
         self._is_cancelled = False
         self._is_primed = False
         self._default_code: dict[str, str] = {}
@@ -54,23 +60,14 @@ class LocalExecutor:
         """Start the worker host and return the environment facts; raise ExecutorError."""
         self._host.start()
         _remove_leftovers(self._work)
-        folder = self._new_folder()
+        facts = self._ask({"action": "facts", "device": self._device}, limit_s=FACTS_TIMEOUT_S)
+        peaks = {"action": "peaks", "device": self._device, "num_threads": self._num_threads}
         try:
-            report = folder / "facts.json"
-            log = folder / "log.txt"
-            self._host.ask(
-                {"action": "facts", "device": self._device, "report_path": str(report)},
-                log=log,
-                timeout_s=FACTS_TIMEOUT_S,
-            )
-            if not report.exists():
-                raise ExecutorError(
-                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}"
-                )
-            facts: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-            return facts
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._peaks = self._ask(peaks, limit_s=PEAKS_TIMEOUT_S)
+        except ExecutorError as error:
+            # Latencies need no peaks. What follows from peaks is missing then, and this is why.
+            self._peaks = {"reason": str(error)}
+        return {**facts, "peaks": self._peaks}
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return what the case did; raise ExecutorError when no host can be started any more."""
@@ -93,7 +90,8 @@ class LocalExecutor:
             folder=self._new_folder(),
             now=self._now,
             is_cancelled=lambda: self._is_cancelled,
-            amend=self._note_same_code,
+            amend=self._amend,
+            snapshot_path=self._snapshot_path(order),
             oracle_dir=str(self._oracle_dir()),
         )
 
@@ -109,12 +107,31 @@ class LocalExecutor:
             shutil.rmtree(self._oracles, ignore_errors=True)
             self._oracles = None
 
+    def _ask(self, order: Mapping[str, Any], *, limit_s: float) -> dict[str, Any]:
+        """Return what a child of the worker host answers; raise ExecutorError when it does not."""
+        folder = self._new_folder()
+        try:
+            report, log = folder / "report.json", folder / "log.txt"
+            self._host.ask({**order, "report_path": str(report)}, log=log, timeout_s=limit_s)
+            if not report.exists():
+                raise ExecutorError(
+                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}"
+                )
+            answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+            return answer
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _prime(self) -> None:
         """Let the toolchain build its precompiled header before a compilation is timed."""
         if self._is_primed or self._is_cancelled:
             return
         self._host.ask({"action": "prime"}, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
         self._is_primed = True
+
+    def _amend(self, result: CaseResult) -> CaseResult:
+        """Return `result` with what only the run knows: its other cases, the device's peaks."""
+        return with_utilisation(self._note_same_code(result), peaks=self._peaks)
 
     def _note_same_code(self, result: CaseResult) -> CaseResult:
         """Add a warning when the generated code is that of mode default in this run."""
@@ -141,6 +158,12 @@ class LocalExecutor:
             self._oracles = self._new_folder()
         return self._oracles
 
+    def _snapshot_path(self, order: CaseOrder) -> str:
+        """Return where the allocator's history of this case outlives it; empty when unwanted."""
+        if not order.settings.memory_snapshot:
+            return ""
+        return str(self._snapshots / order.run_id / f"{order.case.key.replace('/', '-')}.pickle")
+
     def _new_folder(self) -> Path:
         folder = self._work / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
@@ -150,6 +173,12 @@ class LocalExecutor:
                 f"cannot create {folder}: {error.strerror}; free some space"
             ) from error
         return folder
+
+
+def toolchain_home(state_dir: Path, *, python: Path) -> Path:
+    """Return the folder of what is kept between runs under `python`: logs, compiled headers."""
+    name = hashlib.sha256(str(python).encode()).hexdigest()[:16]
+    return (state_dir / "toolchains" / name).absolute()
 
 
 def _remove_leftovers(work: Path) -> None:

@@ -32,8 +32,10 @@ import torch._inductor.compile_fx
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from db.records import Outcome
+from runner.measure.device import open_device
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
+from runner.measure.peaks import measure_peaks
 from runner.protocol import (
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
@@ -101,6 +103,8 @@ def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
     work: Callable[[], None]
     if action == "facts":
         work = _facts_work(order)
+    elif action == "peaks":
+        work = _peaks_work(order)
     elif action == "prime":
         _prepare_compiler()
         work = _prime
@@ -223,6 +227,14 @@ def _failure(outcome: Outcome, error: BaseException) -> LaunchReport:
 def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:
     def work() -> None:
         write_json(Path(order["report_path"]), gather_facts(order["device"]))
+
+    return work
+
+
+def _peaks_work(order: Mapping[str, Any]) -> Callable[[], None]:
+    def work() -> None:
+        device = open_device(order["device"], num_threads=order["num_threads"])
+        write_json(Path(order["report_path"]), measure_peaks(device))
 
     return work
 

@@ -46,7 +46,7 @@ class Terminal:
         (folder / "hud.toml").write_text(CONFIG)
 
     def make_executor(
-        self, *, python: Path, state_dir: Path, device: str, num_threads: int
+        self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1
     ) -> FakeExecutor:
         del state_dir, num_threads
         self.devices.append(device)

@@ -66,9 +66,9 @@ def test_going_back_to_an_environment_is_a_third_segment() -> None:
     assert [len(segment) for segment in segments(points)] == [2, 2, 1]
 
 
-def test_differences_leave_out_what_is_the_revision() -> None:
-    before = {"driver": "550", "torch_version": "2.12", "same": 1, "gone": True}
-    after = {"driver": "560", "torch_version": "2.13", "same": 1}
+def test_differences_leave_out_what_is_the_revision_and_what_is_measured() -> None:
+    before = {"driver": "550", "torch_version": "2.12", "same": 1, "gone": True, "peaks": {"a": 1}}
+    after = {"driver": "560", "torch_version": "2.13", "same": 1, "peaks": {"a": 2}}
     assert differences(before, after=after) == (("driver", "550", "560"), ("gone", "True", ""))
 
 

@@ -1,0 +1,79 @@
+"""How much of the device a case uses, against the peaks measured in the same run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from db.metrics import METRICS
+from db.records import CaseResult, Dtype, Measurement, RunWarning
+from runner.analysis.stats import estimate
+
+# Under autocast the products run in half precision.
+PEAK_NAMES = {
+    Dtype.FP32: "fp32_flops_per_s",
+    Dtype.BF16: "bf16_flops_per_s",
+    Dtype.FP16_AUTOCAST: "fp16_flops_per_s",
+}
+COPY_NAME = "copy_bytes_per_s"
+
+
+def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseResult:
+    """Return `result` with MFU and bandwidth, as far as its counts and `peaks` go.
+
+    Sample by sample on the clock of `latency_s`, launches kept, so that both have intervals.
+    """
+    latency = result.measurement("latency_s")
+    if latency is None:
+        return result
+    derived = tuple(_derived(result, latency, peaks=peaks))
+    warnings = result.warnings
+    mfu = next((item for item in derived if item.metric == "mfu"), None)
+    if mfu is not None and mfu.median > 1:
+        warnings = (*warnings, _above_one(result, mfu.median))
+    return replace(result, measurements=(*result.measurements, *derived), warnings=warnings)
+
+
+def _derived(
+    result: CaseResult, latency: Measurement, *, peaks: Mapping[str, Any]
+) -> Iterator[Measurement]:
+    flops = result.measurement("flops")
+    peak_flops_per_s = peaks.get(PEAK_NAMES[result.case.dtype])
+    if flops is not None and peak_flops_per_s:
+        least_s = flops.median / peak_flops_per_s
+        method = f"flops over latency_s and {PEAK_NAMES[result.case.dtype]} of the run"
+        yield _over_latency("mfu", least_s, latency=latency, method=method)
+    moved = result.measurement("compulsory_bytes")
+    if moved is None:
+        return
+    method = "compulsory_bytes over latency_s"
+    yield _over_latency("bandwidth_bytes_per_s", moved.median, latency=latency, method=method)
+    if copy_bytes_per_s := peaks.get(COPY_NAME):
+        least_s = moved.median / copy_bytes_per_s
+        method = f"{method} and {COPY_NAME} of the run"
+        yield _over_latency("bandwidth_share", least_s, latency=latency, method=method)
+
+
+def _over_latency(metric: str, amount: float, *, latency: Measurement, method: str) -> Measurement:
+    samples = tuple(amount / sample_s for sample_s in latency.samples)
+    found = estimate(samples, launches=latency.launches)
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        samples=samples,
+        launches=latency.launches,
+        median=found.value,
+        interval=(found.low, found.high),
+        method=method,
+    )
+
+
+def _above_one(result: CaseResult, mfu: float) -> RunWarning:
+    return RunWarning(
+        code="mfu-above-one",
+        text=f"it ran at {mfu:.2f} times the highest rate that a {result.case.dtype} matrix product"
+        " reached at the start of the run",
+        hint="the device was busy when the peaks were measured, or the code computes less or in"
+        " another precision than eager; repeat the run on a quiet device",
+    )

@@ -1,0 +1,100 @@
+"""MFU and bandwidth against counts, latencies and peaks made up so that shares are round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from db.records import CaseResult, Dtype, Measurement, Outcome
+from runner.utilisation import with_utilisation
+from tests.builders import make_case, make_measurement, make_result
+
+PEAKS = {
+    "fp32_flops_per_s": 1000.0,
+    "bf16_flops_per_s": 4000.0,
+    "fp16_flops_per_s": 8000.0,
+    "copy_bytes_per_s": 200.0,
+    "method": "made up",
+}
+
+
+def used(
+    *, dtype: Dtype = Dtype.FP32, without: str = "", peaks: dict[str, Any] = PEAKS, **counts: float
+) -> CaseResult:
+    """Return a case that takes 0.5 s and 0.25 s in turn, with its utilisation."""
+    numbers = {"flops": 100.0, "compulsory_bytes": 50.0} | counts
+    measurements = [
+        make_measurement("latency_s", samples=[0.5, 0.25, 0.5, 0.25], launches=(2, 2)),
+        *(make_measurement(name, samples=[value]) for name, value in numbers.items()),
+    ]
+    kept = [item for item in measurements if item.metric != without]
+    result = make_result(case=make_case(dtype=dtype), measurements=kept)
+    return with_utilisation(result, peaks=peaks)
+
+
+def samples(result: CaseResult, metric: str) -> tuple[float, ...] | None:
+    measurement = result.measurement(metric)
+    return None if measurement is None else measurement.samples
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shares"),
+    [
+        (Dtype.FP32, (0.2, 0.4, 0.2, 0.4)),
+        (Dtype.BF16, (0.05, 0.1, 0.05, 0.1)),
+        (Dtype.FP16_AUTOCAST, (0.025, 0.05, 0.025, 0.05)),
+    ],
+)
+def test_mfu_is_the_share_of_the_peak_of_the_cases_dtype(
+    dtype: Dtype, shares: tuple[float, ...]
+) -> None:
+    assert samples(used(dtype=dtype), "mfu") == pytest.approx(shares)
+
+
+def test_utilisation_keeps_the_launches_of_the_latency() -> None:
+    mfu = used().measurement("mfu")
+    assert isinstance(mfu, Measurement)
+    assert mfu.launches == (2, 2)
+    assert mfu.unit == "share"
+    assert mfu.interval[0] <= mfu.median <= mfu.interval[1]
+    assert "fp32_flops_per_s" in mfu.method
+
+
+def test_bandwidth_is_held_against_a_copy() -> None:
+    result = used()
+    assert samples(result, "bandwidth_bytes_per_s") == pytest.approx((100, 200, 100, 200))
+    assert samples(result, "bandwidth_share") == pytest.approx((0.5, 1.0, 0.5, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("without", "left"),
+    [
+        ("latency_s", set()),
+        ("flops", {"bandwidth_bytes_per_s", "bandwidth_share"}),
+        ("compulsory_bytes", {"mfu"}),
+    ],
+)
+def test_what_was_not_counted_has_no_share(without: str, left: set[str]) -> None:
+    derived = {"mfu", "bandwidth_bytes_per_s", "bandwidth_share"}
+    assert {item.metric for item in used(without=without).measurements} & derived == left
+
+
+def test_without_peaks_there_is_a_rate_and_no_share() -> None:
+    result = used(peaks={"reason": "the child was killed"})
+    assert samples(result, "mfu") is None
+    assert samples(result, "bandwidth_share") is None
+    assert samples(result, "bandwidth_bytes_per_s") is not None
+
+
+def test_an_mfu_above_one_is_a_warning() -> None:
+    assert used(flops=300.0).warnings == ()
+    warning = used(flops=500.0).warnings[-1]
+    assert warning.code == "mfu-above-one"
+    assert "1.50 times" in warning.text
+    assert warning.hint
+
+
+def test_a_failed_case_stays_as_it_is() -> None:
+    failed = make_result(outcome=Outcome.FAILED, measurements=None)
+    assert with_utilisation(failed, peaks=PEAKS) == failed
