@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from db.metrics import METRICS
 from db.records import Measurement
 
 
@@ -12,5 +13,39 @@ def derive(
     measured: Mapping[str, Measurement], *, details: Mapping[str, Any]
 ) -> tuple[Measurement, ...]:
     """Return what follows from `measured`, by metric name, and the details of the case result."""
-    del measured, details
-    return ()
+    del details
+    return break_even(measured)
+
+
+def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
+    """Return after how many calls the cold and the warm compile are paid back by faster ones.
+
+    Nothing where the variant is not significantly faster: the interval of its speedup holds 1.
+    """
+    speedup, latency = measured.get("speedup"), measured.get("latency_s")
+    if speedup is None or latency is None or speedup.interval[0] <= 1:
+        return ()
+    found = []
+    for name, cost in (
+        ("break_even_calls", measured.get("compile_cold_s")),
+        ("break_even_warm_calls", measured.get("compile_warm_s")),
+    ):
+        if cost is None:
+            continue
+        # Eager minus compiled latency, by the ratio of the two: it repeats where either one drifts.
+        value, most, least = (
+            latency.median * (ratio - 1) for ratio in (speedup.median, *reversed(speedup.interval))
+        )
+        calls = cost.median / value
+        found.append(
+            Measurement(
+                metric=name,
+                unit=METRICS[name].unit,
+                samples=(calls,),
+                launches=(1,),
+                median=calls,
+                interval=(cost.interval[0] / most, cost.interval[1] / least),
+                method=f"{cost.metric} over the seconds a call saves, latency_s x (speedup - 1)",
+            )
+        )
+    return tuple(found)

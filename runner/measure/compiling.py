@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from db.records import Case, RunWarning
+from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
 from runner.protocol import Workload
@@ -30,6 +31,8 @@ UNKNOWN_CUDAGRAPHS = RunWarning(
     text="this torch does not tell whether a CUDA graph was recorded",
     hint="compare the latency with that of the mode without CUDA graphs",
 )
+# How torch names a compiled frame in a trace, with the number of the compilation behind it.
+COMPILED_REGION = "Torch-Compiled Region"
 AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
 
 
@@ -39,11 +42,22 @@ class CompileTimes:
 
     first_calls_s: tuple[float, ...]
     later_calls_s: tuple[float, ...]
+    # Wall seconds of the first calls by phase of the compilation, where torch reports them.
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+    # Compilations that began in the later calls; with any, there is no compile time to speak of.
+    num_late_compiles: int = 0
 
     @property
     def compile_s(self) -> float:
         """Return what the first calls took beyond the later ones, at least 0."""
         return max(0.0, sum(self.first_calls_s) - sum(self.later_calls_s))
+
+    @property
+    def split_s(self) -> dict[str, float]:
+        """Return the phases with what is left of `compile_s` as `other`; empty without phases."""
+        if not self.phases_s:
+            return {}
+        return {**self.phases_s, "other": max(0.0, self.compile_s - sum(self.phases_s.values()))}
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
@@ -59,11 +73,31 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
     return compiled
 
 
-def time_compilation(step: Callable[[], object], *, device: Device) -> CompileTimes:
-    """Return the times of the first calls of `step`, which compile, and of later ones."""
+def time_compilation(
+    step: Callable[[], object], *, device: Device, clock: CompileClock | None = None
+) -> CompileTimes:
+    """Return the times of the first calls of `step`, which compile, and of later ones.
+
+    `clock` is what the events of the compilations are booked on meanwhile.
+    """
+    booked = CompileClock() if clock is None else clock
     first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    phases_s, num_compiles = dict(booked.phases_s), booked.num_compiles()
     later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
-    return CompileTimes(first_calls_s=first, later_calls_s=later)
+    return CompileTimes(
+        first_calls_s=first,
+        later_calls_s=later,
+        phases_s=phases_s,
+        num_late_compiles=booked.num_compiles() - num_compiles,
+    )
+
+
+def runs_compiled_code(step: Callable[[], object]) -> bool:
+    """Return whether one call of `step` enters a function that Dynamo compiled."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as trace:
+        step()
+    return any(event.name.startswith(COMPILED_REGION) for event in trace.events() or ())
 
 
 def effective_mode(
@@ -74,7 +108,7 @@ def effective_mode(
         return "eager", ()
     if counts.num_graphs == 0:
         return "eager", (
-            _fallback(
+            fallback(
                 case.mode,
                 ran="eager",
                 why="Dynamo captured no graph: every operator ran eagerly",
@@ -104,7 +138,7 @@ def effective_mode(
             if device.is_cuda
             else f"a CUDA device is needed to see what {case.mode} can do"
         )
-        notes.insert(0, _fallback(case.mode, ran=mode, why="; ".join(reasons), hint=hint))
+        notes.insert(0, fallback(case.mode, ran=mode, why="; ".join(reasons), hint=hint))
     return mode, tuple(notes)
 
 
@@ -119,7 +153,8 @@ def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
     return ""
 
 
-def _fallback(asked: str, *, ran: str, why: str, hint: str) -> RunWarning:
+def fallback(asked: str, *, ran: str, why: str, hint: str) -> RunWarning:
+    """Return the warning that another mode ran than was asked for."""
     return RunWarning(
         code="mode-fallback",
         text=f"asked for {asked}, ran as {ran}: {why}",

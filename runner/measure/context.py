@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from db.records import RunWarning
+from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject
@@ -44,6 +45,7 @@ class Context:
     device: Device
     log: StepLog
     found: Findings
+    compiles: CompileClock = field(default_factory=CompileClock)
 
     @property
     def is_first(self) -> bool:

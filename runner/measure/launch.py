@@ -15,11 +15,13 @@ from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
 from runner.measure.counters import report_counters
 from runner.measure.device import open_device
+from runner.measure.dynamo import recorded_compiles
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
+from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
 
 
@@ -36,7 +38,8 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         subject = build_subject(request, device=device)
     context = Context(request=request, subject=subject, device=device, log=log, found=found)
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
-    why_inaccurate = _measure(context)
+    with recorded_compiles(context.compiles):
+        why_inaccurate = _measure(context)
     found.details["steps"] = log.entries
     return LaunchReport(
         outcome=Outcome.INACCURATE if why_inaccurate else Outcome.OK,
@@ -76,7 +79,10 @@ def _measure(context: Context) -> str:
                 report_breakdown(context, forward)
         with log.step("counters"):
             report_counters(context, forward)
+    if context.is_first:
+        with log.step("work"):
+            report_work(context)
     with log.step("result"):
         if not context.is_eager:
-            report_counts(context)
+            report_counts(context, forward)
     return ""

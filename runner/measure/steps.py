@@ -32,6 +32,16 @@ class StepLog:
         self._open = ""
         self.entries: list[dict[str, float | str]] = []
 
+    def bounds_s(self, name: str) -> tuple[float, float] | None:
+        """Return when step `name` began and ended on the log's clock; None before it has ended."""
+        for entry in self.entries:
+            if entry["name"] == name:
+                return (
+                    self._origin_s + float(entry["start_s"]),
+                    self._origin_s + float(entry["end_s"]),
+                )
+        return None
+
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Record the block as step `name`; steps neither nest nor go back in STEP_ORDER."""

@@ -1,0 +1,117 @@
+"""Where the time of a compilation goes, from the nested events that torch reports meanwhile.
+
+Each moment between the start and the end of a compilation is booked to the phase of the innermost
+event that has one, so phases never overlap and together are the time of the compilations. Events
+outside of a compilation (a compiler's own threads, for one) are not time that the caller waits for,
+and are not booked. No torch in here.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+DYNAMO, AOT, INDUCTOR, BACKEND = "dynamo", "aot", "inductor", "backend"
+AUTOTUNE, CUDAGRAPHS = "autotune", "cudagraphs"
+PHASES = (DYNAMO, AOT, INDUCTOR, BACKEND, AUTOTUNE, CUDAGRAPHS)
+
+# An event begins a compilation when it is the outermost one and has one of these names. Autotuning
+# and the recording of CUDA graphs happen while the compiled function runs.
+_ROOTS = {
+    "entire_frame_compile": DYNAMO,
+    # A backward that is compiled when it is first needed, outside of Dynamo.
+    "entire_backward_compile": AOT,
+    "CachingAutotuner.benchmark_all_configs": AUTOTUNE,
+    "CachingAutotuner.coordinate_descent_tuning": AUTOTUNE,
+    "CachingAutotuner.combo_sequential_autotune": AUTOTUNE,
+    "CUDAGraphNode.record": CUDAGRAPHS,
+}
+_PHASE_OF = {
+    **_ROOTS,
+    # As PyTorch counts: all between Dynamo and Inductor, the look-up of cached graphs included.
+    "backend_compile": AOT,
+    "create_aot_dispatcher_function": AOT,
+    # Inductor's own work, some of which AOTAutograd calls back for.
+    "inductor_import": INDUCTOR,
+    "_recursive_pre_grad_passes": INDUCTOR,
+    "_recursive_joint_graph_passes": INDUCTOR,
+    "compile_fx.<locals>.fw_compiler_base": INDUCTOR,
+    "compile_fx.<locals>.bw_compiler": INDUCTOR,
+    "inductor_compile": INDUCTOR,
+    "AOTAutogradCache.inductor_load": INDUCTOR,
+    # Importing the generated module starts the compiler of its kernels and waits for it.
+    "PyCodeCache.load_by_key_path": BACKEND,
+    "async_compile.wait": BACKEND,
+    "async_compile.precompile": BACKEND,
+    "compile_file": BACKEND,
+}
+_PHASE_OF_SUFFIX = {"_template_precompiling": BACKEND, "_template_autotuning": AUTOTUNE}
+
+
+def phase_of(name: str) -> str | None:
+    """Return the phase that event `name` begins, None when it belongs to the one around it."""
+    if name in _PHASE_OF:
+        return _PHASE_OF[name]
+    return next(
+        (phase for suffix, phase in _PHASE_OF_SUFFIX.items() if name.endswith(suffix)), None
+    )
+
+
+@dataclass(slots=True)
+class _Stack:
+    """The open events of one thread: name and phase of each, and when time was last booked."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)
+    booked_until_s: float = 0.0
+
+
+class CompileClock:
+    """Books the time of compilations to phases as their events begin and end, in wall seconds."""
+
+    def __init__(self, *, now_s: Callable[[], float] = time.perf_counter) -> None:
+        self._now_s = now_s
+        self._stacks: dict[int, _Stack] = {}
+        self.phases_s: dict[str, float] = {}
+        self._began: list[tuple[str, float]] = []
+
+    def begin(self, name: str) -> None:
+        """Note that event `name` began in this thread."""
+        stack = self._stacks.setdefault(threading.get_ident(), _Stack())
+        if not stack.events and name not in _ROOTS:
+            return
+        now_s = self._book(stack)
+        phase = phase_of(name) or stack.events[-1][1]
+        if not stack.events:
+            self._began.append((phase, now_s))
+        stack.events.append((name, phase))
+        self.phases_s.setdefault(phase, 0.0)
+
+    def end(self, name: str) -> None:
+        """Note that event `name` ended in this thread."""
+        stack = self._stacks.get(threading.get_ident())
+        if stack is None or name not in [open_name for open_name, _ in stack.events]:
+            return
+        self._book(stack)
+        while stack.events.pop()[0] != name:
+            pass
+
+    def num_compiles(self, *, since_s: float = -math.inf, until_s: float = math.inf) -> int:
+        """Return how many compilations of Dynamo or AOTAutograd began between two times."""
+        return self._num_begun((DYNAMO, AOT), since_s=since_s, until_s=until_s)
+
+    def num_recordings(self, *, since_s: float = -math.inf, until_s: float = math.inf) -> int:
+        """Return how many recordings of CUDA graphs began between two times."""
+        return self._num_begun((CUDAGRAPHS,), since_s=since_s, until_s=until_s)
+
+    def _num_begun(self, phases: tuple[str, ...], *, since_s: float, until_s: float) -> int:
+        return sum(phase in phases and since_s <= at_s <= until_s for phase, at_s in self._began)
+
+    def _book(self, stack: _Stack) -> float:
+        now_s = self._now_s()
+        if stack.events:
+            self.phases_s[stack.events[-1][1]] += now_s - stack.booked_until_s
+        stack.booked_until_s = now_s
+        return now_s

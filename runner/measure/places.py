@@ -1,0 +1,69 @@
+"""Why Dynamo broke a graph or compiled again, and at which line of the model. No torch in here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+MAX_PLACES = 20
+MAX_REASON_CHARS = 600
+# As in `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
+_GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
+_GUARD_PLACE = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePlace:
+    """Something Dynamo did for a reason, and the line of the model it did it at, where known."""
+
+    reason: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+
+
+def place_of_break(
+    reason: str, *, frames: Iterable[Any] = (), not_below: str = "/nowhere"
+) -> CodePlace:
+    """Return the innermost of `frames` (traceback.FrameSummary) that is not below a folder."""
+    stack = list(frames)
+    own = [frame for frame in stack if not frame.filename.startswith(not_below)]
+    if not stack:
+        return CodePlace(reason=shorten(reason))
+    frame = (own or stack)[-1]
+    return CodePlace(
+        reason=shorten(reason),
+        file=os.path.realpath(frame.filename),
+        line=frame.lineno,
+        function=frame.name,
+    )
+
+
+def place_of_recompile(text: str, *, frame: CodePlace) -> CodePlace:
+    """Return the guard that failed and the line that made it, by what Dynamo says of a recompile.
+
+    `frame` is the function that was compiled again, for where the text names no line.
+    """
+    guard = _GUARD.match(text)
+    reason = shorten(guard["guard"] if guard is not None else text)
+    # The place beside the guard names the last two parts of a path only.
+    found = [*_GUARD_PLACE.finditer(text)][:1] + [*_FRAME.finditer(text)][-1:]
+    if not found:
+        file = None if frame.file is None else os.path.realpath(frame.file)
+        return CodePlace(reason=reason, file=file, line=frame.line, function=frame.function)
+    file = found[-1]["file"]
+    return CodePlace(
+        reason=reason,
+        file=os.path.realpath(file) if os.path.isabs(file) else file,
+        line=int(found[-1]["line"]),
+        function=found[-1]["function"],
+    )
+
+
+def shorten(reason: str) -> str:
+    """Return `reason` cut to what is kept of one."""
+    return reason[:MAX_REASON_CHARS]

@@ -1,0 +1,387 @@
+"""Compile time by phase, by what the cache held, and models that go on compiling."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo.utils as dynamo_utils
+from torch import Tensor, nn
+
+from db.records import Dtype, Outcome, Phase
+from runner.executor import LocalExecutor
+from runner.measure import compile_step, compiling, dynamo
+from runner.measure.compile_events import CompileClock
+from runner.measure.compile_step import report_counts
+from runner.measure.compiling import time_compilation
+from runner.measure.context import Context, Findings
+from runner.measure.device import Device
+from runner.measure.dynamo import CompileCounts, read_counts, read_guard_kinds, recorded_compiles
+from runner.measure.steps import StepLog
+from runner.measure.subject import Subject, mean_square
+from runner.protocol import LaunchRequest, MeasureSettings, Workload
+from tests.builders import make_case
+from tests.fixtures.odd_models import Plain
+from tests.integration.launching import median, order
+
+CPU = Device(kind="cpu", num_threads=1)
+FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "odd_models.py")
+NO_COUNTS = CompileCounts(
+    num_graphs=1,
+    num_graph_breaks=0,
+    num_recompiles=0,
+    num_autotuned=0,
+    num_cudagraph_skips=0,
+    num_fxgraph_cache_hits=0,
+    graph_break_reasons=(),
+    recompile_reasons=(),
+    cudagraph_skip_reasons=(),
+)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
+    local.open()
+    yield local
+    local.close()
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    dynamo.reset()
+    yield
+    dynamo.reset()
+
+
+@pytest.mark.slow
+def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="default", num_launches=3, max_launches=3))
+    assert result.outcome is Outcome.OK, result.log_tail
+    cold, warm, artifacts = result.details["compile"]
+    assert [item["state"] for item in (cold, warm, artifacts)] == ["cold", "warm", "artifacts"]
+    assert cold["cache"]["fxgraph_misses"] == 1
+    assert cold["cache"]["fxgraph_hits"] == 0
+    for filled in (warm, artifacts):
+        assert filled["cache"]["fxgraph_hits"] == 1
+        assert filled["cache"]["fxgraph_misses"] == 0
+    assert (cold["load_s"], warm["load_s"]) == (0, 0)
+    assert artifacts["load_s"] > 0
+    for name, item in (
+        ("compile_cold_s", cold),
+        ("compile_warm_s", warm),
+        ("compile_artifacts_s", artifacts),
+    ):
+        measurement = result.measurement(name)
+        assert measurement is not None
+        assert measurement.samples == (item["compile_s"],)
+    assert "cache-miss" not in {warning.code for warning in result.warnings}
+
+
+@pytest.mark.slow
+def test_the_phases_of_a_cold_compile_add_up_to_it(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="default"))
+    (cold,) = result.details["compile"]
+    phases_s = dict(cold["phases_s"])
+    assert sum(phases_s.values()) == pytest.approx(median(result, "compile_cold_s"))
+    assert phases_s.pop("other") >= 0
+    assert set(phases_s) == {"dynamo", "aot", "inductor", "backend"}
+    for phase, phase_s in phases_s.items():
+        assert median(result, f"compile_{phase}_s") == phase_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_each_phase_gets_the_work_that_is_done_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a clock that only this test's own work moves, put into each stage of the compiler."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    work_s: list[float] = []
+
+    def put(target: str, seconds: float) -> None:
+        real = pkgutil.resolve_name(target)
+
+        def working(*args: Any, **kwargs: Any) -> Any:
+            work_s.append(seconds)
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(target.replace(":", "."), working)
+
+    put("torch._functorch.aot_autograd:run_functionalized_fw_and_collect_metadata", 2.0)
+    put("torch._inductor.scheduler:Scheduler.codegen", 4.0)
+    put("torch._inductor.async_compile:AsyncCompile.wait", 8.0)
+
+    def trace() -> int:
+        work_s.append(1.0)
+        return 1
+
+    # Dynamo calls it while it traces.
+    traced = torch.compiler.assume_constant_result(trace)  # type: ignore[no-untyped-call]
+
+    def model(x: Tensor) -> Tensor:
+        # A library's kernel: nothing for the C++ compiler, which would take most of the test.
+        return torch.mm(x, x) if traced() == 1 else x
+
+    clock = CompileClock(now_s=lambda: sum(work_s))
+    x = torch.ones(64, 64)
+    compiled = torch.compile(model)
+    with torch.no_grad(), recorded_compiles(clock):
+        times = time_compilation(lambda: compiled(x), device=CPU, clock=clock)
+    assert times.phases_s == {
+        "dynamo": work_s.count(1.0),
+        "aot": 2.0 * work_s.count(2.0),
+        "inductor": 4.0 * work_s.count(4.0),
+        "backend": 8.0 * work_s.count(8.0),
+    }
+    assert min(times.phases_s.values()) > 0
+    assert times.num_late_compiles == 0
+
+
+def test_a_torch_that_reports_no_events_has_no_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(dynamo_utils, "get_chromium_event_logger")
+    clock = CompileClock()
+    with recorded_compiles(clock):
+        times = time_compilation(lambda: None, device=CPU, clock=clock)
+    assert times.split_s == {}
+
+
+def test_events_are_booked_only_while_they_are_recorded() -> None:
+    logger = dynamo_utils.get_chromium_event_logger()
+    clock = CompileClock()
+    with recorded_compiles(clock):
+        assert "log_event_start" in vars(logger)
+    assert "log_event_start" not in vars(logger)
+    assert "log_event_end" not in vars(logger)
+
+
+@pytest.mark.slow
+def test_without_artifacts_the_third_launch_is_warm(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="aot_eager", num_launches=3, max_launches=3))
+    assert [item["state"] for item in result.details["compile"]] == ["cold", "warm", "warm"]
+    assert result.measurement("compile_artifacts_s") is None
+
+
+@pytest.mark.slow
+def test_a_graph_break_has_its_line(executor: LocalExecutor) -> None:
+    result = executor.execute(order("breaking", variant="aot_eager"))
+    (place,) = result.details["graph_breaks"]
+    assert (place["file"], place["function"]) == (FIXTURE, "forward")
+    assert "torch._dynamo.graph_break()" in source_line(place)
+    assert "User-inserted graph break" in place["reason"]
+
+
+@pytest.mark.slow
+def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
+    executor: LocalExecutor,
+) -> None:
+    result = executor.execute(order("counting", variant="aot_eager"))
+    assert result.outcome is Outcome.OK, result.log_tail
+    assert result.effective_mode == "eager"
+    assert median(result, "recompiles") == torch._dynamo.config.recompile_limit - 1
+    assert result.measurement("compile_cold_s") is None
+    assert "phases_s" not in result.details["compile"][0]
+    texts = {warning.code: warning.text for warning in result.warnings}
+    assert "no compile time" in texts["still-compiling"]
+    assert "Dynamo gave up after 7 recompiles" in texts["recompile-limit"]
+    assert "ran as eager" in texts["mode-fallback"]
+    place = result.details["recompiles"][0]
+    assert place["reason"].startswith("self.num_calls == ")
+    assert (place["file"], "self.num_calls += 1" in source_line(place)) == (FIXTURE, True)
+
+
+@pytest.mark.slow
+def test_a_model_that_recompiles_while_samples_are_taken(executor: LocalExecutor) -> None:
+    result = executor.execute(order("unlimited", variant="aot_eager"))
+    assert result.outcome is Outcome.OK, result.log_tail
+    (warning,) = [item for item in result.warnings if item.code == "recompiles-while-sampling"]
+    assert "while samples were taken" in warning.text
+    assert "`self.num_calls == " in warning.hint
+    assert "odd_models.py:" in warning.hint
+    assert "recompile-limit" not in {item.code for item in result.warnings}
+
+
+def source_line(place: dict[str, Any]) -> str:
+    text = Path(place["file"]).read_text(encoding="ascii")
+    return text.splitlines()[int(place["line"]) - 1]
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_guards_are_counted_by_kind_as_the_tree_prints_them() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    compiled(torch.ones(3))
+    kinds = read_guard_kinds()
+    assert kinds is not None
+    assert kinds["TENSOR_MATCH"] == 1
+    compiled(torch.ones(3, dtype=torch.float64))
+    again = read_guard_kinds()
+    assert again is not None
+    assert again["TENSOR_MATCH"] == 2
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_more_recompiles_than_dynamo_remembers_are_counted() -> None:
+    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=100):
+        for n in range(70):
+            compiled(torch.ones(1), n)
+    counts = read_counts()
+    assert counts.num_recompiles == 69
+    assert counts.given_up == ()
+
+
+class FakeTime:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time_s() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def context(time_s: FakeTime, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """Return a launch of a CUDA-graph mode on CUDA, its samples taken from 10 s to 20 s."""
+    monkeypatch.setattr(compiling, "has_recorded_cudagraphs", lambda: True)
+    case = make_case(variant="reduce-overhead", mode="reduce-overhead", device="cuda")
+    device = Device(kind="cuda", num_threads=1)
+    request = LaunchRequest(
+        case=case,
+        workload=Workload(build="", config={}, num_samples=1, num_tokens=None),
+        settings=MeasureSettings(),
+        launch=0,
+        cache_dir="",
+        report_path="",
+        log_path="",
+    )
+    subject = Subject(
+        model=Plain(),
+        inputs={},
+        phase=Phase.INFERENCE,
+        dtype=Dtype.FP32,
+        device=device,
+        loss=mean_square,
+    )
+    log = StepLog(now_s=time_s)
+    time_s.now_s = 10.0
+    with log.step("sample"):
+        time_s.now_s = 20.0
+    return Context(
+        request=request,
+        subject=subject,
+        device=device,
+        log=log,
+        found=Findings(effective_mode="reduce-overhead"),
+        compiles=CompileClock(now_s=time_s),
+    )
+
+
+def codes(context: Context) -> list[str]:
+    return [warning.code for warning in context.found.warnings]
+
+
+def report(context: Context, monkeypatch: pytest.MonkeyPatch, counts: CompileCounts) -> None:
+    monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
+    report_counts(context, context.subject.model)
+
+
+def test_cuda_graphs_that_are_given_up_after_the_first_calls_are_a_fallback(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped = replace(
+        NO_COUNTS, num_cudagraph_skips=1, cudagraph_skip_reasons=("too many re-recordings",)
+    )
+    report(context, monkeypatch, skipped)
+    assert context.found.effective_mode == "default"
+    (warning,) = context.found.warnings
+    assert warning.code == "mode-fallback"
+    assert "too many re-recordings" in warning.text
+
+
+def test_cuda_graphs_that_stay_recorded_are_no_fallback(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(context, monkeypatch, NO_COUNTS)
+    assert (context.found.effective_mode, codes(context)) == ("reduce-overhead", [])
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ("CUDAGraphNode.record", "cudagraphs-recorded-while-sampling"),
+        ("entire_frame_compile", "recompiles-while-sampling"),
+    ],
+)
+@pytest.mark.parametrize(("at_s", "is_told"), [(9.0, False), (15.0, True), (21.0, False)])
+def test_what_is_compiled_or_recorded_while_samples_are_taken_is_told(
+    context: Context,
+    time_s: FakeTime,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    event: str,
+    code: str,
+    at_s: float,
+    is_told: bool,
+) -> None:
+    time_s.now_s = at_s
+    context.compiles.begin(event)
+    context.compiles.end(event)
+    report(context, monkeypatch, NO_COUNTS)
+    assert codes(context) == ([code] if is_told else [])
+
+
+class Node:
+    """A recorded CUDA graph with those recorded after it, as Inductor's trees keep them."""
+
+    def __init__(self, *children: Node) -> None:
+        self.children = {number: [child] for number, child in enumerate(children)}
+
+
+@pytest.mark.parametrize(
+    ("roots", "num_recorded"), [((), 0), ((Node(),), 1), ((Node(Node(), Node(Node())), Node()), 5)]
+)
+def test_recorded_cuda_graphs_are_counted_down_the_tree(
+    monkeypatch: pytest.MonkeyPatch, roots: tuple[Node, ...], num_recorded: int
+) -> None:
+    fake_cudagraph_trees(monkeypatch, lambda: iter(roots))
+    assert dynamo.num_recorded_cudagraphs() == num_recorded
+    assert dynamo.has_recorded_cudagraphs() is (num_recorded > 0)
+
+
+def test_no_manager_means_that_nothing_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cudagraph_trees(monkeypatch, None)
+    assert dynamo.has_recorded_cudagraphs() is False
+
+
+def fake_cudagraph_trees(
+    monkeypatch: pytest.MonkeyPatch, get_roots: Callable[[], Iterator[Node]] | None
+) -> None:
+    trees = pytest.importorskip("torch._inductor.cudagraph_trees")
+    manager = None
+    if get_roots is not None:
+        manager = type("Manager", (), {"get_roots": staticmethod(get_roots)})()
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: manager)
+
+
+def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> None:
+    dynamo.reset()
+    model = nn.Linear(2, 2)
+    compiled = torch.compile(model, backend="eager")
+    x = torch.ones(1, 2)
+    compiled(x)
+    assert compiling.runs_compiled_code(lambda: compiled(x))
+    assert not compiling.runs_compiled_code(lambda: model(x))

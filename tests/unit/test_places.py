@@ -1,0 +1,67 @@
+"""Where Dynamo broke a graph or compiled again, from what the versions of torch say."""
+
+from __future__ import annotations
+
+from traceback import FrameSummary
+
+import pytest
+
+from runner.measure.places import (
+    MAX_REASON_CHARS,
+    CodePlace,
+    place_of_break,
+    place_of_recompile,
+)
+
+FRAME = CodePlace(reason="", file="/models/net.py", line=10, function="forward")
+GUARD = "0/3: self.n == 3         # self.n += 1  # models/net.py:11 in step (HINT: make it dynamic)"
+STACK = """
+User stack trace:
+  File "/models/train.py", line 5, in fit
+    net(x)
+  File "/models/net.py", line 11, in step
+    self.n += 1"""
+
+
+def test_the_user_stack_says_where_a_guard_came_from() -> None:
+    assert place_of_recompile(GUARD + STACK, frame=FRAME) == CodePlace(
+        reason="self.n == 3", file="/models/net.py", line=11, function="step"
+    )
+
+
+def test_without_a_stack_the_place_beside_the_guard_counts() -> None:
+    assert place_of_recompile(GUARD, frame=FRAME) == CodePlace(
+        reason="self.n == 3", file="models/net.py", line=11, function="step"
+    )
+
+
+def test_without_any_place_it_is_the_function_that_was_compiled_again() -> None:
+    text = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+    assert place_of_recompile(f"1/0: {text}", frame=FRAME) == CodePlace(
+        reason=text, file="/models/net.py", line=10, function="forward"
+    )
+    assert place_of_recompile("odd", frame=CodePlace(reason="")) == CodePlace(reason="odd")
+
+
+def test_a_graph_break_is_at_the_innermost_line_of_the_model() -> None:
+    frames = [
+        FrameSummary("/models/train.py", 5, "fit", lookup_line=False),
+        FrameSummary("/models/net.py", 7, "forward", lookup_line=False),
+        FrameSummary("/torch/lib/nn/module.py", 99, "call", lookup_line=False),
+    ]
+    place = place_of_break("a print", frames=frames, not_below="/torch/lib")
+    assert place == CodePlace(reason="a print", file="/models/net.py", line=7, function="forward")
+    inside = place_of_break("a print", frames=frames[2:], not_below="/torch/lib")
+    assert inside.file == "/torch/lib/nn/module.py"
+
+
+def test_a_break_without_a_stack_keeps_its_reason() -> None:
+    assert place_of_break("a print") == CodePlace(reason="a print")
+
+
+@pytest.mark.parametrize(
+    "make", [place_of_break, lambda text: place_of_recompile(text, frame=FRAME)]
+)
+def test_a_long_reason_is_cut(make: object) -> None:
+    assert callable(make)
+    assert len(make("x" * 2 * MAX_REASON_CHARS).reason) == MAX_REASON_CHARS
