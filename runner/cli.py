@@ -13,6 +13,7 @@ from db.errors import StoreError
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
 from runner.commands.compare import compare
+from runner.commands.export import export
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
@@ -78,6 +79,7 @@ for command in (
     compare,
     detect,
     ingest,
+    export,
     doctor,
     demo,
     db_group,

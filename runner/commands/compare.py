@@ -102,7 +102,7 @@ def find_document(name: str, *, store: Store) -> RunDocument:
         try:
             return read_document(path)
         except (OSError, RecordError) as error:
-            raise NoSuchDocument(f"cannot compare with {path}: {error}") from error
+            raise NoSuchDocument(f"cannot read {path}: {error}") from error
     if name == PREVIOUS:
         return load_document(store, _previous_run(store).id)
     try:

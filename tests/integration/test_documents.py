@@ -58,7 +58,7 @@ def test_compare_names_a_file_that_may_not_be_read(
     monkeypatch.setattr(Path, "read_bytes", forbidden)
     result = terminal.hud("compare", "a.json", "a.json")
     assert result.exit_code == 2
-    assert "cannot compare with a.json: [Errno 13] Permission denied" in result.stderr
+    assert "cannot read a.json: [Errno 13] Permission denied" in result.stderr
 
 
 def test_a_nested_file_in_the_spool_blocks_nobody(
