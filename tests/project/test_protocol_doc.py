@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runner import combine
+from runner.analysis import sample_checks, stability
 from runner.measure import device, settling, timing
 
 PAGE = Path(__file__).parents[2] / "docs" / "methodology.md"
@@ -24,6 +26,19 @@ WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
         f"{settling.MIN_FALL_SUPERIORITY * 100:g} % (`MIN_FALL_SUPERIORITY`)",
         f"more than {timing.MAX_FALLS} (`MAX_FALLS`) times",
         f"(`FLUSH_FACTOR` is {device.FLUSH_FACTOR})",
+        f"{combine.SPARE_TIME:g} (`SPARE_TIME`) times the slowest launch",
+        f"before {stability.FEW_SAMPLES} (`FEW_SAMPLES`) rounds",
+        f"beyond {sample_checks.MIN_DRIFT_Z:g} (`MIN_DRIFT_Z`)",
+        f"at least {sample_checks.MIN_DRIFT * 100:g} % (`MIN_DRIFT`)",
+        f"{sample_checks.MIN_MODE_SAMPLES} (`MIN_MODE_SAMPLES`) samples",
+        f"{sample_checks.MIN_MODE_CHANGE * 100:g} % (`MIN_MODE_CHANGE`)",
+        f"at least {sample_checks.MIN_MODE_DISTANCE:g} (`MIN_MODE_DISTANCE`)",
+        f"at least {sample_checks.MIN_MODE_SHARE * 100:g} % (`MIN_MODE_SHARE`)",
+        f"less than {stability.MIN_CPU_SHARE * 100:g} % (`MIN_CPU_SHARE`)",
+        f"more than {stability.MAX_STEAL_SHARE * 100:g} % (`MAX_STEAL_SHARE`)",
+        f"more than {stability.MAX_GPU_CLOCK_CHANGE * 100:g} % (`MAX_GPU_CLOCK_CHANGE`)",
+        f"more than {stability.MAX_CPU_CLOCK_CHANGE * 100:g} % (`MAX_CPU_CLOCK_CHANGE`)",
+        f"above {stability.MAX_LAUNCH_SPREAD * 100:g} % (`MAX_LAUNCH_SPREAD`)",
     ],
 )
 def test_the_methodology_says_what_the_protocol_does(claim: str) -> None:
