@@ -22,7 +22,9 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
 
     Nothing where the variant is not significantly faster: the interval of its speedup holds 1.
     """
-    speedup, latency = measured.get("speedup"), measured.get("latency_s")
+    speedup = measured.get("speedup")
+    # The clock of the speedup: wall time grows with whatever else the machine does.
+    latency = measured.get("latency_cpu_s") or measured.get("latency_s")
     if speedup is None or latency is None or speedup.interval[0] <= 1:
         return ()
     found = []
@@ -33,10 +35,11 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
         if cost is None:
             continue
         # Eager minus compiled latency, by the ratio of the two: it repeats where either one drifts.
-        value, most, least = (
-            latency.median * (ratio - 1) for ratio in (speedup.median, *reversed(speedup.interval))
+        least, most = (
+            side * (ratio - 1)
+            for side, ratio in zip(latency.interval, speedup.interval, strict=True)
         )
-        calls = cost.median / value
+        calls = cost.median / (latency.median * (speedup.median - 1))
         found.append(
             Measurement(
                 metric=name,
@@ -45,7 +48,7 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
                 launches=(1,),
                 median=calls,
                 interval=(cost.interval[0] / most, cost.interval[1] / least),
-                method=f"{cost.metric} over the seconds a call saves, latency_s x (speedup - 1)",
+                method=f"{cost.metric} / ({latency.metric} x (speedup - 1))",
             )
         )
     return tuple(found)

@@ -21,7 +21,9 @@ from runner.commands.common import (
     stdout,
     with_workplace,
 )
+from runner.commands.compile_table import print_compile
 from runner.commands.run import print_results
+from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
 from runner.text import percent, quantity
 from runner.wiring import Workplace
@@ -164,13 +166,8 @@ def metrics(_workplace: Workplace, *, as_json: bool) -> None:
 @json_option
 @with_workplace
 def toolchains(workplace: Workplace, *, as_json: bool) -> None:
-    """Show the toolchains and their interpreters."""
-    found = workplace.config.toolchains
-    if as_json:
-        print_json([{"name": name, "python": str(python)} for name, python in found.items()])
-        return
-    rows = [(name, str(python)) for name, python in found.items()]
-    print_table([Column(name="toolchain"), Column(name="interpreter")], rows=rows)
+    """Show the toolchains, their torch and whether it can be imported."""
+    show_toolchains(workplace, as_json=as_json)
 
 
 @click.command()
@@ -229,6 +226,7 @@ def show(workplace: Workplace, *, run_id: str, as_json: bool) -> None:
         console.print(f"{name:10} {value}", markup=False)
     console.print()
     print_results(document)
+    print_compile(document)
 
 
 @click.command()
