@@ -31,8 +31,8 @@ class PairLimits:
     (0.05 is 5 %).
     """
 
-    min_launches: int = 6
-    max_launches: int = 24
+    min_launches: int = 8
+    max_launches: int = 40
     target_interval: float = 0.02
     fail_above: float = 0.05
 

@@ -131,7 +131,11 @@ def compare_logs(
 
 
 def compare_log_ratios(
-    differences: np.ndarray, *, direction: Direction, judgement: Judgement
+    differences: np.ndarray,
+    *,
+    direction: Direction,
+    judgement: Judgement,
+    prior_degrees: float = PRIOR_DEGREES,
 ) -> Comparison:
     """Return the comparison of two sides by candidate / baseline of each pair of launches.
 
@@ -139,10 +143,10 @@ def compare_log_ratios(
     """
     mean = float(np.mean(differences))
     num = len(differences)
-    degrees = PRIOR_DEGREES + num - 1
+    degrees = prior_degrees + num - 1
     squares = float(np.sum((differences - mean) ** 2))
     # A difference of two launches has twice the variance of one.
-    variance = (PRIOR_DEGREES * 2 * judgement.launch_sd**2 + squares) / degrees
+    variance = (prior_degrees * 2 * judgement.launch_sd**2 + squares) / degrees
     margin = _quantile(judgement, degrees=degrees) * math.sqrt(variance / num)
     return decide(
         math.exp(mean),

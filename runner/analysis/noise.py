@@ -13,6 +13,8 @@ from __future__ import annotations
 # The prior counts as eight launches: it outweighs the two to six that a comparison brings, and is
 # outvoted by a dozen.
 PRIOR_DEGREES = 8.0
+# A paired comparison brings eight launches a side and more, and shows its own spread sooner.
+PAIR_PRIOR_DEGREES = 4.0
 
 # Coefficients of variation between fresh launches of one build, measured on a two-core machine with
 # torch 2.13.0 and 16 launches a case: wall clock 4-11 % on a pinned core, eager over variant CPU
@@ -25,6 +27,9 @@ _CPU_PRIOR_SD = {
     # Counted from what the allocator reports: it repeats to the byte.
     "peak_bytes": 1e-4,
 }
+# The same where launches that a neighbour disturbed are left out. Four small models, 24 interleaved
+# pairs each on a busy machine: 0.9-2.7 % for the CPU time of three of them.
+_CALM_CPU_PRIOR_SD = {"latency_s": 0.04, "latency_cpu_s": 0.02}
 # Not measured on enough devices yet. PyTorch's published repeats of its own nightly suite on a GPU
 # differ by 1.8 % in the median and by 7 % in one of ten cases.
 _DEVICE_PRIOR_SD = {"latency_s": 0.02, "speedup": 0.02}
@@ -61,6 +66,12 @@ def prior_sd(metric: str, *, device: str, is_quiet: bool = True) -> float:
             return _BUSY_COMPILE_PRIOR_SD
         return _CPU_COMPILE_PRIOR_SD if device == "cpu" else _COMPILE_PRIOR_SD
     return _MEMORY_PRIOR_SD if metric == "peak_bytes" else _OTHER_PRIOR_SD
+
+
+def calm_sd(metric: str, *, device: str) -> float:
+    """Return the relative sd between launches of `metric` that nothing disturbed."""
+    calm = _CALM_CPU_PRIOR_SD if device == "cpu" else {}
+    return calm.get(metric, prior_sd(metric, device=device))
 
 
 def run_sd(metric: str, *, device: str) -> float:

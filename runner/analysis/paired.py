@@ -1,12 +1,15 @@
 """Compare two sides whose launches were interleaved, pair by pair.
 
-Method: Student's interval of the mean logarithm of candidate / baseline over pairs of launches that
-ran next to each other, its variance moderated by the prior of noise.py as in comparison.py. What
-drifts between pairs cancels, so no spread between runs is added, and nothing has to vouch for the
-CPU time. The data are looked at a fixed number of times and measuring may stop at each of them; the
-error is divided by that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999,
-has sharper ways), and half of it is kept for the time, on the steadier of the two clocks.
-Assumptions: which side of a pair goes first alternates; differences of pairs are independent.
+Method: Student's interval of the mean logarithm of candidate / baseline over the calm pairs of
+launches that ran next to each other, its variance moderated by the prior of noise.py as in
+comparison.py. What drifts between pairs cancels, so no spread between runs is added, and nothing
+has to vouch for the CPU time. Pairs that something disturbed are left out, told by the sum of both
+sides alone: it knows nothing of their difference, so the choice favours neither side. The data are
+looked at a fixed number of times and measuring may stop at each of them; the error is divided by
+that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999, has sharper ways),
+and half of it is kept for the time, on the steadier of the two clocks.
+Assumptions: which side of a pair goes first alternates; differences of pairs are independent, and
+what disturbs launches hits both sides as often.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.metrics import METRICS
+from db.metrics import METRICS, Direction
 from db.records import CaseResult, Measurement
 from runner.analysis.clocks import CPU, WALL, judge_paired_clocks
 from runner.analysis.compare import (
@@ -34,11 +37,19 @@ from runner.analysis.comparison import (
     compare_measurements,
 )
 from runner.analysis.detector import TRIGGER_OF_FLOOR
-from runner.analysis.noise import prior_sd
+from runner.analysis.noise import PAIR_PRIOR_DEGREES, calm_sd
 from runner.analysis.rounds import Pair
 
 # Looking after each pair would cost more certainty than stopping a pair earlier saves.
 LOOK_GROWTH = 1.5
+# A pair is calm up to so many widths (from the 5th to the 25th percentile) above the calmest
+# quarter: all but 2 % of normal values. The widths come from the calm end, which a neighbour leaves
+# alone until it holds most of the launches.
+CALM_WIDTHS = 3.0
+CALM_QUANTILES = (0.05, 0.25)
+# However the pairs lie, so many of them count: fewer could not tell their own spread.
+MIN_CALM_SHARE = 1 / 3
+MIN_CALM_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +88,7 @@ def compare_pair(
         judgement = Judgement(
             floor=floor_of(name, standard.fail_above),
             num_comparisons=2 * share * standard.num_looks,
-            launch_sd=prior_sd(name, device=baseline.case.device),
+            launch_sd=calm_sd(name, device=baseline.case.device),
         )
         found[name] = _compare(pair, name, judgement)
     if baseline.case.device == "cpu":
@@ -109,15 +120,31 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
     assert both is not None
     left, right = both
     before, after = pair.launch_levels(name)
-    if METRICS[name].is_exact or not _are_paired(left, right):
+    metric = METRICS[name]
+    if metric.is_exact or not _are_paired(left, right):
         return compare_measurements(
             left, candidate=right, judgement=judgement, levels=(before, after)
         )
+    # A ratio shows no calm: that of the times it was made of counts.
+    times = (before, after)
+    if metric.direction is Direction.HIGHER_IS_BETTER:
+        times = pair.launch_levels(main_metric(pair))
+    calm = calm_pairs(*times) if len(times[0]) == len(before) else slice(None)
     return compare_log_ratios(
-        np.log(after / before),
-        direction=METRICS[name].direction,
+        np.log(after / before)[calm],
+        direction=metric.direction,
         judgement=judgement,
+        prior_degrees=PAIR_PRIOR_DEGREES,
     )
+
+
+def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return the places of the pairs of times above 0 that nothing disturbed, the calmest first."""
+    sums = np.log(before) + np.log(after)
+    least, quarter = np.quantile(sums, CALM_QUANTILES)
+    num_calm = int(np.sum(sums <= quarter + CALM_WIDTHS * (quarter - least)))
+    num_least = min(len(sums), max(MIN_CALM_PAIRS, math.ceil(MIN_CALM_SHARE * len(sums))))
+    return np.argsort(sums, kind="stable")[: max(num_calm, num_least)]
 
 
 def _are_paired(left: Measurement, right: Measurement) -> bool:

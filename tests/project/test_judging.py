@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis import cause, clocks, comparison, detector, machine, noise, outcomes
+from runner.analysis import (
+    cause,
+    clocks,
+    comparison,
+    detector,
+    machine,
+    noise,
+    outcomes,
+    paired,
+)
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
 
@@ -20,6 +29,8 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("The trigger is {:g} (`TRIGGER_OF_FLOOR`)", detector.TRIGGER_OF_FLOOR),
         ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
         ("worth {:g} launches (`PRIOR_DEGREES`)", noise.PRIOR_DEGREES),
+        ("worth {:g} launches (`PAIR_PRIOR_DEGREES`)", noise.PAIR_PRIOR_DEGREES),
+        ("within {:g} (`CALM_WIDTHS`) widths", paired.CALM_WIDTHS),
         ("prior worth {:g} (`PRIOR_RUNS`)", machine.PRIOR_RUNS),
         ("by the {} runs (`NUM_RUNS_AT_ONSET`)", cause.NUM_RUNS_AT_ONSET),
     ],
@@ -43,6 +54,8 @@ def test_priors_in_the_prose_are_those_in_the_code() -> None:
     assert f"{percent('latency_cpu_s', 'cpu')} for CPU time" in TEXT
     assert f"{percent('latency_s', 'cpu')} for a CPU's wall clock" in TEXT
     assert f"{percent('latency_s', 'cuda')} for latency and" in TEXT
+    calm, wall = (noise.calm_sd(name, device="cpu") for name in ("latency_cpu_s", "latency_s"))
+    assert f"{100 * calm:g} % for CPU time, {100 * wall:g} % for a CPU's wall clock where" in TEXT
     assert f"{percent('compile_cold_s', 'cpu')} for compile times on a CPU" in TEXT
     assert f"{percent('compile_cold_s', 'cuda')} for compile times on a GPU" in TEXT
     busy = noise.prior_sd("compile_cold_s", device="cpu", is_quiet=False)

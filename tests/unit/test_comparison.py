@@ -16,7 +16,7 @@ from runner.analysis.comparison import (
     compare_measurements,
     decide,
 )
-from runner.analysis.noise import prior_sd, run_sd
+from runner.analysis.noise import calm_sd, prior_sd, run_sd
 from tests.builders import make_measurement
 
 STRICT = Judgement(floor=0.05, launch_sd=0.02)
@@ -288,6 +288,14 @@ def test_prior_spread_depends_on_metric_device_and_neighbours(
     metric: str, device: str, is_quiet: bool, sd: float
 ) -> None:
     assert prior_sd(metric, device=device, is_quiet=is_quiet) == sd
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "sd"),
+    [("latency_cpu_s", "cpu", 0.02), ("speedup", "cpu", 0.02), ("latency_s", "cuda", 0.02)],
+)
+def test_prior_spread_of_undisturbed_launches(metric: str, device: str, sd: float) -> None:
+    assert calm_sd(metric, device=device) == sd
 
 
 @given(

@@ -67,11 +67,11 @@ def test_which_side_goes_first_alternates() -> None:
 def test_a_clear_change_ends_it_at_the_first_look() -> None:
     result, executor = _measure(_steady(0.01, seed=1), _steady(0.012, seed=2))
     assert _verdict(result) is Verdict.REGRESSION
-    assert [session.num_launches for session in executor.sessions] == [6, 6]
+    assert [session.num_launches for session in executor.sessions] == [8, 8]
 
 
 def test_a_narrow_interval_around_no_change_ends_it() -> None:
-    limits = PairLimits(min_launches=12, max_launches=60)
+    limits = PairLimits(min_launches=8, max_launches=60)
     result, executor = _measure(_steady(0.01, seed=1), _steady(0.01, seed=2), limits=limits)
     assert _verdict(result) is Verdict.UNCHANGED
     assert executor.sessions[0].num_launches < 60
