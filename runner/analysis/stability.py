@@ -39,7 +39,9 @@ MAX_CPU_CLOCK_CHANGE = 0.15
 # Launches of one build differ by 1 to 3 % (standard deviation; docs/judging.md, prior).
 MAX_LAUNCH_SPREAD = 0.03
 # Reasons that NVML gives for a clock that nobody holds back.
-IDLE_REASONS = frozenset({"gpu_idle", "none", "applications_clocks_setting"})
+IDLE_REASONS = frozenset(
+    {"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
