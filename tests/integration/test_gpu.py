@@ -60,7 +60,7 @@ def measured(
         num_samples=size.num_samples,
         num_tokens=size.num_tokens,
     )
-    wanted = MeasureSettings(**({"num_launches": 2} | settings))
+    wanted = MeasureSettings(**({"num_launches": 2, "max_launches": 2} | settings))
     result = executor.execute(
         CaseOrder(run_id="run", case=case, workload=workload, settings=wanted)
     )
