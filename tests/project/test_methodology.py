@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from db.metrics import METRICS
-from runner.measure import accuracy, compiling, settling, steps, timing
+from runner.measure import accuracy, compiling, oracle_cache, settling, steps, timing
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")
@@ -50,6 +50,7 @@ def row_name(row: Sequence[str]) -> str:
         f"{accuracy.ROUNDING_RMSE['fp16-autocast']} in fp16-autocast",
         f"or within {accuracy.RMSE_FACTOR:g} times the RMS error of eager",
         f"tie: {100 * accuracy.DISCRETE_SHARE:g} %",
+        f"{oracle_cache.MAX_SHARED_BYTES >> 20} MiB (`MAX_SHARED_BYTES`)",
         f"with a cosine below {accuracy.MIN_EAGER_COSINE:g} prove nothing",
     ],
 )
