@@ -17,6 +17,7 @@ from runner.commands.export import export
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
+from runner.commands.toolchain import toolchain_group
 from runner.commands.upkeep import db_group, demo, detect, doctor, ingest
 from runner.errors import RunInterrupted, RunnerError
 
@@ -77,6 +78,7 @@ for command in (
     show,
     regressions,
     compare,
+    toolchain_group,
     detect,
     ingest,
     export,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +22,9 @@ from runner.errors import ConfigError
 from runner.protocol import MeasureSettings
 from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
 from runner.suites import BUILTIN_SUITES, Selection, Suite
+from runner.toolchains import built_toolchains
+
+logger = logging.getLogger(__name__)
 
 CONFIG_NAME = "hud.toml"
 CURRENT_TOOLCHAIN = "current"
@@ -80,16 +84,25 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
     named = path or (Path(env["HUD_CONFIG"]) if env.get("HUD_CONFIG") else None)
     chosen = named or Path(CONFIG_NAME)
     if named is None and not chosen.exists():
-        return parse_config("", path=None, env=env)
+        return parse_config("", path=None, env=env, built=built_toolchains)
     try:
         content = chosen.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the settings in {chosen}: {error}") from error
-    return parse_config(content, path=chosen, env=env)
+    return parse_config(content, path=chosen, env=env, built=built_toolchains)
 
 
-def parse_config(content: str, *, path: Path | None, env: Mapping[str, str]) -> Config:
+def parse_config(
+    content: str,
+    *,
+    path: Path | None,
+    env: Mapping[str, str],
+    built: Callable[[Path], Mapping[str, Path]] = lambda _state_dir: {},
+) -> Config:
     """Return the settings that `content`, the text of `path`, describes.
+
+    `built` tells which toolchains `hud toolchain add` has built in a state directory; those that
+    `content` names itself win.
 
     Raises ConfigError naming file, line and key.
     """
@@ -103,7 +116,7 @@ def parse_config(content: str, *, path: Path | None, env: Mapping[str, str]) -> 
     state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
     url = _values(source, "store", source.tables.get("store", {}))["url"]
     suites = {**BUILTIN_SUITES, **_suites(source)}
-    toolchains = _toolchains(source, base)
+    toolchains = _toolchains(source, base, built=built(state_dir))
     return Config(
         path=path,
         store_url=env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir),
@@ -231,9 +244,9 @@ def _suites(source: _Source) -> dict[str, Suite]:
     }
 
 
-def _toolchains(source: _Source, base: Path) -> dict[str, Path]:
+def _toolchains(source: _Source, base: Path, *, built: Mapping[str, Path]) -> dict[str, Path]:
     row = section_rows("toolchains")[ANY_KEY]
-    toolchains = {CURRENT_TOOLCHAIN: Path(sys.executable)}
+    toolchains = {CURRENT_TOOLCHAIN: Path(sys.executable), **built}
     for name, value in source.tables.get("toolchains", {}).items():
         try:
             python = row.accept(value)
@@ -241,6 +254,10 @@ def _toolchains(source: _Source, base: Path) -> dict[str, Path]:
             source.fail("toolchains", key=name, problem="takes the path of a Python interpreter")
         # A bare name is looked up in PATH, as a shell does.
         toolchains[name] = base / python if "/" in python else Path(python)
+        if name in built and toolchains[name].absolute() != built[name].absolute():
+            logger.warning(
+                "toolchain %s of %s hides the one that `hud toolchain add` built", name, source.name
+            )
     return toolchains
 
 

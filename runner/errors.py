@@ -5,6 +5,7 @@ RunnerError
 |-- SpoolFull         a result could not be written down: no room, no permission
 |-- ExecutorError     the worker host is gone for good
 |   `-- ToolchainUnusable   it could not even be started, or not with this device
+|-- ToolchainError    a toolchain cannot be built or removed
 |-- ResumeError       an interrupted run cannot be continued here
 |-- LockUnavailable   a lock file cannot be made, or is not safe to use
 |-- SchedulerHeld     another process schedules from the same state directory
@@ -36,6 +37,10 @@ class ExecutorError(RunnerError):
 
 class ToolchainUnusable(ExecutorError):
     """The toolchain cannot measure here; nothing was measured."""
+
+
+class ToolchainError(RunnerError):
+    """A toolchain cannot be built or removed; what there was is as it was."""
 
 
 class ResumeError(RunnerError):

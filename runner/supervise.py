@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,13 +19,12 @@ from db.store import Store
 from runner.config import Config
 from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
+from runner.processes import die_with_parent
 from runner.suites import QUICK
 
 FIRST_RUN = "first run"
 # The server of the dashboard ends its sessions within a second or two.
 _STOP_TIMEOUT_S = 10.0
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +130,7 @@ class Dashboard:
             # Ctrl-C in the terminal is for us; we end the dashboard in good order.
             start_new_session=True,
             env=dashboard_environment(self._store_url),
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
 
@@ -197,7 +194,3 @@ def first_run_of(store: Store, *, config: Config) -> FirstRun | None:
         device=newest.plan[0].device,
         resume_id=newest.id,
     )
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -25,6 +25,7 @@ from runner.plan import find_names, find_suite
 from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection, Suite
+from runner.toolchains import Probe, probe
 
 AUTO_DEVICE = "auto"
 # The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
@@ -34,7 +35,9 @@ _GPU_NODE = Path("/dev/nvidiactl")
 class MakeExecutor(Protocol):
     """How an executor is made."""
 
-    def __call__(self, *, python: Path, state_dir: Path, device: str) -> Executor:
+    def __call__(
+        self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1
+    ) -> Executor:
         """Return an executor for cases on `device` under the interpreter `python`."""
         ...
 
@@ -47,6 +50,7 @@ class Seams:
     now: Callable[[], datetime] = utc_now
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     has_gpu: Callable[[], bool] = _GPU_NODE.exists
+    probe: Callable[[Path], Probe] = probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,7 @@ def _surroundings(
                 python=config.toolchains[order.toolchain],
                 state_dir=config.state_dir,
                 device=device,
+                num_threads=config.measure.num_threads,
             )
             for order in orders
         ),

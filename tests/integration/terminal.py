@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from db.store import Store
 from runner.cli import main
+from runner.toolchains import Probe
 from runner.wiring import Seams
 from tests.fakes import FACTS, FakeClock, FakeExecutor
 
@@ -41,6 +42,7 @@ class Terminal:
         self.on_execute: Any = lambda _order: None
         self.has_gpu = False
         self.devices: list[str] = []
+        self.probe: Callable[[Path], Probe] = lambda _python: Probe(torch_version="2.13.0")
         # Told of each executor and its interpreter before anything is executed.
         self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
         (folder / "hud.toml").write_text(CONFIG)
@@ -66,6 +68,7 @@ class Terminal:
             now=self.clock,
             env={"HUD_LOCK_DIR": str(self.folder / "locks")},
             has_gpu=lambda: self.has_gpu,
+            probe=lambda python: self.probe(python),
         )
         return CliRunner().invoke(main, list(arguments), obj=seams, prog_name="hud")
 

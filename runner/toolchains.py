@@ -1,0 +1,144 @@
+"""The toolchains that `hud toolchain add` built, each a virtual environment of its own.
+
+They live in `venvs` of the state directory. A toolchain is there once its folder has a file that is
+written last: what an interrupted installation leaves behind is none, and goes with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from db.errors import RecordError
+from runner.documents import read_json
+from runner.errors import ToolchainError
+from runner.executor import toolchain_home
+from runner.locks import immediate_lock
+from runner.protocol import write_json
+
+# 1: first version.
+TOOLCHAIN_VERSION = 1
+PROBE_TIMEOUT_S = 120.0
+
+_MARKER = "toolchain.json"
+# The name is a folder's, a key's in hud.toml and an option's.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_PROBE = (
+    "import json, platform, torch;"
+    "print(json.dumps([platform.python_version(), str(torch.__version__)]))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What an interpreter says of itself; `problem` is empty when torch can be imported."""
+
+    python_version: str = ""
+    torch_version: str = ""
+    problem: str = ""
+
+
+def toolchain_folder(name: str, *, state_dir: Path) -> Path:
+    """Return the folder of the toolchain `name`, whether it is there or not.
+
+    Raises ToolchainError for a name that is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise ToolchainError(
+            f"{name!r} is no name for a toolchain: take letters, digits and . _ + -, the first a"
+            " letter or a digit"
+        )
+    return state_dir / "venvs" / name
+
+
+def python_of(folder: Path) -> Path:
+    """Return the interpreter of the toolchain in `folder`."""
+    return folder / "bin" / "python"
+
+
+def built_toolchains(state_dir: Path) -> Mapping[str, Path]:
+    """Return the interpreters of the toolchains that are complete, by name."""
+    markers = sorted((state_dir / "venvs").glob(f"*/{_MARKER}"))
+    return {marker.parent.name: python_of(marker.parent) for marker in markers}
+
+
+def register(folder: Path, *, torch_version: str, at: datetime) -> None:
+    """Make the toolchain in `folder` one that is there; raise OSError."""
+    document = {
+        "schema_version": TOOLCHAIN_VERSION,
+        "torch_version": torch_version,
+        "built_at": at.isoformat(),
+    }
+    write_json(folder / _MARKER, document)
+
+
+def torch_version_of(folder: Path) -> str:
+    """Return the torch that the toolchain in `folder` was built with, empty when unknown."""
+    try:
+        document = read_json(folder / _MARKER)
+    except (OSError, RecordError):
+        return ""
+    return str(document.get("torch_version", "")) if isinstance(document, dict) else ""
+
+
+def discard(folder: Path, *, state_dir: Path) -> None:
+    """Remove the toolchain in `folder`, whole or not, and what was compiled under it."""
+    # First of all, so that half a folder is no toolchain.
+    (folder / _MARKER).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(toolchain_home(state_dir, python=python_of(folder)), ignore_errors=True)
+
+
+@contextmanager
+def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
+    """Yield the folder of `name` while nobody else builds or removes it; raise ToolchainError."""
+
+    def is_held(pid: int | None) -> ToolchainError:
+        holder = f"PID {pid}" if pid is not None else "another process"
+        return ToolchainError(f"toolchain {name} is being built or removed by {holder}")
+
+    folder = toolchain_folder(name, state_dir=state_dir)
+    with immediate_lock(folder.with_name(f".{name}.lock"), on_held=is_held):
+        yield folder
+
+
+def users_of(folder: Path) -> list[int]:
+    """Return the PIDs of the processes that run the interpreter in `folder`."""
+    wanted = os.path.abspath(python_of(folder))
+    return sorted(pid for pid, python in _programs() if python == wanted)
+
+
+def _programs() -> Iterator[tuple[int, str]]:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            program = (process / "cmdline").read_bytes().split(b"\0")[0].decode()
+            # Not the executable: that of a virtual environment is a link to the real one.
+            yield int(process.name), os.path.abspath((process / "cwd").readlink() / program)
+        except (OSError, ValueError):
+            # It ended meanwhile, or belongs to somebody else.
+            continue
+
+
+def probe(python: Path) -> Probe:
+    """Return what `python` says of itself and of its torch, which it imports."""
+    try:
+        answer = subprocess.run(
+            [str(python), "-c", _PROBE], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
+        )
+    except OSError as error:
+        return Probe(problem=f"{error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Probe(problem=f"torch is not imported after {PROBE_TIMEOUT_S:.0f} s")
+    if answer.returncode:
+        lines = answer.stderr.strip().splitlines()
+        return Probe(problem=lines[-1] if lines else f"ended with code {answer.returncode}")
+    python_version, torch_version = json.loads(answer.stdout.splitlines()[-1])
+    return Probe(python_version=python_version, torch_version=torch_version)

@@ -1,0 +1,461 @@
+"""hud toolchain, with interpreters that only pretend."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.errors import ExecutorError
+from runner.executor import toolchain_home
+from runner.requirements import declared_requirements, from_metadata, package_name
+from runner.toolchains import (
+    Probe,
+    built_toolchains,
+    changing,
+    probe,
+    python_of,
+    register,
+    torch_version_of,
+)
+from tests.fakes import FACTS, FakeExecutor
+from tests.integration.terminal import CONFIG, Terminal
+
+# Stands for a Python, its venv and its pip; what they do is in the files beside it.
+PRETENDER = """#!/bin/sh
+here={here}
+case "$*" in
+    *"-m venv"*)
+        for folder; do :; done
+        mkdir -p "$folder/bin"
+        cp "$0" "$folder/bin/python"
+        . "$here/venv";;
+    *"-m pip"*)
+        echo "$*" >> "$here/calls"
+        echo "$PYTHONPATH" >> "$here/paths"
+        . "$here/pip";;
+    *importlib.metadata*) . "$here/version";;
+    *) . "$here/probe";;
+esac
+"""
+USUAL = {
+    "venv": "",
+    "pip": "echo 'Collecting torch'\necho '  Downloading torch.whl (532.2 MB)'\n"
+    "echo 'Installing collected packages: a, b, torch'",
+    "version": "echo 2.12.0+cu130",
+    "probe": "echo 3 10",
+}
+
+
+class Pretender:
+    """A Python that only pretends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.path = folder / "python"
+        self.path.write_text(PRETENDER.format(here=folder))
+        self.path.chmod(0o755)
+        for name, script in USUAL.items():
+            self.does(name, script)
+
+    def does(self, name: str, script: str) -> None:
+        """Let it do something else from now on."""
+        (self.folder / name).write_text(script)
+
+    def calls(self) -> list[str]:
+        """Return what pip was asked for, without the options that are always there."""
+        lines = (self.folder / "calls").read_text().splitlines()
+        return [line.partition("--progress-bar off ")[2] for line in lines]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Pretender:
+    return Pretender(tmp_path / "pretender")
+
+
+def add(terminal: Terminal, python: Pretender, *options: str, torch: str = "2.12.0") -> Any:
+    arguments = ("--torch", torch, "--python", str(python.path), *options)
+    return terminal.hud("toolchain", "add", "old", *arguments)
+
+
+def left(terminal: Terminal) -> list[str]:
+    """Return what is in the folder of toolchains, the locks apart."""
+    names = [path.name for path in (terminal.folder / ".hud" / "venvs").iterdir()]
+    return sorted(name for name in names if not name.endswith(".lock"))
+
+
+def test_a_toolchain_is_built_and_can_be_measured_with(
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    result = add(terminal, python, "--with", "timm")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"building toolchain old: torch 2.12.0 under {python.path}",
+        "downloading torch.whl (532.2 MB)",
+        "unpacking 3 packages",
+        "installing what the models need",
+        "downloading torch.whl (532.2 MB)",
+        "unpacking 3 packages",
+        "starting the worker under it",
+        "toolchain old is ready: .hud/venvs/old/bin/python."
+        " `hud run --toolchain old` measures with it",
+    ]
+    first, second = python.calls()
+    assert first == "torch==2.12.0"
+    needed = [item for item in declared_requirements() if package_name(item) != "torch"]
+    assert second == f"-c .hud/venvs/old/constraints.txt {' '.join(needed)} timm"
+    assert (python.folder / "paths").read_text().split() == []
+    assert left(terminal) == ["old"]
+    assert terminal.executors[0].is_open is False
+    folder = terminal.folder / ".hud" / "venvs" / "old"
+    assert torch_version_of(folder) == FACTS["torch_version"]
+    run = terminal.hud("run", "--suite", "mine", "--no-reference", "--toolchain", "old")
+    assert run.exit_code == 0, run.output
+
+
+def test_the_newest_torch_is_taken_without_a_version(terminal: Terminal, python: Pretender) -> None:
+    result = terminal.hud("toolchain", "add", "old", "--python", str(python.path))
+    assert f"the newest torch under {python.path}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "has_pins"),
+    [
+        ("echo 3 10", sys.version_info[:2] == (3, 10)),
+        (f"echo {sys.version_info[0]} {sys.version_info[1]}", True),
+    ],
+    ids=["other", "same"],
+)
+def test_only_a_toolchain_of_the_same_python_gets_the_versions_of_hud(
+    terminal: Terminal, python: Pretender, version: str, has_pins: bool
+) -> None:
+    python.does("probe", version)
+    add(terminal, python)
+    constraints = terminal.folder / ".hud" / "venvs" / "old" / "constraints.txt"
+    lines = constraints.read_text().splitlines()
+    assert lines[0] == "torch==2.12.0+cu130"
+    assert any(line.startswith("numpy==") for line in lines) is has_pins
+
+
+FAILURES = {
+    "venv": (
+        "venv",
+        "echo 'no room for pip'; exit 1",
+        "cannot create a virtual environment: no room",
+    ),
+    "pip": (
+        "pip",
+        "echo 'ERROR: Cannot install x'; exit 1",
+        "Cannot install x. The whole log is in",
+    ),
+    "version": ("version", "exit 1", "torch was not installed. The whole log is in"),
+    "silent venv": ("venv", "exit 1", "cannot create a virtual environment: it said nothing"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_leaves_the_log_and_nothing_else(
+    terminal: Terminal, python: Pretender, name: str
+) -> None:
+    part, script, message = FAILURES[name]
+    python.does(part, script)
+    result = add(terminal, python)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert left(terminal) == ["old.log"]
+    python.does(part, USUAL[part])
+    assert add(terminal, python).exit_code == 0
+    assert left(terminal) == ["old"]
+
+
+def test_a_toolchain_under_which_the_worker_does_not_run_is_none(
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(executor: FakeExecutor, _python: Path) -> None:
+        def no_torch() -> None:
+            raise ExecutorError("it has no torch")
+
+        monkeypatch.setattr(executor, "open", no_torch)
+
+    terminal.on_executor = refuse
+    result = add(terminal, python)
+    assert result.exit_code == 2
+    assert "hud: the worker does not run under old: it has no torch\n" in result.stderr
+    assert left(terminal) == ["old.log"]
+
+
+def test_a_full_disk_is_one_line(
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_arguments: object, **_values: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("runner.installer.register", no_room)
+    result = add(terminal, python)
+    assert result.exit_code == 2
+    assert "hud: cannot build .hud/venvs/old: No space left on device\n" in result.stderr
+    assert left(terminal) == ["old.log"]
+
+
+def test_ctrl_c_ends_pip_and_leaves_nothing(terminal: Terminal, python: Pretender) -> None:
+    pid = python.folder / "pid"
+    python.does("pip", f"echo $$ > {pid}\nkill -INT $PPID\nexec tail -f /dev/null")
+    result = add(terminal, python)
+    assert result.exit_code == 130
+    assert "hud: stopped; nothing of toolchain old is left\n" in result.stderr
+    assert not Path("/proc", pid.read_text().strip()).exists()
+    assert not (terminal.folder / ".hud" / "venvs" / "old").exists()
+
+
+def test_what_a_killed_installation_left_is_no_toolchain_and_is_replaced(
+    terminal: Terminal, python: Pretender
+) -> None:
+    folder = terminal.folder / ".hud" / "venvs" / "old"
+    folder.mkdir(parents=True)
+    (folder / "half").touch()
+    assert built_toolchains(terminal.folder / ".hud") == {}
+    assert add(terminal, python).exit_code == 0
+    assert not (folder / "half").exists()
+    assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["add", "a/b"], "'a/b' is no name for a toolchain: take letters"),
+        (["add", "current"], "there is a toolchain current already"),
+        (["add", "mine"], "(/opt/mine/bin/python); choose another name\n"),
+        (["add", "old"], "choose another name, or `hud toolchain remove old` first"),
+        (["add", "x", "--torch", "new"], "'new' is no version of torch; write it like 2.12.0"),
+        (["add", "x", "--torch", "2.8.1"], "torch 2.8.1 is too old: torch 2.9 or newer"),
+        (["add", "x", "--python", "no-such"], "there is no Python no-such; name one by its path"),
+        (["add", "x", "--python", "/bin/false"], "(it ended with code 1); on Debian: apt-get"),
+        (["remove", "current"], "toolchain current is the interpreter that runs hud"),
+        (["remove", "mine"], "mine was not built by `hud toolchain add`; it stands in hud.toml"),
+        (["remove", "x"], "no toolchain 'x' to remove. Built ones: old."),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    terminal: Terminal, arguments: list[str], message: str
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
+    result = terminal.hud("toolchain", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.startswith("hud: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 'No module named ensurepip' >&2; exit 1", "(No module named ensurepip); on Debian"),
+        ("echo 3 9", "is Python 3.9; a toolchain needs 3.10 or newer"),
+    ],
+)
+def test_a_python_that_is_not_enough_is_named(
+    terminal: Terminal, python: Pretender, script: str, message: str
+) -> None:
+    python.does("probe", script)
+    result = add(terminal, python)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (terminal.folder / ".hud").exists()
+
+
+def test_a_python_that_does_not_start_is_named(terminal: Terminal, python: Pretender) -> None:
+    python.path.write_text("#!/no/such/shell\n")
+    result = add(terminal, python)
+    assert result.exit_code == 2
+    assert f"hud: cannot start {python.path}: No such file or directory\n" in result.stderr
+
+
+def make_built(terminal: Terminal, *, python: Path = Path(sys.executable)) -> Path:
+    """Make a toolchain `old` that is complete, and return its folder."""
+    folder = terminal.folder / ".hud" / "venvs" / "old"
+    python_of(folder).parent.mkdir(parents=True)
+    python_of(folder).symlink_to(python)
+    register(folder, torch_version="2.12.0", at=terminal.clock())
+    return folder
+
+
+def test_one_toolchain_is_built_by_one_process_at_a_time(
+    terminal: Terminal, python: Pretender
+) -> None:
+    with changing("old", state_dir=terminal.folder / ".hud"):
+        result = add(terminal, python)
+    assert result.exit_code == 2
+    assert f"toolchain old is being built or removed by PID {os.getpid()}" in result.stderr
+
+
+def test_a_removed_toolchain_is_gone_with_what_was_compiled_under_it(terminal: Terminal) -> None:
+    folder = make_built(terminal)
+    home = toolchain_home(Path(".hud"), python=Path(".hud/venvs/old/bin/python"))
+    home.mkdir(parents=True)
+    result = terminal.hud("toolchain", "remove", "old")
+    assert result.exit_code == 0
+    assert result.stdout == "toolchain old is removed\n"
+    assert not folder.exists()
+    assert not home.exists()
+    assert Path(sys.executable).exists()
+    assert terminal.hud("run", "--toolchain", "old").exit_code == 2
+
+
+def test_a_toolchain_of_a_schedule_is_not_removed(terminal: Terminal) -> None:
+    make_built(terminal)
+    schedule = '[schedules.night]\ncron = "0 1 * * *"\ntoolchain = "old"\n'
+    (terminal.folder / "hud.toml").write_text(CONFIG + schedule)
+    result = terminal.hud("toolchain", "remove", "old")
+    assert result.exit_code == 2
+    assert "old is used by [schedules.night] in hud.toml; change that first" in result.stderr
+    # Where hud.toml names an interpreter of its own, the schedule does not need this one.
+    (terminal.folder / "hud.toml").write_text(
+        f'{CONFIG}{schedule}[toolchains]\nold = "/opt/old/bin/python"\n'
+    )
+    assert terminal.hud("toolchain", "remove", "old").exit_code == 0
+
+
+@pytest.fixture
+def user(terminal: Terminal) -> Iterator[int]:
+    """Yield the PID of a process that runs the interpreter of toolchain `old`."""
+    folder = make_built(terminal)
+    script = "print(flush=True); input()"
+    with subprocess.Popen(
+        [".hud/venvs/old/bin/python", "-c", script],
+        cwd=folder.parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_a_toolchain_that_runs_is_not_removed(terminal: Terminal, user: int) -> None:
+    result = terminal.hud("toolchain", "remove", "old")
+    assert result.exit_code == 2
+    assert f"toolchain old is in use by PID {user}; wait for it to end" in result.stderr
+    assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
+
+
+PROBES = {
+    ".hud/venvs/old/bin/python": Probe(python_version="3.11.7", torch_version="2.12.0"),
+    "/opt/mine/bin/python": Probe(problem="No module named 'torch'"),
+    sys.executable: Probe(python_version="3.12.1", torch_version="2.13.0"),
+}
+
+
+@pytest.mark.parametrize("command", [("toolchain", "list"), ("list", "toolchains")])
+def test_the_list_tells_what_works_and_where_it_is_from(
+    terminal: Terminal, command: tuple[str, ...]
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
+    terminal.probe = lambda python: PROBES[str(python)]
+    lines = [line.split() for line in terminal.hud(*command).stdout.splitlines()]
+    assert lines == [
+        ["toolchain", "torch", "python", "state", "from", "interpreter"],
+        ["current", "2.13.0", "3.12.1", "works", "hud", "itself", sys.executable],
+        ["old", "2.12.0", "3.11.7", "works", "hud", "toolchain", "add", *list(PROBES)[:1]],
+        [
+            "mine",
+            "-",
+            "-",
+            *["No", "module", "named", "'torch'", "hud.toml", "/opt/mine/bin/python"],
+        ],
+    ]
+    rows = terminal.json(*command, "--json")
+    assert rows[2] == {
+        "name": "mine",
+        "python": "/opt/mine/bin/python",
+        "python_version": None,
+        "torch_version": None,
+        "works": False,
+        "problem": "No module named 'torch'",
+        "from": "hud.toml",
+    }
+    assert [row["works"] for row in rows] == [True, True, False]
+
+
+def test_hud_toml_hides_a_built_toolchain_and_that_is_said(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = "/opt/mine/bin/python"')
+    terminal.probe = lambda python: PROBES[str(python)]
+    rows = terminal.json("toolchain", "list", "--json")
+    assert [(row["name"], row["from"]) for row in rows] == [
+        ("current", "hud itself"),
+        ("old", "hud.toml"),
+    ]
+    assert "toolchain old of hud.toml hides the one that `hud toolchain add` built" in caplog.text
+
+
+def test_naming_the_built_interpreter_in_hud_toml_hides_nothing(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = ".hud/venvs/old/bin/python"')
+    assert terminal.hud("list", "suites").exit_code == 0
+    assert "hides" not in caplog.text
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_interpreter_is_asked_for_its_torch(tmp_path: Path) -> None:
+    python = script(tmp_path / "python", """echo noise; echo '["3.11.7", "2.12.0"]'""")
+    assert probe(python) == Probe(python_version="3.11.7", torch_version="2.12.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("echo Traceback >&2; echo 'ImportError: no torch' >&2; exit 1", "ImportError: no torch"),
+        ("exit 7", "ended with code 7"),
+        ("exec tail -f /dev/null", "torch is not imported after 0 s"),
+    ],
+)
+def test_an_interpreter_that_has_no_torch_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    if "tail" in text:
+        monkeypatch.setattr("runner.toolchains.PROBE_TIMEOUT_S", 0.0)
+    assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
+
+
+def test_an_interpreter_that_is_not_there_is_a_problem_as_well(tmp_path: Path) -> None:
+    assert probe(tmp_path / "python").problem == "No such file or directory"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}"])
+def test_a_damaged_marker_tells_no_version(tmp_path: Path, content: str) -> None:
+    (tmp_path / "toolchain.json").write_text(content)
+    assert torch_version_of(tmp_path) == ""
+
+
+def test_a_checkout_and_an_installation_need_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = declared_requirements()
+    lines = [item if "numpy" in item else f'{item}; extra == "zoo"' for item in checkout]
+    monkeypatch.setattr("runner.requirements._PYPROJECT", Path("/no/such/file"))
+    monkeypatch.setattr("importlib.metadata.requires", lambda _name: lines)
+    assert declared_requirements() == from_metadata(lines) == checkout
