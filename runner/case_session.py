@@ -93,7 +93,9 @@ class LocalSession:
             return report_of_ending(ending, log_tail="", limit_s=limit_s)
         log = self._folder / "log.txt"
         artifacts = self._folder / "artifacts.bin"
-        cache_state = _cache_state(number, has_artifacts=artifacts.exists())
+        # A launch that is only made since the others disagree shall be like the others.
+        is_planned = number < self._order.settings.num_launches
+        cache_state = _cache_state(number, has_artifacts=is_planned and artifacts.exists())
         request = LaunchRequest(
             case=self._order.case,
             workload=self._order.workload,

@@ -36,6 +36,7 @@ from runner.measure.device import open_device
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
 from runner.measure.peaks import measure_peaks
+from runner.measure.places import failure_reason
 from runner.protocol import (
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
@@ -47,7 +48,6 @@ from runner.protocol import (
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-MAX_REASON_CHARS = 500
 
 
 def main() -> int:
@@ -220,8 +220,7 @@ def _report(request: LaunchRequest) -> LaunchReport:
 
 def _failure(outcome: Outcome, error: BaseException) -> LaunchReport:
     traceback.print_exc()
-    text = " ".join(str(error).split())[:MAX_REASON_CHARS]
-    return LaunchReport(outcome=outcome, reason=f"{type(error).__name__}: {text}")
+    return LaunchReport(outcome=outcome, reason=failure_reason(error))
 
 
 def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:

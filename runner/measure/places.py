@@ -10,6 +10,7 @@ from typing import Any
 
 MAX_PLACES = 20
 MAX_REASON_CHARS = 600
+MAX_FAILURE_CHARS = 500
 # As in `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
 _GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
 _GUARD_PLACE = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
@@ -64,6 +65,24 @@ def place_of_recompile(text: str, *, frame: CodePlace) -> CodePlace:
     )
 
 
+def failure_reason(error: BaseException) -> str:
+    """Return on one line what `error` and its cause say, with the line of the model if they do."""
+    said = [f"{type(error).__name__}: {_one_line(str(error))}"]
+    if error.__cause__ is not None:
+        said.append(_one_line(str(error.__cause__)))
+    # Dynamo tells the line last, behind more advice than fits.
+    frames = [*_FRAME.finditer(str(error).partition("\nfrom user code:\n")[2])]
+    place = ""
+    if frames:
+        last = frames[-1]
+        place = f" (at {os.path.basename(last['file'])}:{last['line']} in {last['function']})"
+    return "; ".join(said)[: MAX_FAILURE_CHARS - len(place)] + place
+
+
 def shorten(reason: str) -> str:
     """Return `reason` cut to what is kept of one."""
     return reason[:MAX_REASON_CHARS]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

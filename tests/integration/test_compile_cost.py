@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,13 @@ def test_without_artifacts_the_third_launch_is_warm(executor: LocalExecutor) -> 
 
 
 @pytest.mark.slow
+def test_a_launch_beyond_the_plan_is_warm(executor: LocalExecutor) -> None:
+    with closing(executor.begin(order("plain", variant="default", num_launches=2))) as session:
+        states = [session.launch().details["compile"]["state"] for _ in range(3)]
+    assert states == ["cold", "warm", "warm"]
+
+
+@pytest.mark.slow
 def test_a_graph_break_has_its_line(executor: LocalExecutor) -> None:
     result = executor.execute(order("breaking", variant="aot_eager"))
     (place,) = result.details["graph_breaks"]
@@ -195,6 +203,22 @@ def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
     place = result.details["recompiles"][0]
     assert place["reason"].startswith("self.num_calls == ")
     assert (place["file"], "self.num_calls += 1" in source_line(place)) == (FIXTURE, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("breaking", " in forward)"),
+        ("counting", "due to fullgraph=True; Dynamo recompile limit exceeded"),
+    ],
+)
+def test_what_fullgraph_forbids_fails_with_its_reason(
+    executor: LocalExecutor, kind: str, text: str
+) -> None:
+    result = executor.execute(order(kind, variant="fullgraph"))
+    assert result.outcome is Outcome.FAILED
+    assert text in result.reason
 
 
 @pytest.mark.slow

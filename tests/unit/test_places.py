@@ -7,8 +7,10 @@ from traceback import FrameSummary
 import pytest
 
 from runner.measure.places import (
+    MAX_FAILURE_CHARS,
     MAX_REASON_CHARS,
     CodePlace,
+    failure_reason,
     place_of_break,
     place_of_recompile,
 )
@@ -65,3 +67,18 @@ def test_a_break_without_a_stack_keeps_its_reason() -> None:
 def test_a_long_reason_is_cut(make: object) -> None:
     assert callable(make)
     assert len(make("x" * 2 * MAX_REASON_CHARS).reason) == MAX_REASON_CHARS
+
+
+def test_a_failure_is_told_on_one_line_with_its_cause() -> None:
+    error = ValueError("no\n  such thing")
+    assert failure_reason(error) == "ValueError: no such thing"
+    error.__cause__ = KeyError("limit  exceeded")
+    assert failure_reason(error) == "ValueError: no such thing; 'limit exceeded'"
+
+
+def test_the_line_of_the_model_survives_the_cut() -> None:
+    code = '\n\nfrom user code:\n   File "/models/net.py", line 43, in forward\n    graph_break()\n'
+    reason = failure_reason(RuntimeError("x" * 2 * MAX_FAILURE_CHARS + code))
+    assert len(reason) == MAX_FAILURE_CHARS
+    assert reason.startswith("RuntimeError: xxx")
+    assert reason.endswith("x (at net.py:43 in forward)")
