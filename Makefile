@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-RUN_EXTRAS := app,runner,zoo,postgres
+RUN_EXTRAS := app,runner,zoo,gpu,postgres
 # Writing byte code for every module of torch and transformers takes half of the installation;
 # Python writes it anyway for the few modules that are imported.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile

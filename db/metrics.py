@@ -285,6 +285,20 @@ _ROWS = (
         is_judged=False,
     ),
     Metric(
+        name="energy_j",
+        unit="J",
+        direction=LOWER,
+        description="Energy of one iteration: of the GPU's board, or of all CPU packages.",
+        is_judged=False,
+    ),
+    Metric(
+        name="power_w",
+        unit="W",
+        direction=Direction.NEITHER,
+        description="Mean power while the iterations of energy_j ran back to back.",
+        is_judged=False,
+    ),
+    Metric(
         name="graphs",
         unit="1",
         direction=LOWER,

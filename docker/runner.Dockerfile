@@ -18,7 +18,7 @@ RUN python3 -m venv /opt/venv \
     && grep -v '^torch==' constraints.txt > /opt/venv/constraints.txt \
     && mkdir app db models_zoo runner \
     && pip install --no-cache-dir -c /opt/venv/constraints.txt ${TORCH} \
-    && pip install --no-cache-dir -c /opt/venv/constraints.txt -e ".[runner,zoo,postgres]"
+    && pip install --no-cache-dir -c /opt/venv/constraints.txt -e ".[runner,zoo,gpu,postgres]"
 COPY db ./db
 COPY models_zoo ./models_zoo
 COPY runner ./runner

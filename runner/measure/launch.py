@@ -16,6 +16,7 @@ from runner.measure.context import Context, Findings, Forward
 from runner.measure.counters import report_counters
 from runner.measure.device import open_device
 from runner.measure.dynamo import recorded_compiles
+from runner.measure.energy import report_energy
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.sampling import sample
@@ -74,6 +75,8 @@ def _measure(context: Context) -> str:
     if context.is_first:
         with log.step("memory"):
             report_memory(context, forward)
+        with log.step("energy"):
+            report_energy(context, forward)
         if context.request.case.phase is Phase.TRAINING:
             with log.step("breakdown"):
                 report_breakdown(context, forward)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from runner.measure.conditions import conditions, look
 from runner.measure.context import Context, Forward
 from runner.measure.memory import storage_bytes
+from runner.measure.telemetry import open_telemetry
 from runner.measure.timing import (
     Side,
     Timing,
@@ -30,6 +31,7 @@ def sample(context: Context, forward: Forward) -> None:
     sides = [Side(name="variant", step=context.step(forward))]
     if not context.is_eager:
         sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
+    telemetry = open_telemetry(context)
     working_set_bytes = storage_bytes(context.subject.alive())
     with (
         device.pinned() as core,
@@ -41,9 +43,16 @@ def sample(context: Context, forward: Forward) -> None:
             warm_up(sides, device=timer, deadline_s=time.perf_counter() + warmup_s)
         with context.log.step("sample"):
             before = look(core=core)
-            course = take_samples(sides, device=timer, settings=settings)
+            course = take_samples(
+                sides,
+                device=timer,
+                settings=settings,
+                between_rounds=None if telemetry is None else telemetry.read,
+            )
             after = look(core=core)
         clock = timer.clock
+    if telemetry is not None:
+        telemetry.report(context)
     details = context.found.details
     details["core"] = core
     details["sampling"] = course_details(sides, course)

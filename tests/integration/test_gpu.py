@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder
+from runner.measure.energy import NvmlCounter, NvmlPower, measure_energy
+from runner.measure.nvml import open_gpu
 from runner.protocol import MeasureSettings, Workload
 
 pytestmark = [
@@ -93,6 +96,53 @@ def test_what_is_reserved_holds_what_is_allocated(executor: LocalExecutor) -> No
 def test_the_allocators_history_outlives_the_case(executor: LocalExecutor) -> None:
     result = measured(executor, "default", memory_snapshot=True)
     assert Path(result.details["memory_snapshot"]).stat().st_size > 0
+
+
+def test_a_large_product_nearly_reaches_the_peak_and_a_model_stays_below_it(
+    executor: LocalExecutor,
+) -> None:
+    peaks = executor.open()["peaks"]
+    assert 0 < peaks["fp32_flops_per_s"] < peaks["fp16_flops_per_s"]
+    assert peaks["copy_bytes_per_s"] > 1e11
+    result = measured(executor, "default", dtype=Dtype.FP16_AUTOCAST)
+    mfu = result.measurement("mfu")
+    assert mfu is not None
+    assert 0 < mfu.median < 1
+
+
+def test_the_gpu_is_watched_while_samples_are_taken(executor: LocalExecutor) -> None:
+    result = measured(executor, "default")
+    assert len(result.details["telemetry"]) >= 2
+    for launch in result.details["telemetry"]:
+        assert min(launch["clock_sm_mhz"]) > 0
+        assert 0 < min(launch["temperature_c"]) <= max(launch["temperature_c"]) < 110
+        assert launch["num_other_processes"] == 0
+
+
+def test_energy_is_that_of_a_working_board(executor: LocalExecutor) -> None:
+    result = measured(executor, "default")
+    found = {item.metric: item.median for item in result.measurements}
+    assert 10 < found["power_w"] < 2000
+    # Back to back and without flushing the cache an iteration takes less than a sample's, not far.
+    assert 0.3 < found["energy_j"] / found["power_w"] / found["latency_s"] < 3.0
+
+
+def test_the_energy_counter_agrees_with_integrated_power() -> None:
+    gpu = open_gpu()
+    matrix = torch.randn(8192, 8192, device="cuda", dtype=torch.float16)
+    counter, power = NvmlCounter(gpu), NvmlPower(gpu)
+    # On recent devices the power is a mean of the last second: let the load come to rest.
+    clock = time.perf_counter
+
+    def run() -> int:
+        matrix @ matrix
+        torch.cuda.synchronize()
+        return 1
+
+    counted = measure_energy(counter, run, settle_s=2.0, least_s=2.0, now_s=clock)
+    integrated = measure_energy(power, run, settle_s=0.0, least_s=2.0, now_s=clock)
+    counted_w = counted.energy_j / counted.duration_s
+    assert integrated.energy_j / integrated.duration_s == pytest.approx(counted_w, rel=0.1)
 
 
 @pytest.mark.parametrize("dtype", list(Dtype))

@@ -83,7 +83,7 @@ def test_run_installs_torch_the_rest_and_the_project_then_starts(workshop: Works
     assert last == "hud up"
     assert len(installs) == 3
     assert any(line.endswith("--no-deps torch==2.13.0") for line in installs)
-    assert installs[-1].endswith("-e .[app,runner,zoo,postgres]")
+    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres]")
     assert all("install --no-compile" in line for line in installs)
 
 
@@ -126,7 +126,7 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
     assert done.returncode == 0, done.stderr
     *installs, last = workshop.logged()
     assert last == "-m pytest tests/unit -k name"
-    assert installs[-1].endswith("-e .[app,runner,zoo,postgres,test,dev]")
+    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,test,dev]")
     assert len(installs) == 4
 
 

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from db.metrics import METRICS
-from runner.measure import accuracy, compiling, oracle_cache, settling, steps, timing
+from runner.measure import (
+    accuracy,
+    compiling,
+    energy,
+    oracle_cache,
+    settling,
+    steps,
+    telemetry,
+    timing,
+)
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")
@@ -42,6 +51,11 @@ def row_name(row: Sequence[str]) -> str:
         f"within {settling.SETTLED_SPREAD * 100:g} % (`SETTLED_SPREAD`)",
         f"at most {timing.MAX_WARMUP_ROUNDS} (`MAX_WARMUP_ROUNDS`)",
         f"the first {compiling.NUM_COMPILE_CALLS} (`NUM_COMPILE_CALLS`) calls",
+        f"at most every {telemetry.MIN_INTERVAL_S * 1e3:g} ms (`MIN_INTERVAL_S`)",
+        f"at least {energy.NVML_S:g} s on a GPU (`NVML_S`)",
+        f"after {energy.NVML_SETTLE_S:g} s (`NVML_SETTLE_S`)",
+        f"{energy.RAPL_S:g} s on a CPU (`RAPL_S`)",
+        f"batches of {energy.BATCH_S * 1e3:g} ms",
         f"not below {accuracy.MIN_COSINE['fp32']} (fp32)",
         f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16-autocast;"
         f" {accuracy.GRADIENT_MIN_COSINE['bf16']} for their gradients)",
