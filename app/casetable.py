@@ -35,9 +35,14 @@ _WITH_INTERVAL = ("latency_s", "speedup")
 
 
 def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
-    """Return columns and rows: what is not ok, then what regressed in this run, then the plan."""
-    dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(page.run.plan))
-    scales = {name: _scale(page.results, metric=name) for name, _ in _METRIC_COLUMNS}
+    """Return columns and rows: what is not ok, then what regressed in this run, then the plan.
+
+    The reference cases have a table of their own.
+    """
+    plan = [case for case in page.run.plan if not case.is_reference]
+    dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(plan))
+    models = [result for result in page.results if not result.case.is_reference]
+    scales = {name: _scale(models, metric=name) for name, _ in _METRIC_COLUMNS}
     regressions = _regressions(page)
     columns = (
         Column(label="model"),
@@ -49,7 +54,7 @@ def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]
     )
     order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
     results = sorted(
-        page.results,
+        models,
         key=lambda result: (order[result.outcome], result.case.key not in regressions),
     )
     rows = [
@@ -57,7 +62,7 @@ def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]
         for result in results
     ]
     done = {result.case.key for result in page.results}
-    rows += [_pending_row(case, page, dimensions) for case in page.run.plan if case.key not in done]
+    rows += [_pending_row(case, page, dimensions) for case in plan if case.key not in done]
     return columns, rows
 
 
@@ -87,7 +92,7 @@ def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cel
     href = run_url(page.run.id, case_key=case.key)
     return (
         Cell(text=case.model, href=href, style="strong", title=case.key),
-        Cell(text=case.variant, href=href),
+        Cell(text=case.variant, href=href, style="wraps"),
         *(Cell(text=str(getattr(case, name)), style="quiet") for name in dimensions),
     )
 

@@ -11,7 +11,7 @@ import functools
 import logging
 import os
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from app.pages import (
     Band,
     EnvironmentChange,
     Loaded,
+    MachineMove,
     ModeSummary,
     Overview,
     RunPage,
@@ -33,6 +34,7 @@ from db.errors import NotFoundError, StoreLocked
 from db.queries import (
     find_series,
     load_alerts,
+    load_histories,
     load_latest,
     load_outcomes,
     load_result_summaries,
@@ -41,11 +43,12 @@ from db.queries import (
     load_samples,
     load_trend,
 )
-from db.records import Alert, Case
+from db.records import REFERENCE_FAMILY, Alert, Case
 from db.store import Store
 from db.summaries import LatestCell, OutcomeHistory, Point, RunSummary, Sample, SeriesHeader
 from runner.analysis.aggregate import cohort_means, pass_rate
 from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE, describe_steps
+from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
 from runner.analysis.stats import robust_sd
 
@@ -94,6 +97,12 @@ def load_overview() -> Loaded[Overview]:
     """Return the latest results, the alerts and the newest runs."""
     url = store_url()
     return _or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
+
+
+def load_machine_moves() -> Loaded[Mapping[str, tuple[MachineMove, ...]]]:
+    """Return how the reference cases of each run stand against the runs before, by run id."""
+    url = store_url()
+    return _or_stale(("machine", url), lambda number: cached(_read_machine_moves)(url, number))
 
 
 def load_series_page(
@@ -259,10 +268,45 @@ def _read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: AR
 
 def _read_overview(url: str, generation: int) -> Overview:
     store = _open(url)
+    latest = load_latest(store)
+    moves = cached(_read_machine_moves)(url, generation)
+    # The newest run that has a reference case says how its machine stands.
+    references = [cell for cell in latest if cell.summary.case.is_reference]
+    newest = {
+        (cell.machine, cell.toolchain): cell.run_id
+        for cell in sorted(references, key=lambda cell: cell.run_started_at)
+    }
     return Overview(
         runs=cached(_read_runs)(url, generation),
-        cells=load_latest(store),
+        cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
         alerts=load_alerts(store),
+        machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
+    )
+
+
+def _read_machine_moves(
+    url: str,
+    generation: int,  # noqa: ARG001
+) -> dict[str, tuple[MachineMove, ...]]:
+    histories = load_histories(_open(url), metrics=CLOCKS, family=REFERENCE_FAMILY)
+    return {
+        run_id: tuple(map(_machine_move, changes))
+        for run_id, changes in machine_history(histories).items()
+    }
+
+
+def _machine_move(change: MachineChange) -> MachineMove:
+    has_interval = change.low is not None and change.high is not None
+    return MachineMove(
+        model=change.model,
+        kind=change.kind,
+        metric=change.metric,
+        verdict=str(change.verdict),
+        reason=change.reason,
+        change_pct=None if change.change is None else 100 * change.change,
+        interval_pct=(100 * (change.low or 0.0), 100 * (change.high or 0.0))
+        if has_interval
+        else None,
     )
 
 
@@ -330,13 +374,14 @@ def _read_series_page(
     )
 
 
-def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:  # noqa: ARG001
+def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
     store = _open(url)
     run = load_run(store, run_id)
     return RunPage(
         run=run,
         results=load_result_summaries(store, run.id),
         alerts=tuple(alert for alert in load_alerts(store) if alert.machine == run.machine),
+        machine=cached(_read_machine_moves)(url, generation).get(run.id, ()),
     )
 
 

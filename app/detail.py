@@ -6,12 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.format import duration, metric_label, outcome_label, scale_for
+from app.format import duration, outcome_label, significant
 from app.markup import Cell, Column, facts, table
 from app.matrix import effective_note
-from app.state import series_url
-from db.metrics import METRICS
-from db.records import Run
 from db.summaries import ResultSummary
 
 # Lists of sentences in a result's details, by what they explain.
@@ -20,14 +17,8 @@ REASON_LISTS = (
     ("recompile_reasons", "Recompiles"),
     ("cudagraph_skip_reasons", "CUDA graphs skipped"),
 )
-_METRIC_COLUMNS = (
-    Column(label="metric"),
-    Column(label="median", is_number=True),
-    Column(label="95 % interval", is_number=True),
-    Column(label="samples", is_number=True),
-    Column(label="how"),
-)
-_PROSE_LIMIT = 2000
+# Lists of places: a reason with its file, line and function.
+PLACE_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
 
 
 def result_facts(result: ResultSummary) -> str:
@@ -48,45 +39,77 @@ def result_facts(result: ResultSummary) -> str:
     return facts(pairs)
 
 
-def measurement_table(result: ResultSummary, *, run: Run) -> str:
-    """Return every measurement with its interval and a link to its series."""
-    order = {name: place for place, name in enumerate(METRICS)}
-    rows = []
-    for item in sorted(
-        result.measurements.values(), key=lambda item: (order.get(item.metric, 99), item.metric)
-    ):
-        scale = scale_for(item.unit, [item.median])
-        href = series_url(
-            result.case.key,
-            metric=item.metric,
-            machine=run.machine,
-            toolchain=run.toolchain,
-            result=result.id,
-        )
-        rows.append(
-            (
-                Cell(text=metric_label(item.metric), href=href, title=item.metric),
-                Cell(text=scale.text(item.median)),
-                Cell(text=scale.interval(item.low, item.high) if item.num_samples > 1 else ""),
-                Cell(text=str(item.num_samples)),
-                Cell(text=item.method, style="quiet"),
-            )
-        )
-    return table(_METRIC_COLUMNS, rows, label="measurements")
-
-
 def warning_table(result: ResultSummary) -> str:
-    """Return the warnings with their hints."""
-    columns = (Column(label="warning"), Column(label="what it says"), Column(label="what to do"))
+    """Return the warnings, each with what to do about it."""
+    columns = (
+        Column(label=f"warnings: {len(result.warnings)}"),
+        Column(label="what it says"),
+        Column(label="what to do"),
+    )
     rows = [
         (
             Cell(text=warning.code, style="strong"),
-            Cell(text=warning.text, style="prose"),
-            Cell(text=warning.hint, style="prose"),
+            Cell(text=warning.text, style="prose whole", title=warning.text),
+            Cell(text=warning.hint, style="prose whole", title=warning.hint),
         )
         for warning in result.warnings
     ]
     return table(columns, rows, label="warnings")
+
+
+def place_tables(result: ResultSummary) -> list[tuple[str, str]]:
+    """Return title and table of each list of places in the code that the compiler stumbled at."""
+    found = []
+    for name, title in PLACE_LISTS:
+        places = [item for item in _list(result.details, name) if isinstance(item, Mapping)]
+        if places:
+            columns = (Column(label="reason"), Column(label="where"))
+            rows = [
+                (
+                    Cell(text=str(item.get("reason", "")), style="prose whole"),
+                    Cell(text=_place(item), style="prose"),
+                )
+                for item in places
+            ]
+            found.append((f"{title}: {len(places)}", table(columns, rows, label=title.lower())))
+    return found
+
+
+def accuracy_table(result: ResultSummary) -> str:
+    """Return the distances of each part from the oracle beside eager's; "" without any."""
+    accuracy = result.details.get("accuracy")
+    parts = accuracy.get("parts") if isinstance(accuracy, Mapping) else None
+    if not isinstance(parts, Mapping) or not parts:
+        return ""
+    names = list(dict.fromkeys(name for part in parts.values() for name in part))
+    columns = [Column(label="against the fp64 oracle")]
+    columns += [Column(label=name.replace("_", " "), is_number=True) for name in names]
+    rows = [
+        (Cell(text=str(part)), *(_distance(numbers.get(name), name) for name in names))
+        for part, numbers in parts.items()
+    ]
+    return table(columns, rows, label="accuracy")
+
+
+def tolerance_facts(result: ResultSummary) -> str:
+    """Return what was allowed, and by how much runs on the same inputs differ; "" without any."""
+    pairs = []
+    accuracy = result.details.get("accuracy")
+    if isinstance(accuracy, Mapping) and isinstance(accuracy.get("tolerance"), Mapping):
+        pairs += [
+            (name.replace("_", " "), Cell(text=str(value)))
+            for name, value in accuracy["tolerance"].items()
+        ]
+    for name in ("eager_nondeterminism", "variant_nondeterminism"):
+        spread = result.details.get(name)
+        if isinstance(spread, Mapping):
+            text = ", ".join(
+                f"{key.replace('_', ' ')} {significant(value)}"
+                for key, value in spread.items()
+                if isinstance(value, int | float)
+            )
+            pairs.append((name.replace("_", " "), Cell(text=text)))
+    return facts(pairs) if pairs else ""
 
 
 def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
@@ -100,7 +123,7 @@ def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
 
 def other_details(result: ResultSummary) -> dict[str, Any]:
     """Return the details that are shown as they are."""
-    listed = {name for name, _ in REASON_LISTS}
+    listed = {name for name, _ in (*REASON_LISTS, *PLACE_LISTS)}
     return {name: value for name, value in result.details.items() if name not in listed}
 
 
@@ -112,6 +135,27 @@ def environment_table(environment: Mapping[str, Any]) -> str:
         for name, value in sorted(environment.items())
     ]
     return table(columns, rows, label="environment")
+
+
+def _list(details: Mapping[str, Any], name: str) -> list[Any]:
+    found = details.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _place(item: Mapping[str, Any]) -> str:
+    """Return `file:line in function`, as far as it is known."""
+    if not item.get("file"):
+        return "not known"
+    line = f":{item['line']}" if item.get("line") else ""
+    function = f" in {item['function']}" if item.get("function") else ""
+    return f"{item['file']}{line}{function}"
+
+
+def _distance(value: Any, name: str) -> Cell:
+    if not isinstance(value, int | float):
+        return Cell(text="-", style="quiet")
+    # What lies below 1 tells them apart.
+    return Cell(text=f"{value:.7f}" if "cosine" in name else significant(value))
 
 
 def _fact_text(value: Any) -> str:

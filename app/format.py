@@ -20,6 +20,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
     "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
     "share": ((0.01, "%"),),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
     "samples/s": ((1e6, "M samples/s"), (1e3, "k samples/s"), (1.0, "samples/s")),
     "tokens/s": ((1e6, "M tokens/s"), (1e3, "k tokens/s"), (1.0, "tokens/s")),
 }
@@ -30,6 +31,13 @@ _LABELS = {
     "eager_latency_cpu_s": "eager latency (CPU time)",
     "compile_cold_s": "cold compile",
     "compile_warm_s": "warm compile",
+    "compile_artifacts_s": "warm compile (artifacts)",
+    "compile_dynamo_s": "cold: Dynamo",
+    "compile_aot_s": "cold: AOTAutograd",
+    "compile_inductor_s": "cold: Inductor",
+    "compile_backend_s": "cold: Triton or C++ compiler",
+    "break_even_calls": "break-even, cold",
+    "break_even_warm_calls": "break-even, warm",
     "peak_bytes": "peak memory",
     "eager_peak_bytes": "eager peak memory",
     "compression_ratio": "memory compression",
@@ -44,8 +52,11 @@ _LABELS = {
     "power_w": "power",
     "throughput_samples_per_s": "throughput (samples)",
     "throughput_tokens_per_s": "throughput (tokens)",
+    "max_abs_error": "largest error",
     "rmse_ratio": "RMSE ratio",
 }
+# Ends of metric names that say the unit, which a page shows beside the number.
+_UNIT_ENDS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s", "J": "_j", "W": "_w"}
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
@@ -153,7 +164,10 @@ def moment(at: datetime) -> str:
 
 def metric_label(name: str) -> str:
     """Return the metric's name for people; unknown metrics keep theirs."""
-    return _LABELS.get(name, name.replace("_", " ") if name in METRICS else name)
+    if name not in METRICS:
+        return name
+    words = name.removesuffix(_UNIT_ENDS.get(METRICS[name].unit, ""))
+    return _LABELS.get(name, words.replace("_", " "))
 
 
 def outcome_label(outcome: str) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.format import shortened
+from app.format import Scale, scale_for, shortened
 
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
 _TEXT_LIMIT = 160
 _TITLE_LIMIT = 600
 _HEADING_LIMIT = 80
+# Shades of a bar's parts in theme.py; a further part begins with the first again.
+_NUM_SHADES = 6
+# A narrower part has no room for its number; its tooltip has it.
+_LABELLED_SHARE = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +40,31 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its heading, what the heading means, and whether it holds numbers."""
+    """A column: its heading, what the heading means, and whether it holds numbers.
+
+    One that `is_spare` is left out where the window is narrow.
+    """
 
     label: str
     title: str = ""
     is_number: bool = False
+    is_spare: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a bar; `size` is in the unit of the whole chart."""
+
+    name: str
+    size: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar whose parts follow one another."""
+
+    name: str
+    parts: tuple[Part, ...]
 
 
 def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
@@ -88,6 +112,36 @@ def tiles(cards: Iterable[tuple[str, Cell]]) -> str:
     return f'<div class="hud-tiles">{items}</div>'
 
 
+def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
+    """Return bars of one scale, each divided into its parts; every part has its number in words."""
+    longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
+    scale = scale_for(unit, [longest])
+    order = {part.name: None for bar in bars for part in bar.parts}
+    shades = {name: f"p{place % _NUM_SHADES}" for place, name in enumerate(order)}
+    items = "".join(
+        f'<div class="name">{escaped(bar.name)}</div>'
+        f'<div class="bar">{_parts(bar, shades, longest=longest, scale=scale)}</div>'
+        f'<div class="whole">{escaped(scale.text(sum(part.size for part in bar.parts)))}</div>'
+        for bar in bars
+    )
+    legend = "".join(
+        f'<span><i class="{shades[name]}"></i>{escaped(name)}</span>' for name in order
+    )
+    return (
+        f'<div class="hud-stack" role="img" aria-label="{escaped(label)}">{items}</div>'
+        f'<div class="hud-legend">{escaped(label)}: {legend}</div>'
+    )
+
+
+def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale) -> str:
+    return "".join(
+        f'<div class="{shades[part.name]}" style="width:{part.size / longest:.2%}"'
+        f"{_title(f'{part.name}: {scale.text(part.size)}')}>"
+        f"{escaped(scale.number(part.size)) if part.size > _LABELLED_SHARE * longest else ''}</div>"
+        for part in bar.parts
+    )
+
+
 def folded(summary: str, content: str) -> str:
     """Return `content` (HTML) behind a line that opens it."""
     return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
@@ -101,8 +155,9 @@ def notice(text: str, *, style: str = "") -> str:
 
 
 def _heading(column: Column) -> str:
-    style = ' class="number"' if column.is_number else ""
-    return f'<th scope="col"{style}{_title(column.title)}>{escaped(column.label)}</th>'
+    style = _column_style(column)
+    named = f' class="{style}"' if style else ""
+    return f'<th scope="col"{named}{_title(column.title)}>{escaped(column.label)}</th>'
 
 
 def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
@@ -111,8 +166,13 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 
 def _cell(cell: Cell, column: Column) -> str:
-    style = f"{'number ' if column.is_number else ''}{cell.style}".strip()
+    style = f"{_column_style(column)} {cell.style}".strip()
     return f'<td class="{style}"{_title(cell.title)}>{_content(cell)}</td>'
+
+
+def _column_style(column: Column) -> str:
+    names = (("number", column.is_number), ("spare", column.is_spare))
+    return " ".join(name for name, is_so in names if is_so)
 
 
 def _content(cell: Cell) -> str:

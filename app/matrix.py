@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from app.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note
-from app.ranking import alert_url, mark_text, worsening, worst_first
+from app.ranking import alert_url, is_by_machine, mark_text, worsening, worst_first
 from app.state import run_url, series_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Case, Outcome, Verdict
@@ -87,8 +87,8 @@ def build_matrix(
 
 
 def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
-    """Return the worst live alert of each case."""
-    live = _live(alerts)
+    """Return the worst live alert of each case; what the machine did marks none."""
+    live = [alert for alert in _live(alerts) if not is_by_machine(alert)]
     regressions = [alert for alert in live if alert.verdict is Verdict.REGRESSION]
     improvements = [alert for alert in live if alert.verdict is Verdict.IMPROVEMENT]
     ordered = [*worst_first(regressions), *worst_first(improvements)[::-1]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -22,12 +23,33 @@ class Loaded(Generic[_Value]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineMove:
+    """How a reference case of a run stands against the runs before it.
+
+    `kind` is what it is bound by, `verdict` is moved, steady or unknown; the numbers are None where
+    there is nothing to compare with. Above 0 is slower.
+    """
+
+    model: str
+    kind: str
+    metric: str
+    verdict: str
+    reason: str
+    change_pct: float | None = None
+    interval_pct: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything the overview shows."""
+    """Everything the overview shows; `cells` has no reference cases.
+
+    `machine` says for each machine and toolchain how it stood in the newest run.
+    """
 
     runs: tuple[RunSummary, ...]
     cells: tuple[LatestCell, ...]
     alerts: tuple[Alert, ...]
+    machine: Mapping[tuple[str, str], tuple[MachineMove, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +99,7 @@ class RunPage:
     run: Run
     results: tuple[ResultSummary, ...]
     alerts: tuple[Alert, ...]
+    machine: tuple[MachineMove, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

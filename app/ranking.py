@@ -66,6 +66,11 @@ def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
     return found[::-1] if verdict is Verdict.IMPROVEMENT else found
 
 
+def is_by_machine(alert: Alert) -> bool:
+    """Return whether the reference cases say that the machine made this change."""
+    return alert.cause_kind == "machine"
+
+
 def lets_through(state: OverviewState, case: Case) -> bool:
     """Return whether the filters of `state` (the machine aside) let `case` through."""
     wanted = (

@@ -53,10 +53,14 @@ class SeriesState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPageState:
-    """What the run page shows; an empty run means the latest one."""
+    """What the run page shows; an empty run means the latest one.
+
+    `samples` is the metric of the case whose samples are drawn.
+    """
 
     run: str = ""
     case: str = ""
+    samples: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +121,12 @@ def series_url(
     return _url("series", state)
 
 
-def run_url(run_id: str, *, case_key: str = "") -> str:
-    """Return the relative URL of a run, with one of its cases opened when it is named."""
-    return _url("run", RunPageState(run=run_id, case=case_key))
+def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
+    """Return the relative URL of a run, with one of its cases opened when it is named.
+
+    `samples` names the metric whose samples are drawn as well.
+    """
+    return _url("run", RunPageState(run=run_id, case=case_key, samples=samples))
 
 
 def without(state: OverviewState, *names: str) -> OverviewState:

@@ -14,6 +14,7 @@ from app.ranking import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
+    is_by_machine,
     lets_through,
     open_alerts,
 )
@@ -29,12 +30,16 @@ _SHOWN_ALERTS = 12
 def alert_sections(
     state: OverviewState, alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool = False
 ) -> tuple[str, list[str]]:
-    """Return the title and the tables of what is open: regressions, then folded improvements.
+    """Return the title and the tables of what is open: regressions, then folded the others.
+
+    The others are what the machine did, and improvements.
 
     `names_toolchain` puts the toolchain of an alert into its row.
     """
     draw = partial(_alert_table, now=now, names_toolchain=names_toolchain)
-    regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    found = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    by_machine = [alert for alert in found if is_by_machine(alert)]
+    regressions = [alert for alert in found if not is_by_machine(alert)]
     shown = [alert for alert in regressions if lets_through(state, alert.case)]
     num_hidden = len(regressions) - len(shown)
     hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
@@ -44,11 +49,19 @@ def alert_sections(
     if rest := shown[_SHOWN_ALERTS:]:
         more = draw(rest, label="more open regressions")
         sections.append(folded(f"{len(rest)} more, less severe", more))
+    if its := [alert for alert in by_machine if _concerns(state, alert)]:
+        content = draw(its, label="machine side")
+        sections.append(folded(f"The machine, not the code: {len(its)}", content))
     improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
-    if better := [alert for alert in improvements if lets_through(state, alert.case)]:
+    if better := [alert for alert in improvements if _concerns(state, alert)]:
         content = draw(better, label="improvements")
         sections.append(folded(f"Improvements: {len(better)}", content))
     return f"Open regressions: {len(shown)}{hidden}", sections
+
+
+def _concerns(state: OverviewState, alert: Alert) -> bool:
+    # What a reference case says holds for whatever the filters show.
+    return alert.case.is_reference or lets_through(state, alert.case)
 
 
 def nothing_fits(

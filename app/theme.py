@@ -24,6 +24,7 @@ STYLE_SHEET = """
 :root {
   --hud-line: color-mix(in srgb, currentColor 14%, transparent);
   --hud-dim: color-mix(in srgb, currentColor 62%, transparent);
+  --hud-paper: light-dark(#ffffff, #14171b);
   --hud-link: light-dark(#0b5cad, #8cc2ff);
   --hud-bad: light-dark(#a84300, #ff9a57);
   --hud-good: light-dark(#0b5cad, #8cc2ff);
@@ -54,6 +55,12 @@ table.hud td.quiet > .text { color: var(--hud-dim); }
 table.hud td.strong .text { font-weight: 600; }
 table.hud td.bad, table.hud td.cell-bad { background: var(--hud-bad-fill); }
 table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
+@media (max-width: 900px) {
+  table.hud th { white-space: normal; }
+  table.hud th, table.hud td { padding: 4px 6px; }
+  table.hud td.wraps .text { white-space: normal; min-width: 6.5em; }
+  table.hud .spare { display: none; }
+}
 .note { font-size: 11.5px; color: var(--hud-dim); }
 .bad > .text, .note.bad { color: var(--hud-bad); font-weight: 600; }
 .good > .text, .note.good { color: var(--hud-good); font-weight: 600; }
@@ -75,6 +82,23 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .hud-notice.synthetic { border-left-width: 12px; border-left-style: double; font-weight: 600; }
 .hud-bar { height: 6px; border-radius: 3px; background: var(--hud-line); overflow: hidden; }
 .hud-bar > div { height: 100%; background: color-mix(in srgb, currentColor 60%, transparent); }
+.hud-stack { display: grid; grid-template-columns: max-content minmax(8rem, 46rem) max-content;
+  gap: 4px 12px; align-items: center; font-size: 13px; font-variant-numeric: tabular-nums; }
+.hud-stack .name { color: var(--hud-dim); }
+.hud-stack .bar { display: flex; height: 22px; }
+.hud-stack .bar > div { box-sizing: border-box; overflow: hidden; text-align: center;
+  font-size: 11.5px; line-height: 22px; border-right: 1px solid var(--hud-paper); }
+.hud-legend { font-size: 11.5px; color: var(--hud-dim); }
+.hud-legend span { margin-left: 10px; white-space: nowrap; }
+.hud-legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
+.p0 { background: color-mix(in srgb, currentColor 42%, var(--hud-paper)); }
+.p1 { background: color-mix(in srgb, currentColor 14%, var(--hud-paper)); }
+.p2 { background: color-mix(in srgb, currentColor 30%, var(--hud-paper)); }
+.p3 { background: repeating-linear-gradient(45deg,
+  color-mix(in srgb, currentColor 30%, var(--hud-paper)) 0 3px,
+  color-mix(in srgb, currentColor 12%, var(--hud-paper)) 3px 7px); }
+.p4 { background: color-mix(in srgb, currentColor 22%, var(--hud-paper)); }
+.p5 { background: color-mix(in srgb, currentColor 7%, var(--hud-paper)); }
 details.hud { font-size: 13px; margin-top: 6px; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
 .hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }

@@ -12,7 +12,7 @@ from app.pages import EnvironmentChange, SeriesPage
 from app.ranking import change_text
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
-from db.summaries import Point, Sample
+from db.summaries import MeasurementSummary, Point, Sample
 
 _LABEL_LENGTH = 60
 # Labels of changes close to each other go into rows below one another.
@@ -57,6 +57,20 @@ def samples_chart(
         low=point.low / scale.factor,
         high=point.high / scale.factor,
         title=_axis_title(metric, scale),
+    )
+
+
+def result_samples_chart(
+    measured: MeasurementSummary, *, samples: Sequence[Sample]
+) -> dict[str, Any]:
+    """Return the specification of the samples of one measurement of a case result."""
+    scale = scale_for(measured.unit, [measured.median])
+    return samples_spec(
+        samples=sample_rows(samples, scale=scale),
+        median=measured.median / scale.factor,
+        low=measured.low / scale.factor,
+        high=measured.high / scale.factor,
+        title=_axis_title(measured.metric, scale),
     )
 
 

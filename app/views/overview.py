@@ -9,7 +9,8 @@ import streamlit as st
 from app import data
 from app.components import choose, empty_store, no_result, notices, stale_note, state_page
 from app.format import metric_label
-from app.markup import heading, table, tiles
+from app.machine import machine_notice
+from app.markup import heading, notice, table, tiles
 from app.matrix import build_matrix
 from app.pages import Overview
 from app.ranking import lets_through
@@ -58,6 +59,8 @@ def show() -> None:
     _show_filters(
         state, overview, machine=machine, toolchain=toolchain, has_several_toolchains=has_several
     )
+    if moved := machine_notice(overview.machine.get((machine, toolchain), ())):
+        st.html(notice(moved))
     _show_alerts(state, alerts, names_toolchain=has_several)
     in_toolchain = [alert for alert in alerts if alert.toolchain == toolchain]
     _show_cells(state, cells, alerts=in_toolchain, overview=overview)

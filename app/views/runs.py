@@ -10,7 +10,9 @@ import streamlit as st
 from app import data
 from app.components import choose, notices, stale_note, state_page
 from app.format import age, duration, moment, outcome_label
+from app.machine import moved_cell
 from app.markup import Cell, Column, heading, table
+from app.pages import MachineMove
 from app.progress import progress_of
 from app.state import parse_runs, run_url
 from db.records import Outcome, RunState
@@ -22,12 +24,13 @@ _COLUMNS = (
     Column(label="state"),
     Column(label="ok", is_number=True),
     Column(label="not ok", is_number=True),
-    Column(label="planned", is_number=True),
+    Column(label="planned", is_number=True, is_spare=True),
     Column(label="took", is_number=True),
-    Column(label="suite"),
-    Column(label="trigger"),
-    Column(label="machine"),
-    Column(label="toolchain"),
+    Column(label="suite", is_spare=True),
+    Column(label="trigger", is_spare=True),
+    Column(label="machine", is_spare=True),
+    Column(label="machine moved", title="by the reference cases, against the runs before"),
+    Column(label="toolchain", is_spare=True),
     Column(label="revision"),
 )
 
@@ -56,14 +59,12 @@ def show() -> None:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
         state_page("Nothing matches the filter", text=[text])
         return
-    st.html(table(_COLUMNS, _rows(shown, now=data.now()), label="runs"))
+    moves = data.load_machine_moves().value
+    rows = [_row(summary, moves.get(summary.run.id, ()), now=data.now()) for summary in shown]
+    st.html(table(_COLUMNS, rows, label="runs"))
 
 
-def _rows(summaries: Sequence[RunSummary], *, now: datetime) -> list[tuple[Cell, ...]]:
-    return [_row(summary, now=now) for summary in summaries]
-
-
-def _row(summary: RunSummary, *, now: datetime) -> tuple[Cell, ...]:
+def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) -> tuple[Cell, ...]:
     run = summary.run
     progress = progress_of(summary, now=now)
     num_ok = summary.num_by_outcome.get(Outcome.OK, 0)
@@ -75,7 +76,11 @@ def _row(summary: RunSummary, *, now: datetime) -> tuple[Cell, ...]:
     is_over = run.state is not RunState.RUNNING
     return (
         Cell(text=age(run.started_at, now=now), title=moment(run.started_at)),
-        Cell(text=run.id, href=run_url(run.id)),
+        Cell(
+            text=run.id,
+            href=run_url(run.id),
+            title=f"suite {run.suite}, {run.trigger}, {run.machine}, toolchain {run.toolchain}",
+        ),
         Cell(text="silent" if progress.is_silent and not is_over else str(run.state)),
         Cell(text=str(num_ok)),
         Cell(
@@ -88,6 +93,7 @@ def _row(summary: RunSummary, *, now: datetime) -> tuple[Cell, ...]:
         Cell(text=run.suite),
         Cell(text=run.trigger),
         Cell(text=run.machine),
+        moved_cell(moves),
         Cell(text=run.toolchain),
         Cell(text=run.revision),
     )

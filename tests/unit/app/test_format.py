@@ -153,3 +153,17 @@ def test_outcomes_read_as_words() -> None:
 def test_a_cut_is_visible() -> None:
     assert shortened("abcdefgh", limit=6) == "abc..."
     assert shortened("abcdef", limit=6) == "abcdef"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("latency_s", "latency"),
+        ("forward_s", "forward"),
+        ("graph_breaks", "graph breaks"),
+        ("energy_j", "energy"),
+        ("their_time_s", "their_time_s"),
+    ],
+)
+def test_a_label_leaves_out_the_unit_of_a_metric_that_is_ours(name: str, label: str) -> None:
+    assert metric_label(name) == label

@@ -7,7 +7,21 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup import Cell, Column, Note, facts, folded, heading, link, notice, table, tiles
+from app.markup import (
+    Bar,
+    Cell,
+    Column,
+    Note,
+    Part,
+    facts,
+    folded,
+    heading,
+    link,
+    notice,
+    stack,
+    table,
+    tiles,
+)
 
 HOSTILE = '<img src=x onerror="alert(1)">\'&'
 
@@ -76,3 +90,32 @@ def test_a_table_in_full() -> None:
         '<div class="note bad">latency +21 %</div></td>'
         "</tr></tbody></table></div>"
     )
+
+
+def test_a_spare_column_is_marked_in_heading_and_cells() -> None:
+    html = table([Column(label="a", is_number=True, is_spare=True)], [[Cell(text="1")]], label="t")
+    assert html.count('class="number spare"') == 2
+
+
+def test_parts_of_a_bar_are_shares_of_the_longest_and_say_their_size() -> None:
+    bars = [
+        Bar(name="long", parts=(Part(name="a", size=3.0), Part(name="b", size=1.0))),
+        Bar(name="short", parts=(Part(name="b", size=0.1),)),
+    ]
+    html = stack(bars, unit="s", label="times")
+    assert 'class="p0" style="width:75.00%" title="a: 3.00 s">3.00<' in html
+    assert 'class="p1" style="width:25.00%" title="b: 1.00 s">1.00<' in html
+    # Too narrow for its number; the tooltip has it.
+    assert 'class="p1" style="width:2.50%" title="b: 0.100 s"><' in html
+    assert html.count("<i ") == 2
+
+
+def test_bars_without_a_length_are_drawn_empty() -> None:
+    html = stack([Bar(name="none", parts=(Part(name="a", size=0.0),))], unit="s", label="times")
+    assert "width:0.00%" in html
+    assert stack([], unit="s", label="times").startswith('<div class="hud-stack"')
+
+
+def test_names_in_a_bar_are_text() -> None:
+    html = stack([Bar(name=HOSTILE, parts=(Part(name=HOSTILE, size=1.0),))], unit="s", label="t")
+    assert "img" not in Elements(html).names

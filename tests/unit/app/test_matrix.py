@@ -165,3 +165,9 @@ def test_the_tooltip_has_interval_samples_revision_and_time() -> None:
         "bert/inference/tiny/fp32/default/cpu\n2.00x [1.98, 2.02], 24 samples\n"
         "2.13.0+abc1234, 2026-01-01 02:30 UTC"
     )
+
+
+def test_what_the_machine_did_marks_no_cell() -> None:
+    alert = make_alert(cause_kind="machine")
+    matrix = build_matrix([latest()], alerts=[alert], metric="latency_s", now=START)
+    assert all("cell-bad" not in cell.style and cell.notes == () for cell in matrix.rows[0])

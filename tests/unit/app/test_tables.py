@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from app.casetable import case_table
-from app.detail import environment_table, measurement_table, other_details, reasons, result_facts
+from app.detail import environment_table, other_details, reasons, result_facts
 from app.format import Scale
+from app.measured import measurement_table
 from app.pages import ModeSummary
 from app.seriestable import alert_notices, header_facts, metrics_of, point_tables, sibling_table
 from app.state import OverviewState
@@ -71,11 +72,11 @@ def test_a_fallback_is_told_in_table_and_facts() -> None:
     assert "max-autotune (ran as default)" in result_facts(result)
 
 
-def test_measurements_are_in_the_order_of_the_metric_table() -> None:
+def test_measurements_are_in_the_order_of_their_groups() -> None:
     result = result_summary(values={"theirs": 3.0, "speedup": 1.5, "latency_s": 0.012})
     html = measurement_table(result, run=make_run(toolchain="night"))
     assert html.count("toolchain=night") == 3
-    places = [html.index(text) for text in (">latency<", ">speedup<", ">theirs<")]
+    places = [html.index(text) for text in (">speed<", ">speedup<", ">latency<", ">theirs<")]
     assert places == sorted(places)
 
 

@@ -1,0 +1,110 @@
+"""One case result in full, drawn on the page of its run."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import data
+from app.detail import (
+    accuracy_table,
+    other_details,
+    place_tables,
+    reasons,
+    result_facts,
+    tolerance_facts,
+    warning_table,
+)
+from app.format import metric_label, outcome_label
+from app.launches import compile_stack, launch_table, steps_table, training_stack
+from app.markup import folded, heading, notice
+from app.measured import measurement_table, missing_table
+from app.pages import RunPage
+from app.seriestable import SAMPLES_CAPTION
+from app.state import RunPageState, run_url, series_url
+from app.trend import result_samples_chart
+from db.records import Outcome
+from db.summaries import ResultSummary
+
+_LOG_HEIGHT = 320
+_SHORT_LOG_LINES = 14
+# What each launch reports, by its name in the details of a result.
+_LAUNCH_TABLES = ("conditions", "telemetry", "compile", "sampling")
+
+
+def show_case(page: RunPage, state: RunPageState) -> None:
+    """Draw the case that the URL names, or say why there is nothing to draw."""
+    result = next((item for item in page.results if item.case.key == state.case), None)
+    if result is None:
+        planned = any(case.key == state.case for case in page.run.plan)
+        why = "has no result yet" if planned else "is not in the plan of this run"
+        st.html(notice(f"Case {state.case} {why}."))
+        return
+    st.html(heading(f"{result.case.model} {result.case.variant}", level=2))
+    st.html(result_facts(result))
+    if result.reason:
+        st.html(notice(f"{outcome_label(result.outcome)}: {result.reason}"))
+    if result.warnings:
+        st.html(warning_table(result))
+    if result.measurements:
+        st.html(measurement_table(result, run=page.run))
+    if missing := missing_table(result.details):
+        st.html(missing)
+    if state.samples:
+        _show_samples(result, metric=state.samples)
+    _show_parts(result)
+    _show_explanations(result)
+    _show_next(page, result)
+
+
+def _show_samples(result: ResultSummary, *, metric: str) -> None:
+    measured = result.measurements.get(metric)
+    if measured is None:
+        st.html(notice(f"This result has no {metric_label(metric)}."))
+        return
+    st.html(heading(f"Samples: {metric_label(metric)}", level=3))
+    samples = data.load_result_samples(result.id, metric=metric).value
+    spec = result_samples_chart(measured, samples=samples)
+    st.vega_lite_chart(spec, key="case-samples", width="stretch")
+    st.caption(SAMPLES_CAPTION)
+
+
+def _show_parts(result: ResultSummary) -> None:
+    """Draw what a number is made of: compile phases, parts of a step, distances from the oracle."""
+    stacks = (compile_stack(result), training_stack(result))
+    for content in (*stacks, accuracy_table(result), tolerance_facts(result)):
+        if content:
+            st.html(content)
+
+
+def _show_explanations(result: ResultSummary) -> None:
+    for title, content in place_tables(result):
+        st.html(heading(title, level=3))
+        st.html(content)
+    for title, found in reasons(result):
+        st.html(heading(f"{title}: {len(found)}", level=3))
+        for reason in found:
+            st.code(reason, language=None, wrap_lines=True)
+    tables = [launch_table(result.details, name) for name in _LAUNCH_TABLES]
+    tables.append(steps_table(result.details))
+    titles = [*_LAUNCH_TABLES, "steps"]
+    for title, content in zip(titles, tables, strict=True):
+        if content:
+            st.html(folded(f"Launches: {title}", content))
+    if result.log_tail:
+        with st.expander("End of the worker's log", expanded=result.outcome is not Outcome.OK):
+            is_long = result.log_tail.count("\n") > _SHORT_LOG_LINES
+            st.code(result.log_tail, language=None, height=_LOG_HEIGHT if is_long else "content")
+    if details := other_details(result):
+        with st.expander("Details"):
+            st.json(details, expanded=1)
+
+
+def _show_next(page: RunPage, result: ResultSummary) -> None:
+    command = data.repro(result.case, toolchain=page.run.toolchain)
+    st.code(command, language="bash", wrap_lines=True)
+    with st.container(horizontal=True):
+        st.link_button(
+            "History of this case",
+            series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),
+        )
+        st.link_button("Close the case", run_url(page.run.id))
