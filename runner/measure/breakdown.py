@@ -34,7 +34,7 @@ MIN_ITERATIONS = 5
 MAX_ITERATIONS = 30
 # What the whole step may take: it explains a latency that was measured with more care before.
 BUDGET_S = 0.3
-METHOD_CPU = "perf_counter at the boundaries of the parts; data: a copy of the inputs"
+METHOD_CPU = "{clock} at the boundaries of the parts; data: a copy of the inputs"
 METHOD_CUDA = (
     "CUDA events at the boundaries of the parts, none synchronised; data: a non-blocking copy of"
     " the inputs from pinned host memory"
@@ -62,14 +62,15 @@ class Marks(Protocol):
 
 
 class CpuMarks:
-    """Points in time of this thread."""
+    """Points in time of this thread, on `clock_ns`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
+        self._clock_ns = clock_ns
         self._points_ns: list[int] = []
 
     def mark(self) -> None:
         """Read the clock."""
-        self._points_ns.append(time.perf_counter_ns())
+        self._points_ns.append(self._clock_ns())
 
     def steps(self) -> list[TrainingStep]:
         """Return the iterations between the readings."""
@@ -124,11 +125,14 @@ def _elapsed_ns(before: torch.cuda.Event, after: torch.cuda.Event) -> int:
 def report_breakdown(context: Context, forward: Forward) -> None:
     """Keep how long each part of an iteration takes, and how that adds up to the latency."""
     device, found = context.device, context.found
-    latency_s = statistics.median(found.metrics["latency_s"].samples)
+    # The wall time of a part is that of whoever else runs on the machine; CPU time is not.
+    clock = "thread_time" if _has_cpu_time(device) else "perf_counter"
+    against = "latency_cpu_s" if _has_cpu_time(device) else "latency_s"
+    latency_s = statistics.median(found.metrics[against].samples)
     num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
     with device.pinned(), quiet_python():
         steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
-    method = METHOD_CUDA if device.is_cuda else METHOD_CPU
+    method = METHOD_CUDA if device.is_cuda else METHOD_CPU.format(clock=clock)
     for place, part in enumerate(PARTS):
         times_s = tuple(step.parts_ns[place] / 1e9 for step in steps)
         found.metrics[f"{part}_s"] = RawMetric(
@@ -140,16 +144,27 @@ def report_breakdown(context: Context, forward: Forward) -> None:
     found.details["breakdown"] = {
         "sum_s": sum_s,
         "latency_s": latency_s,
+        "latency_metric": against,
         "remainder_s": latency_s - sum_s,
         "step_s": statistics.median(step.whole_ns for step in steps[NUM_WARMUPS:]) / 1e9,
         "num_iterations": num_iterations,
     }
 
 
+def _has_cpu_time(device: Device) -> bool:
+    return not device.is_cuda and device.num_threads == 1
+
+
+def _marks(device: Device) -> Marks:
+    if device.is_cuda:
+        return CudaMarks()
+    return CpuMarks(time.thread_time_ns if _has_cpu_time(device) else time.perf_counter_ns)
+
+
 def take_steps(context: Context, forward: Forward, *, num_iterations: int) -> list[TrainingStep]:
     """Return `num_iterations` training iterations through `forward`, part by part."""
     subject, device = context.subject, context.device
-    marks: Marks = CudaMarks() if device.is_cuda else CpuMarks()
+    marks = _marks(device)
     next_batch = batch_source(subject, device=device)
     is_compiled = forward is not subject.model
     subject.zero_grad()

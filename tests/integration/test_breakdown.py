@@ -34,7 +34,8 @@ def make_training(**options: Any) -> Context:
     context = make_context(
         nn.Linear(8, 8), {"input": torch.randn(4, 8)}, phase=Phase.TRAINING, **options
     )
-    context.found.add("latency_s", (0.02, 0.03, 0.04), method="")
+    for metric in ("latency_cpu_s", "latency_s"):
+        context.found.add(metric, (0.02, 0.03, 0.04), method="")
     return context
 
 
@@ -48,22 +49,29 @@ def test_the_parts_of_a_real_step_are_the_step() -> None:
         assert sum(step.parts_ns) == step.whole_ns
 
 
-def test_the_parts_are_the_differences_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("num_threads", "clock_name", "metric"),
+    [(1, "thread_time", "latency_cpu_s"), (2, "perf_counter", "latency_s")],
+)
+def test_the_parts_are_the_differences_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch, num_threads: int, clock_name: str, metric: str
+) -> None:
     # Each iteration begins a second after the last one ended; its parts take 1, 2, 3 and 4 ms.
     ticks = itertools.cycle([1_000_000_000, 1_000_000, 2_000_000, 3_000_000, 4_000_000])
     clock = itertools.accumulate(ticks)
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(clock))
-    context = make_training()
+    monkeypatch.setattr(time, f"{clock_name}_ns", lambda: next(clock))
+    context = make_training(device=Device(kind="cpu", num_threads=num_threads))
     report_breakdown(context, context.subject.model)
     metrics = context.found.metrics
     # 0.3 s at 0.03 s each.
+    assert metrics["data_s"].method.startswith(f"{clock_name} at the boundaries")
     assert metrics["data_s"].samples == (0.001,) * 10
     assert metrics["data_s"].warmups == (0.001,) * NUM_WARMUPS
     assert metrics["forward_s"].samples == (0.002,) * 10
     assert metrics["backward_s"].samples == (0.003,) * 10
     assert metrics["optimizer_s"].samples == (0.004,) * 10
     details = context.found.details["breakdown"]
-    assert details["latency_s"] == 0.03
+    assert (details["latency_s"], details["latency_metric"]) == (0.03, metric)
     assert details["sum_s"] == pytest.approx(0.009)
     assert details["remainder_s"] == pytest.approx(0.021)
     assert details["step_s"] == 0.010
@@ -72,7 +80,7 @@ def test_the_parts_are_the_differences_of_the_clock(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("latency_s", "number"), [(1e-6, MAX_ITERATIONS), (9.0, MIN_ITERATIONS)])
 def test_the_number_of_iterations_is_bounded(latency_s: float, number: int) -> None:
     context = make_training()
-    context.found.add("latency_s", (latency_s,), method="")
+    context.found.add("latency_cpu_s", (latency_s,), method="")
     report_breakdown(context, context.subject.model)
     assert len(context.found.metrics["forward_s"].samples) == number
     assert context.found.details["breakdown"]["num_iterations"] == number
@@ -147,7 +155,7 @@ def test_on_cuda_each_part_is_an_nvtx_range_and_a_compiled_iteration_is_marked(
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: seen.append("pop"))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: seen.append("mark"))
-    monkeypatch.setattr(breakdown, "CudaMarks", breakdown.CpuMarks)
+    monkeypatch.setattr(breakdown, "CudaMarks", lambda: breakdown.CpuMarks(time.perf_counter_ns))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     monkeypatch.setattr(breakdown, "_to_cuda", torch.clone)
     context = make_training(device=CUDA)
