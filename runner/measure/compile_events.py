@@ -18,12 +18,13 @@ DYNAMO, AOT, INDUCTOR, BACKEND = "dynamo", "aot", "inductor", "backend"
 AUTOTUNE, CUDAGRAPHS = "autotune", "cudagraphs"
 PHASES = (DYNAMO, AOT, INDUCTOR, BACKEND, AUTOTUNE, CUDAGRAPHS)
 
-# An event begins a compilation when it is the outermost one and has one of these names. Autotuning
-# and the recording of CUDA graphs happen while the compiled function runs.
+# An event begins a compilation when it is the outermost one and has one of these names. Triton
+# kernels may be compiled and tuned, and CUDA graphs recorded, while the compiled function runs.
 _ROOTS = {
     "entire_frame_compile": DYNAMO,
     # A backward that is compiled when it is first needed, outside of Dynamo.
     "entire_backward_compile": AOT,
+    "CachingAutotuner.slow_precompile_config": BACKEND,
     "CachingAutotuner.benchmark_all_configs": AUTOTUNE,
     "CachingAutotuner.coordinate_descent_tuning": AUTOTUNE,
     "CachingAutotuner.combo_sequential_autotune": AUTOTUNE,

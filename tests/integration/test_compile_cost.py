@@ -4,46 +4,27 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch._dynamo.utils as dynamo_utils
-from torch import Tensor, nn
+from torch import Tensor
 
-from db.records import Dtype, Outcome, Phase
+from db.records import Outcome
 from runner.executor import LocalExecutor
-from runner.measure import compile_step, compiling, dynamo
+from runner.measure import dynamo
 from runner.measure.compile_events import CompileClock
-from runner.measure.compile_step import report_counts
 from runner.measure.compiling import time_compilation
-from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.dynamo import CompileCounts, read_counts, read_guard_kinds, recorded_compiles
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import LaunchRequest, MeasureSettings, Workload
-from tests.builders import make_case
-from tests.fixtures.odd_models import Plain
+from runner.measure.dynamo import recorded_compiles
 from tests.integration.launching import median, order
 
 CPU = Device(kind="cpu", num_threads=1)
 FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "odd_models.py")
-NO_COUNTS = CompileCounts(
-    num_graphs=1,
-    num_graph_breaks=0,
-    num_recompiles=0,
-    num_autotuned=0,
-    num_cudagraph_skips=0,
-    num_fxgraph_cache_hits=0,
-    graph_break_reasons=(),
-    recompile_reasons=(),
-    cudagraph_skip_reasons=(),
-)
 
 
 @pytest.fixture(scope="module")
@@ -235,177 +216,3 @@ def test_a_model_that_recompiles_while_samples_are_taken(executor: LocalExecutor
 def source_line(place: dict[str, Any]) -> str:
     text = Path(place["file"]).read_text(encoding="ascii")
     return text.splitlines()[int(place["line"]) - 1]
-
-
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_guards_are_counted_by_kind_as_the_tree_prints_them() -> None:
-    compiled = torch.compile(lambda x: x + 1, backend="eager")
-    compiled(torch.ones(3))
-    kinds = read_guard_kinds()
-    assert kinds is not None
-    assert kinds["TENSOR_MATCH"] == 1
-    compiled(torch.ones(3, dtype=torch.float64))
-    again = read_guard_kinds()
-    assert again is not None
-    assert again["TENSOR_MATCH"] == 2
-
-
-@pytest.mark.usefixtures("fresh_dynamo")
-def test_more_recompiles_than_dynamo_remembers_are_counted() -> None:
-    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
-    with torch._dynamo.config.patch(recompile_limit=100):
-        for n in range(70):
-            compiled(torch.ones(1), n)
-    counts = read_counts()
-    assert counts.num_recompiles == 69
-    assert counts.given_up == ()
-
-
-class FakeTime:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def time_s() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def context(time_s: FakeTime, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """Return a launch of a CUDA-graph mode on CUDA, its samples taken from 10 s to 20 s."""
-    monkeypatch.setattr(compiling, "has_recorded_cudagraphs", lambda: True)
-    case = make_case(variant="reduce-overhead", mode="reduce-overhead", device="cuda")
-    device = Device(kind="cuda", num_threads=1)
-    request = LaunchRequest(
-        case=case,
-        workload=Workload(build="", config={}, num_samples=1, num_tokens=None),
-        settings=MeasureSettings(),
-        launch=0,
-        cache_dir="",
-        report_path="",
-        log_path="",
-    )
-    subject = Subject(
-        model=Plain(),
-        inputs={},
-        phase=Phase.INFERENCE,
-        dtype=Dtype.FP32,
-        device=device,
-        loss=mean_square,
-    )
-    log = StepLog(now_s=time_s)
-    time_s.now_s = 10.0
-    with log.step("sample"):
-        time_s.now_s = 20.0
-    return Context(
-        request=request,
-        subject=subject,
-        device=device,
-        log=log,
-        found=Findings(effective_mode="reduce-overhead"),
-        compiles=CompileClock(now_s=time_s),
-    )
-
-
-def codes(context: Context) -> list[str]:
-    return [warning.code for warning in context.found.warnings]
-
-
-def report(context: Context, monkeypatch: pytest.MonkeyPatch, counts: CompileCounts) -> None:
-    monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
-    report_counts(context, context.subject.model)
-
-
-def test_cuda_graphs_that_are_given_up_after_the_first_calls_are_a_fallback(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    skipped = replace(
-        NO_COUNTS, num_cudagraph_skips=1, cudagraph_skip_reasons=("too many re-recordings",)
-    )
-    report(context, monkeypatch, skipped)
-    assert context.found.effective_mode == "default"
-    (warning,) = context.found.warnings
-    assert warning.code == "mode-fallback"
-    assert "too many re-recordings" in warning.text
-
-
-def test_cuda_graphs_that_stay_recorded_are_no_fallback(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report(context, monkeypatch, NO_COUNTS)
-    assert (context.found.effective_mode, codes(context)) == ("reduce-overhead", [])
-
-
-@pytest.mark.parametrize(
-    ("event", "code"),
-    [
-        ("CUDAGraphNode.record", "cudagraphs-recorded-while-sampling"),
-        ("entire_frame_compile", "recompiles-while-sampling"),
-    ],
-)
-@pytest.mark.parametrize(("at_s", "is_told"), [(9.0, False), (15.0, True), (21.0, False)])
-def test_what_is_compiled_or_recorded_while_samples_are_taken_is_told(
-    context: Context,
-    time_s: FakeTime,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    event: str,
-    code: str,
-    at_s: float,
-    is_told: bool,
-) -> None:
-    time_s.now_s = at_s
-    context.compiles.begin(event)
-    context.compiles.end(event)
-    report(context, monkeypatch, NO_COUNTS)
-    assert codes(context) == ([code] if is_told else [])
-
-
-class Node:
-    """A recorded CUDA graph with those recorded after it, as Inductor's trees keep them."""
-
-    def __init__(self, *children: Node) -> None:
-        self.children = {number: [child] for number, child in enumerate(children)}
-
-
-@pytest.mark.parametrize(
-    ("roots", "num_recorded"), [((), 0), ((Node(),), 1), ((Node(Node(), Node(Node())), Node()), 5)]
-)
-def test_recorded_cuda_graphs_are_counted_down_the_tree(
-    monkeypatch: pytest.MonkeyPatch, roots: tuple[Node, ...], num_recorded: int
-) -> None:
-    fake_cudagraph_trees(monkeypatch, lambda: iter(roots))
-    assert dynamo.num_recorded_cudagraphs() == num_recorded
-    assert dynamo.has_recorded_cudagraphs() is (num_recorded > 0)
-
-
-def test_no_manager_means_that_nothing_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_cudagraph_trees(monkeypatch, None)
-    assert dynamo.has_recorded_cudagraphs() is False
-
-
-def fake_cudagraph_trees(
-    monkeypatch: pytest.MonkeyPatch, get_roots: Callable[[], Iterator[Node]] | None
-) -> None:
-    trees = pytest.importorskip("torch._inductor.cudagraph_trees")
-    manager = None
-    if get_roots is not None:
-        manager = type("Manager", (), {"get_roots": staticmethod(get_roots)})()
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: manager)
-
-
-def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> None:
-    dynamo.reset()
-    model = nn.Linear(2, 2)
-    compiled = torch.compile(model, backend="eager")
-    x = torch.ones(1, 2)
-    compiled(x)
-    assert compiling.runs_compiled_code(lambda: compiled(x))
-    assert not compiling.runs_compiled_code(lambda: model(x))
