@@ -67,6 +67,11 @@ docs: $(VENV)/.installed ## write the generated parts of the documents again
 bench: $(VENV)/.installed-run ## measure how fast the quick start is; writes benchmarks/results/
 	@$(BIN)/python benchmarks/startup.py
 
+.PHONY: bench-precision
+bench-precision: $(VENV)/.installed-bench ## measure how well repeats agree, beside peers; takes 2 h
+	@$(BIN)/python -m benchmarks.precision.trials
+	@$(BIN)/python -m benchmarks.precision
+
 .PHONY: clean
 clean: ## remove .venv and caches; measured data in .hud stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
@@ -92,6 +97,10 @@ $(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/pip
 		| sed '/already satisfied/d'
 	@command -v c++ > /dev/null || echo "warning: there is no C++ compiler (c++), and without one" \
 		"torch.compile cannot build CPU code. On Debian: apt-get install g++ python3-dev" >&2
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-run
+	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),bench]"
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.installed-run

@@ -1,0 +1,126 @@
+"""One estimate by Compile HUD: a worker host of its own and as many launches as the time allows."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from db.records import Case, CaseResult, Dtype, Outcome, Phase
+from models_zoo.catalog import CATALOG
+from models_zoo.variants import VARIANTS
+from runner.analysis.levels import launch_levels
+from runner.combine import combine
+from runner.executor_api import CaseOrder
+from runner.host import WorkerHost
+from runner.plan import plan_case
+from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
+
+# Short launches, and many: launches differ by more than the samples of one.
+SETTINGS = MeasureSettings(num_rounds=20, budget_s=0.6, target_interval=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the worker host keeps its state, and a compile cache that is filled."""
+
+    home: Path
+    cache: Path
+
+
+def order(model: str, shape: str) -> CaseOrder:
+    """Return the model compiled in mode default, which has eager interleaved."""
+    way, spec = VARIANTS["default"], CATALOG[model]
+    case = Case(
+        model=model,
+        family=spec.family,
+        phase=Phase.INFERENCE,
+        shape=shape,
+        dtype=Dtype.FP32,
+        mode=way.mode,
+        variant=way.name,
+        backend=way.backend,
+        device="cpu",
+    )
+    planned = plan_case(case, catalog=CATALOG)
+    return CaseOrder(run_id="precision", case=case, workload=planned.workload, settings=SETTINGS)
+
+
+def estimate(model: str, shape: str, *, place: Place, until: float) -> dict[str, float]:
+    """Return eager and compiled latency and speedup, from a host's start to its end.
+
+    Further launches start as long as one more is likely to be done at `until`, a time of
+    `time.monotonic()`.
+    """
+    case = order(model, shape)
+    host = WorkerHost(python=Path(sys.executable), home=place.home)
+    host.start()
+    reports: list[LaunchReport] = []
+    longest_s = 0.0
+    try:
+        while not reports or time.monotonic() + longest_s < until:
+            started_s = time.monotonic()
+            # The first launch of all filled the cache: these are later ones.
+            reports.append(launch(host, case, number=1 + len(reports), place=place))
+            longest_s = max(longest_s, time.monotonic() - started_s)
+    finally:
+        host.close()
+    return numbers(_result(case, reports))
+
+
+def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> LaunchReport:
+    """Return the report of one launch; raise RuntimeError when it is not ok."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, report = Path(folder, "log.txt"), Path(folder, "report.json")
+        request = LaunchRequest(
+            case=case.case,
+            workload=case.workload,
+            settings=case.settings,
+            launch=number,
+            cache_dir=str(place.cache),
+            report_path=str(report),
+            log_path=str(log),
+        )
+        ending = host.ask(
+            {"action": "launch", "request": request.to_json()}, log=log, timeout_s=600.0
+        )
+        if not report.exists():
+            raise RuntimeError(f"{case.case.key}: {ending.text}\n{log.read_text(errors='replace')}")
+        found = LaunchReport.from_json(json.loads(report.read_text(encoding="utf-8")))
+    if found.outcome is not Outcome.OK:
+        raise RuntimeError(f"{case.case.key}: {found.outcome}, {found.reason}")
+    return found
+
+
+def numbers(result: CaseResult) -> dict[str, float]:
+    """Return what the product says of `result`: medians over launches, levels and displayed."""
+    found = {
+        "eager_s": _typical(result, "eager_latency_cpu_s"),
+        "compiled_s": _typical(result, "latency_cpu_s"),
+        "speedup": _typical(result, "speedup"),
+        "eager_wall_s": _typical(result, "eager_latency_s"),
+        "compiled_wall_s": _typical(result, "latency_s"),
+    }
+    for metric in ("eager_latency_s", "latency_s", "speedup"):
+        measurement = result.measurement(metric)
+        assert measurement is not None
+        found[f"shown_{metric}"] = measurement.median
+        found["num_launches"] = len(measurement.launches)
+    return found
+
+
+def _typical(result: CaseResult, metric: str) -> float:
+    return float(np.median(launch_levels(result, metric)))
+
+
+def _result(case: CaseOrder, reports: list[LaunchReport]) -> CaseResult:
+    now = datetime.now(timezone.utc)
+    return combine(
+        case, reports, result_id="estimate", started_at=now, finished_at=now, log_tail=""
+    )
