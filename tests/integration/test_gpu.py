@@ -77,6 +77,17 @@ def test_cuda_graphs_are_really_recorded(executor: LocalExecutor) -> None:
     assert [warning.code for warning in result.warnings if "mode" in warning.code] == []
 
 
+def test_recording_cuda_graphs_is_a_phase_of_the_first_calls_alone(
+    executor: LocalExecutor,
+) -> None:
+    result = measured(executor, "reduce-overhead")
+    phases_s = result.details["compile"][0]["phases_s"]
+    assert min(phases_s[phase] for phase in ("dynamo", "aot", "inductor", "backend")) > 0
+    assert phases_s["cudagraphs"] > 0
+    codes = {warning.code for warning in result.warnings}
+    assert not codes & {"cudagraphs-recorded-while-sampling", "recompiles-while-sampling"}
+
+
 def test_cuda_graphs_do_not_hide_memory(executor: LocalExecutor) -> None:
     plain = measured(executor, "default").measurement("peak_bytes")
     graphs = measured(executor, "reduce-overhead").measurement("peak_bytes")
