@@ -3,8 +3,9 @@
 Method: a reference case is the same eager code in every run, so a change of its time is one of the
 machine (or of eager torch itself, where the revision changed too). Against a history: Student's
 interval of the difference between the median log time of the runs before and that of the runs
-after, its variance the runs' own, moderated by a prior as in noise.py. Between two documents: as
-any two measurements (comparison.py). The three cases share one error among them (Bonferroni).
+after, its variance that from one run to the next, moderated by a prior as in noise.py. Between two
+documents: as any two measurements (comparison.py). The three cases share one error among them
+(Bonferroni).
 Assumptions: what slows a kind of work (arithmetic, memory, launching) slows the reference case of
 that kind by about the same factor.
 """
@@ -116,7 +117,9 @@ def machine_text(changes: Sequence[MachineChange]) -> str:
         return f"moved: {', '.join(item.text for item in movers)}"
     unknown = [item for item in changes if item.verdict is MachineVerdict.UNKNOWN]
     if unknown:
-        return f"unknown: {', '.join(item.text for item in unknown)}"
+        models = ", ".join(item.model for item in unknown)
+        reasons = "; ".join(dict.fromkeys(item.reason for item in unknown))
+        return f"unknown: {models}: {reasons}"
     return "steady" if changes else "unknown: no reference case was measured"
 
 
@@ -261,8 +264,9 @@ def _judged(change: MachineChange) -> MachineChange:
 
 def _error(old: np.ndarray, new: np.ndarray, *, prior: float) -> tuple[float, float]:
     """Return the standard error of the difference of two medians of logs, and its degrees."""
-    # Robust, so that one bad night in the history does not hide a move.
-    squares = (len(old) - 1) * robust_sd(old) ** 2
+    # From one run to the next, so that a step among them does not count as noise, and robust, so
+    # that one bad night does not hide a move.
+    squares = (len(old) - 1) * robust_sd(np.diff(old)) ** 2 / 2
     degrees = PRIOR_RUNS + len(old) - 1
     variance = (PRIOR_RUNS * prior**2 + squares) / degrees
     return math.sqrt(variance * (1 / len(old) + 1 / len(new))), degrees

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from db.metrics import METRICS
-from db.queries import load_alerts, load_document, load_runs
-from db.records import Alert, AlertState, Outcome, Verdict
+from db.queries import load_alerts, load_document, load_histories, load_runs
+from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
+from db.store import Store
 from db.summaries import RunSummary
 from models_zoo.variants import VARIANTS
+from runner.analysis.machine import CLOCKS, machine_history, machine_text
 from runner.analysis.repro import repro_command
+from runner.commands.case_text import find_case, print_case
 from runner.commands.common import (
     Column,
     json_option,
@@ -203,13 +207,25 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
+@click.argument("case_name", metavar="[CASE]", required=False)
 @json_option
 @with_workplace
-def show(workplace: Workplace, *, run_id: str, as_json: bool) -> None:
-    """Show one run: RUN is an id, the start of one, or `latest`."""
-    document = load_document(workplace.store(), run_id)
+def show(workplace: Workplace, *, run_id: str, case_name: str | None, as_json: bool) -> None:
+    """Show one run, or one case of it in full.
+
+    RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
+    """
+    store = workplace.store()
+    document = load_document(store, run_id)
+    if case_name is not None:
+        result = find_case(document, case_name)
+        document = replace(document, results=(result,))
     if as_json:
         print_json(document.to_json())
+        return
+    if case_name is not None:
+        print_case(document.results[0])
+        print_compile(document)
         return
     run = document.run
     facts = [
@@ -220,6 +236,7 @@ def show(workplace: Workplace, *, run_id: str, as_json: bool) -> None:
         ("toolchain", run.toolchain),
         ("revision", run.revision),
         ("machine", f"{run.machine} ({run.environment.get('device_name', 'unknown device')})"),
+        ("machine is", _machine_of(run, store=store)),
     ]
     console = stdout()
     for name, value in facts:
@@ -227,6 +244,11 @@ def show(workplace: Workplace, *, run_id: str, as_json: bool) -> None:
     console.print()
     print_results(document)
     print_compile(document)
+
+
+def _machine_of(run: Run, *, store: Store) -> str:
+    histories = load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY)
+    return machine_text(machine_history(histories).get(run.id, ()))
 
 
 @click.command()

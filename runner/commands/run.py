@@ -63,6 +63,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     flag_value="latest",
     help="Measure what is left of an interrupted run (the latest, or RUN).",
 )
+@click.option("--no-reference", is_flag=True, help="Leave the reference cases out.")
 @with_workplace
 def run(
     workplace: Workplace,
@@ -73,6 +74,7 @@ def run(
     no_store: bool,
     fail_on: str,
     resume_id: str | None,
+    no_reference: bool,
 ) -> None:
     """Measure now: compile and time each selected case, store it and judge it."""
     workplace = replace(workplace, has_store=not no_store)
@@ -82,7 +84,9 @@ def run(
         orders = [_resume_order(resume_id, workplace=workplace)]
     else:
         names = toolchains or (CURRENT_TOOLCHAIN,)
-        orders = make_orders(wanted, toolchains=names, workplace=workplace)
+        orders = make_orders(
+            wanted, toolchains=names, workplace=workplace, has_references=not no_reference
+        )
     if json_path is not None:
         _check_folder(json_path)
     documents = measure_in_terminal(orders, workplace=workplace)
@@ -166,6 +170,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         (label, result)
         for label, document in zip(labels, documents, strict=True)
         for result in document.results
+        if not result.case.is_reference
     ]
     order = {case.key: place for place, case in enumerate(documents[0].run.plan)}
     results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
@@ -197,6 +202,21 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     same = [name for name in _TOLD_ONCE if len({row[names.index(name)] for row in rows}) == 1]
     console = stdout() if is_stdout_free else stderr()
     print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
+    for label, document in zip(labels, documents, strict=True):
+        if told := _reference_text(document):
+            where = f" ({label})" if len(documents) > 1 else ""
+            console.print(f"reference cases{where}: {told}", markup=False)
+
+
+def _reference_text(document: RunDocument) -> str:
+    """Return the times of the reference cases, and how those ended that have none."""
+    return ", ".join(
+        f"{result.case.model} {metric(result, 'latency_s')}"
+        if result.outcome is Outcome.OK
+        else f"{result.case.model} {result.outcome}"
+        for result in document.results
+        if result.case.is_reference
+    )
 
 
 def shorten(reason: str) -> str:

@@ -106,6 +106,14 @@ def test_one_bad_night_before_does_not_hide_a_move() -> None:
     assert change_of(before, [0.0112]).verdict is MOVED
 
 
+def test_a_new_level_stays_a_move_until_half_of_the_history_has_it() -> None:
+    series = reference_series([*noisy(14, 0.010), *noisy(14, 0.012, seed=1)])
+    found = machine_history([series])
+    verdicts = [found[f"run-{number}"][0].verdict for number in range(28)]
+    assert verdicts[14:21] == [MOVED] * 7
+    assert MOVED not in verdicts[22:]
+
+
 def test_the_largest_move_comes_first_and_the_others_are_left_out() -> None:
     up, down = change_of(noisy(14, 0.01), [0.012]), change_of(noisy(14, 0.01), [0.008])
     steady = change_of(noisy(14, 0.01), [0.01])
@@ -244,7 +252,8 @@ def test_the_text_says_what_moved_else_what_is_not_known() -> None:
     up, steady = change_of(noisy(14, 0.01), [0.012]), change_of(noisy(14, 0.01), [0.01])
     unknown = change_of([], [0.01])
     assert machine_text([unknown, steady, up]) == f"moved: {up.text}"
-    assert machine_text([unknown, steady]) == f"unknown: {unknown.text}"
+    text = "unknown: ref_gemm, ref_gemm: 0 earlier runs to compare with; 3 are needed"
+    assert machine_text([unknown, steady, unknown]) == text
     assert machine_text([steady]) == "steady"
     assert machine_text([]) == "unknown: no reference case was measured"
 
