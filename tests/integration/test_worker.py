@@ -58,14 +58,20 @@ def test_peaks_that_cannot_be_measured_say_why_and_cost_no_case(
     assert median(result, "bandwidth_bytes_per_s") > 0
 
 
+def test_an_allocator_snapshot_is_asked_for_by_a_setting(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", memory_snapshot=True))
+    # There is none on a CPU, and it must not go unsaid.
+    assert "no-memory-snapshot" in [warning.code for warning in result.warnings]
+
+
 def test_a_case_knows_its_share_of_the_device(executor: LocalExecutor) -> None:
     result = executor.execute(order("plain", num_launches=2))
     assert median(result, "flops") == 2 * (2 * 4 * 64 * 64)
-    latency, mfu = result.measurement("latency_s"), result.measurement("mfu")
+    latency, mfu = result.measurement("latency_cpu_s"), result.measurement("mfu")
     assert latency is not None
     assert mfu is not None
     assert mfu.launches == latency.launches
-    products = [share * wall_s for share, wall_s in zip(mfu.samples, latency.samples, strict=True)]
+    products = [share * cpu_s for share, cpu_s in zip(mfu.samples, latency.samples, strict=True)]
     assert products == pytest.approx([products[0]] * len(products))
 
 

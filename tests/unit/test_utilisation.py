@@ -80,6 +80,18 @@ def test_what_was_not_counted_has_no_share(without: str, left: set[str]) -> None
     assert {item.metric for item in used(without=without).measurements} & derived == left
 
 
+def test_cpu_time_is_the_clock_where_there_is_some() -> None:
+    assert "latency_s" in used().measurement("mfu").method  # type: ignore[union-attr]
+    measurements = [
+        make_measurement("latency_s", samples=[9.0, 9.0]),
+        make_measurement("latency_cpu_s", samples=[0.5, 0.25]),
+        make_measurement("flops", samples=[100.0]),
+    ]
+    result = with_utilisation(make_result(measurements=measurements), peaks=PEAKS)
+    assert samples(result, "mfu") == pytest.approx((0.2, 0.4))
+    assert "latency_cpu_s" in result.measurement("mfu").method  # type: ignore[union-attr]
+
+
 def test_without_peaks_there_is_a_rate_and_no_share() -> None:
     result = used(peaks={"reason": "the child was killed"})
     assert samples(result, "mfu") is None
@@ -93,6 +105,18 @@ def test_an_mfu_above_one_is_a_warning() -> None:
     assert warning.code == "mfu-above-one"
     assert "1.50 times" in warning.text
     assert warning.hint
+
+
+def test_an_mfu_that_may_as_well_be_one_is_no_warning() -> None:
+    measurements = [
+        make_measurement("latency_s", samples=[0.1, 0.101, 0.089], launches=(1, 1, 1)),
+        make_measurement("flops", samples=[100.5]),
+    ]
+    result = with_utilisation(make_result(measurements=measurements), peaks=PEAKS)
+    mfu = result.measurement("mfu")
+    assert isinstance(mfu, Measurement)
+    assert mfu.median > 1
+    assert result.warnings == ()
 
 
 def test_a_failed_case_stays_as_it_is() -> None:
