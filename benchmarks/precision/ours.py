@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,14 @@ from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
 
 # Short launches, and many: launches differ by more than the samples of one.
 SETTINGS = MeasureSettings(num_rounds=20, budget_s=0.6, target_interval=0.0)
+
+METRICS = {
+    "eager_s": "eager_latency_cpu_s",
+    "compiled_s": "latency_cpu_s",
+    "speedup": "speedup",
+    "eager_wall_s": "eager_latency_s",
+    "compiled_wall_s": "latency_s",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +61,7 @@ def order(model: str, shape: str) -> CaseOrder:
     return CaseOrder(run_id="precision", case=case, workload=planned.workload, settings=SETTINGS)
 
 
-def estimate(model: str, shape: str, *, place: Place, until: float) -> dict[str, float]:
+def estimate(model: str, shape: str, *, place: Place, until: float) -> dict[str, Any]:
     """Return eager and compiled latency and speedup, from a host's start to its end.
 
     Further launches start as long as one more is likely to be done at `until`, a time of
@@ -98,25 +107,15 @@ def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> L
     return found
 
 
-def numbers(result: CaseResult) -> dict[str, float]:
-    """Return what the product says of `result`: medians over launches, levels and displayed."""
-    found = {
-        "eager_s": _typical(result, "eager_latency_cpu_s"),
-        "compiled_s": _typical(result, "latency_cpu_s"),
-        "speedup": _typical(result, "speedup"),
-        "eager_wall_s": _typical(result, "eager_latency_s"),
-        "compiled_wall_s": _typical(result, "latency_s"),
+def numbers(result: CaseResult) -> dict[str, Any]:
+    """Return medians over launches of their levels, on both clocks, and what tables show."""
+    levels = {name: launch_levels(result, metric) for name, metric in METRICS.items()}
+    shown = {name: result.measurement(metric) for name, metric in METRICS.items()}
+    return {
+        **{name: float(np.median(own)) for name, own in levels.items()},
+        "shown": {name: item.median for name, item in shown.items() if item is not None},
+        "launches": {name: own.tolist() for name, own in levels.items()},
     }
-    for metric in ("eager_latency_s", "latency_s", "speedup"):
-        measurement = result.measurement(metric)
-        assert measurement is not None
-        found[f"shown_{metric}"] = measurement.median
-        found["num_launches"] = len(measurement.launches)
-    return found
-
-
-def _typical(result: CaseResult, metric: str) -> float:
-    return float(np.median(launch_levels(result, metric)))
 
 
 def _result(case: CaseOrder, reports: list[LaunchReport]) -> CaseResult:

@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks.precision.__main__ import pyperf_options, read_pyperf, turns
 from benchmarks.precision.agreement import OURS, summarise, value_of, variation
+from benchmarks.precision.ours import numbers
 from benchmarks.precision.rates import summarise as summarise_trials
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.precision.trials import KINDS, plan
+from tests.builders import make_measurement, make_result
 
 
 def _estimate(tool: str, eager_s: float, compiled_s: float, **more: Any) -> dict[str, Any]:
@@ -74,6 +76,27 @@ def test_a_tool_with_one_estimate_is_left_out_and_no_peer_gives_no_ratio() -> No
 
 def test_nothing_measured_gives_an_empty_summary() -> None:
     assert summarise([])["speedup"] == {"models": {}}
+
+
+def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
+    times = {"eager_latency_cpu_s": 2.0, "eager_latency_s": 3.0, "latency_s": 1.5}
+    fast_and_slow = make_measurement("latency_cpu_s", samples=[1.0, 9.0] * 4, launches=(4, 4))
+    result = make_result(
+        measurements=[
+            fast_and_slow,
+            make_measurement("speedup", samples=[1.2] * 8, launches=(4, 4)),
+            *(
+                make_measurement(metric, samples=[value] * 8, launches=(4, 4))
+                for metric, value in times.items()
+            ),
+        ]
+    )
+    found = numbers(result)
+    assert found["compiled_s"] == 1.0
+    assert found["launches"]["compiled_s"] == [1.0, 1.0]
+    assert found["shown"]["compiled_s"] == 5.0
+    assert (found["eager_s"], found["speedup"]) == (2.0, 2.0)
+    assert (found["eager_wall_s"], found["compiled_wall_s"]) == (3.0, 1.5)
 
 
 def test_each_tool_goes_first_in_turn() -> None:
