@@ -36,7 +36,11 @@ GOAL_RATIO = 1.15
 def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
     """Return what one `hud run` in `folder` cost, part by part; raise BenchmarkError."""
     path = folder / "run.json"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HUD_")}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("HUD_") or key == "HUD_LOCK_DIR"
+    }
     command = [sys.executable, "-m", "runner", "run", *arguments, "--json", str(path)]
     load = os.getloadavg()
     started_at = time.time()

@@ -24,7 +24,7 @@ def step(name: str, start_s: float, end_s: float) -> dict[str, Any]:
 
 
 def result(mode: str, *, family: str = "transformer", begin: float, end: float) -> CaseResult:
-    """Return a case of two launches of 4 s: 1 s outside the steps, 1 s of memory, 2 s of samples."""
+    """Return a case of two launches of 4 s: 1 s outside the steps, 1 s memory, 2 s samples."""
     steps = [step("sample", 0.5, 2.5), step("memory", 2.5, 3.5)]
     return make_result(
         case=make_case(mode=mode, family=family),
