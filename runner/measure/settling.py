@@ -44,6 +44,15 @@ def last_fall(times_s: Sequence[float]) -> int:
     return start
 
 
+def begins_to_fall(times_s: Sequence[float]) -> bool:
+    """Return whether the last times, too few to call it a fall, lie apart below all before them."""
+    for size in range(1, MIN_FALL_ROUNDS):
+        before, last = times_s[:-size], times_s[-size:]
+        if len(before) >= MIN_FALL_ROUNDS and max(last) * (1 + MIN_FALL) < min(before):
+            return True
+    return False
+
+
 def _clearest_fall(times_s: Sequence[float]) -> int:
     times = np.asarray(times_s, dtype=float)
     best, clearest = 0, MIN_FALL_SUPERIORITY

@@ -18,7 +18,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from runner.measure.settling import has_settled, last_fall, relative_half_width
+from runner.measure.settling import (
+    MIN_FALL_ROUNDS,
+    begins_to_fall,
+    has_settled,
+    last_fall,
+    relative_half_width,
+)
 from runner.protocol import MeasureSettings
 
 # 5 ms: a timer call costs 50 ns, a scheduler tick 1-4 ms; shorter samples are mostly luck.
@@ -179,10 +185,12 @@ def take_samples(
     after every round, outside every timer.
     """
     deadline_s = time.perf_counter() + settings.budget_s
-    num_falls = num_rounds = 0
+    num_falls = num_rounds = num_extra = 0
     while True:
         stopped_by = _why_stop(sides, settings=settings, deadline_s=deadline_s)
-        if stopped_by is not None:
+        if stopped_by in ("rounds", "interval") and num_extra < MIN_FALL_ROUNDS and _falls(sides):
+            num_extra += 1
+        elif stopped_by is not None:
             if num_falls > MAX_FALLS or not _drop_fallen(sides):
                 break
             num_falls += 1
@@ -206,6 +214,10 @@ def _why_stop(sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: f
     if has_seen_enough and relative_half_width(headline(sides)) < target:
         return "interval"
     return None
+
+
+def _falls(sides: Sequence[Side]) -> bool:
+    return any(begins_to_fall(_times(side.samples)) for side in sides)
 
 
 def _drop_fallen(sides: Sequence[Side]) -> bool:

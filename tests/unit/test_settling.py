@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runner.analysis.stats import order_statistic_interval
-from runner.measure.settling import has_settled, last_fall, relative_half_width
+from runner.measure.settling import begins_to_fall, has_settled, last_fall, relative_half_width
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,23 @@ def test_a_level_that_comes_and_goes_is_no_fall() -> None:
 def test_four_rounds_are_too_few_to_tell() -> None:
     assert last_fall([2.0] * 4 + [1.0] * 30) == 0
     assert last_fall([2.0] * 30 + [1.0] * 4) == 0
+
+
+@pytest.mark.parametrize(
+    ("times", "begins"),
+    [
+        ([1.0] * 5 + [0.9], True),
+        ([1.0] * 20 + [0.9] * 4, True),
+        ([1.0] * 20 + [0.9] * 5, False),
+        ([1.0] * 4 + [0.9], False),
+        ([1.0] * 20 + [0.96], False),
+        ([1.0] * 10 + [0.9] + [1.0] * 10 + [0.9], False),
+    ],
+)
+def test_a_fall_begins_with_times_below_all_before_them(
+    times: Sequence[float], begins: bool
+) -> None:
+    assert begins_to_fall(times) is begins
 
 
 @pytest.mark.parametrize("sd", [0.02, 0.1, 0.3])

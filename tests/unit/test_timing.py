@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from runner.measure import timing
 from runner.measure.timing import (
     MAX_FALLS,
     MAX_WARMUP_ROUNDS,
@@ -223,6 +225,34 @@ def test_after_a_cliff_a_spent_budget_still_gives_the_minimum() -> None:
     take_samples([side], device=timer, settings=clocks)
     assert len(side.samples) == 12
     assert walls(side.samples) == [0.01] * 12
+
+
+def test_a_cliff_at_the_very_end_is_looked_at_more_closely() -> None:
+    side = variant()
+    course = take_samples([side], device=following([0.015] * 39 + [0.01]), settings=FIXED)
+    assert course == Course(stopped_by="rounds", num_falls=1, is_settled=True)
+    assert walls(side.samples) == [0.01] * FIXED.num_rounds
+
+
+def test_a_last_round_that_was_fast_by_accident_costs_one_more() -> None:
+    side = variant()
+    course = take_samples([side], device=following([0.015] * 39 + [0.01, 0.015]), settings=FIXED)
+    assert course.num_falls == 0
+    assert len(side.samples) == FIXED.num_rounds + 1
+
+
+def test_a_spent_budget_is_not_exceeded_for_what_may_be_a_fall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    side = variant()
+    timer = following([0.015] * 5 + [0.01])
+    # A clock on which each round takes a second.
+    clock = SimpleNamespace(perf_counter=lambda: float(len(timer.calls)))
+    monkeypatch.setattr(timing, "time", clock)
+    settings = MeasureSettings(num_rounds=100, budget_s=5.5, target_interval=0.0)
+    course = take_samples([side], device=timer, settings=settings)
+    assert course.stopped_by == "budget"
+    assert walls(side.samples) == [0.015] * 5 + [0.01]
 
 
 def test_a_level_that_keeps_falling_never_settles() -> None:
