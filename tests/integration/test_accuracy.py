@@ -338,6 +338,14 @@ def test_an_eager_of_nan_is_inaccurate_and_not_called_nondeterministic() -> None
     json.dumps(context.found.details, allow_nan=False)
 
 
+def test_eager_has_its_error_and_no_ratio_to_itself() -> None:
+    context = make_context(nn.Linear(16, 16), {"input": torch.randn(8, 16)}, backend="eager")
+    model = context.subject.model
+    assert check_result(context, model, reference=make_reference(context.subject)) == ""
+    assert sorted(context.found.metrics) == ["cosine_similarity", "max_abs_error"]
+    assert context.found.metrics["max_abs_error"].samples[0] > 0
+
+
 def test_a_model_of_integers_alone_is_checked_by_them() -> None:
     class Best(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
