@@ -1,9 +1,10 @@
-"""hud compare: two runs, revisions or result files side by side."""
+"""hud compare: two runs, revisions, result files or toolchains side by side."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from db.errors import NotFoundError, RecordError
 from db.queries import load_document, load_runs
-from db.records import Run, RunDocument, Verdict
+from db.records import CaseResult, Run, RunDocument, RunState
 from db.store import Store
 from runner.analysis.compare import (
     DEFAULT_FAIL_ABOVE,
@@ -19,18 +20,20 @@ from runner.analysis.compare import (
     compare_results,
     has_failure,
 )
-from runner.analysis.machine import compare_machine, machine_text
-from runner.commands.common import Column, json_option, print_json, print_table, with_workplace
+from runner.analysis.machine import MachineChange, compare_machine, machine_text
+from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.differences import differences_json, print_differences
+from runner.commands.run import EXIT_INTERRUPTED, measure_in_terminal
+from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
-from runner.text import quantity
-from runner.wiring import Workplace
+from runner.paired import PairLimits, PairSide, measure_pair
+from runner.wiring import RunOrder, Workplace
 
 LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.
 _NUM_RUNS_SEARCHED = 1000
-# What needs a person's eye comes first.
-_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
+_LIMITS = PairLimits()
 
 
 class Percentage(click.ParamType[float]):
@@ -54,9 +57,35 @@ class Percentage(click.ParamType[float]):
         return number
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """Two runs and what their comparison says."""
+
+    baseline: RunDocument
+    candidate: RunDocument
+    rows: Sequence[CaseComparison]
+    machine: Sequence[MachineChange]
+    machine_line: str
+
+
 @click.command()
-@click.argument("baseline")
-@click.argument("candidate")
+@click.argument("baseline", required=False)
+@click.argument("candidate", required=False)
+@click.option(
+    "--toolchain",
+    "toolchains",
+    metavar="T",
+    multiple=True,
+    help="Given twice: measure both now, launch by launch in turn, and compare them.",
+)
+@case_options
+@click.option(
+    "--max-launches",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help=f"Launches a side at most, while it is not clear. Default: {_LIMITS.max_launches}.",
+)
+@click.option("--no-store", is_flag=True, help="Store nothing of what is measured.")
 @click.option(
     "--fail-above",
     type=Percentage(),
@@ -71,8 +100,12 @@ class Percentage(click.ParamType[float]):
 def compare(
     workplace: Workplace,
     *,
-    baseline: str,
-    candidate: str,
+    baseline: str | None,
+    candidate: str | None,
+    toolchains: tuple[str, ...],
+    wanted: CaseOptions,
+    max_launches: int | None,
+    no_store: bool,
     fail_above: float,
     show_all: bool,
     as_json: bool,
@@ -80,19 +113,92 @@ def compare(
     """Compare CANDIDATE with BASELINE; exit with 1 when something became worse.
 
     Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
-    of `hud run --json`.
+    of `hud run --json`. With --toolchain twice both toolchains are measured now instead.
     """
-    store = workplace.store()
+    options = wanted.given()
+    options += ["--max-launches"] if max_launches is not None else []
+    options += ["--no-store"] if no_store else []
+    names = tuple(name for name in (baseline, candidate) if name is not None)
+    _check_usage(names, toolchains=toolchains, options=options)
+    if toolchains:
+        found = _measure(
+            # No reference cases: whatever the machine does meanwhile, it does to both.
+            make_orders(wanted, toolchains=toolchains, workplace=workplace, has_references=False),
+            limits=_limits(max_launches, fail_above=fail_above),
+            workplace=replace(workplace, has_store=not no_store),
+        )
+    else:
+        found = _load(*names, fail_above=fail_above, store=workplace.store())
+    _show(found, show_all=show_all, as_json=as_json)
+    if toolchains and found.baseline.run.state is RunState.INTERRUPTED:
+        num_done, num_planned = len(found.baseline.results), len(found.baseline.run.plan)
+        click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(int(has_failure(found.rows)))
+
+
+def _check_usage(
+    names: Sequence[str], *, toolchains: Sequence[str], options: Sequence[str]
+) -> None:
+    if toolchains and (names or len(toolchains) != 2):
+        raise click.UsageError("--toolchain is given twice, baseline first, and no run with it")
+    if options and not toolchains:
+        raise click.UsageError(f"{', '.join(options)} only with --toolchain A --toolchain B")
+    if len(names) < 2 and not toolchains:
+        raise click.UsageError("name two runs to compare, or --toolchain A --toolchain B")
+
+
+def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _Compared:
     before, after = (find_document(name, store=store) for name in (baseline, candidate))
     rows = compare_results(before, after, fail_above=fail_above)
     machine = compare_machine(before.results, candidate=after.results)
+    return _Compared(
+        baseline=before,
+        candidate=after,
+        rows=rows,
+        machine=machine,
+        machine_line=machine_text(machine),
+    )
+
+
+def _show(found: _Compared, *, show_all: bool, as_json: bool) -> None:
+    before, after = found.baseline.run, found.candidate.run
     if as_json:
-        content = _to_json(rows, before=before.run, after=after.run)
-        print_json({**content, "machine": [item.to_json() for item in machine]})
+        content = differences_json(found.rows, before=before, after=after)
+        print_json({**content, "machine": [item.to_json() for item in found.machine]})
     else:
-        _print(rows, before=before.run, after=after.run, show_all=show_all)
-        click.echo(f"machine {machine_text(machine)}")
-    sys.exit(int(has_failure(rows)))
+        print_differences(found.rows, before=before, after=after, show_all=show_all)
+        click.echo(f"machine {found.machine_line}")
+
+
+def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
+    most = max_launches or _LIMITS.max_launches
+    return replace(
+        _LIMITS,
+        min_launches=min(_LIMITS.min_launches, most),
+        max_launches=most,
+        fail_above=fail_above,
+    )
+
+
+def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workplace) -> _Compared:
+    rows: dict[str, tuple[CaseComparison, ...]] = {}
+
+    def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
+        found = measure_pair(sides[0], sides[1], limits=limits)
+        rows[sides[0].order.case.key] = found.rows
+        return found.baseline, found.candidate
+
+    before, after = measure_in_terminal(orders, workplace=workplace, measure_case=measure_case)
+    # A case that was interrupted has rows, but no results that could be kept.
+    kept = [row for result in before.results for row in rows[result.case.key]]
+    return _Compared(
+        baseline=before,
+        candidate=after,
+        rows=kept,
+        machine=(),
+        machine_line="the same: both sides were measured in turn",
+    )
 
 
 def find_document(name: str, *, store: Store) -> RunDocument:
@@ -133,73 +239,3 @@ def _previous_run(store: Store) -> Run:
 def _revision_names(run: Run) -> tuple[str, str, str]:
     version, _, commit = run.revision.partition("@")
     return (run.revision, version, commit)
-
-
-def _print(rows: Sequence[CaseComparison], *, before: Run, after: Run, show_all: bool) -> None:
-    click.echo(f"baseline  {before.id}  {before.revision}  {before.started_at:%Y-%m-%d %H:%M}")
-    click.echo(f"candidate {after.id}  {after.revision}  {after.started_at:%Y-%m-%d %H:%M}\n")
-    ordered = sorted(rows, key=lambda row: _ORDER.index(row.comparison.verdict))
-    shown = [row for row in ordered if show_all or row.comparison.verdict is not Verdict.UNCHANGED]
-    if shown:
-        columns = [
-            *(Column(name=name) for name in ("case", "metric")),
-            *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
-            *(Column(name=name) for name in ("interval", "verdict", "why")),
-        ]
-        print_table(columns, rows=[_cells(row) for row in shown])
-        click.echo()
-    counts = dict.fromkeys(_ORDER, 0)
-    for row in rows:
-        counts[row.comparison.verdict] += 1
-    click.echo(", ".join(f"{num} {verdict}" for verdict, num in counts.items()))
-
-
-def _cells(row: CaseComparison) -> tuple[str, ...]:
-    found = row.comparison
-    interval = "-"
-    if found.low is not None and found.high is not None:
-        interval = f"{_change(found.low)} .. {_change(found.high)}"
-    return (
-        row.case.key,
-        row.metric,
-        quantity(row.baseline, unit=row.unit),
-        quantity(row.candidate, unit=row.unit),
-        "-" if found.ratio is None else _change(found.ratio),
-        interval,
-        str(found.verdict),
-        found.reason,
-    )
-
-
-def _change(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
-
-
-def _to_json(rows: Sequence[CaseComparison], *, before: Run, after: Run) -> dict[str, Any]:
-    return {
-        "baseline": _side_json(before),
-        "candidate": _side_json(after),
-        "failed": has_failure(rows),
-        "rows": [
-            {
-                "case": row.case.to_json(),
-                "metric": row.metric,
-                "unit": row.unit,
-                "baseline": row.baseline,
-                "candidate": row.candidate,
-                "ratio": row.comparison.ratio,
-                "interval": None
-                if row.comparison.low is None
-                else [row.comparison.low, row.comparison.high],
-                "verdict": str(row.comparison.verdict),
-                "significant": row.comparison.is_significant,
-                "relevant": row.comparison.is_relevant,
-                "reason": row.comparison.reason,
-            }
-            for row in rows
-        ],
-    }
-
-
-def _side_json(run: Run) -> dict[str, Any]:
-    return {"run_id": run.id, "revision": run.revision, "machine": run.machine}

@@ -31,7 +31,6 @@ _OPTIONS = (
         type=click.Choice([AUTO_DEVICE, *DEVICES]),
         help="auto (the default) takes the GPU when there is one.",
     ),
-    click.option("--no-reference", is_flag=True, help="Leave the reference cases out."),
 )
 
 
@@ -46,12 +45,11 @@ class CaseOptions:
     dtypes: tuple[str, ...]
     shape: str | None
     device: str | None
-    no_reference: bool
 
     def given(self) -> list[str]:
         """Return the names of the options that were given, as one types them."""
         names = [item.name for item in fields(self) if getattr(self, item.name)]
-        return [f"--{name.removesuffix('s').replace('_', '-')}" for name in names]
+        return [f"--{name.removesuffix('s')}" for name in names]
 
 
 def case_options(function: _Function) -> _Function:
@@ -68,7 +66,7 @@ def case_options(function: _Function) -> _Function:
 
 
 def make_orders(
-    wanted: CaseOptions, *, toolchains: tuple[str, ...], workplace: Workplace
+    wanted: CaseOptions, *, toolchains: tuple[str, ...], workplace: Workplace, has_references: bool
 ) -> list[RunOrder]:
     """Return an order for each toolchain; raise UnknownNameError for a suite that is not there."""
     suite = _choose_suite(wanted, workplace=workplace)
@@ -77,7 +75,7 @@ def make_orders(
             suite=suite,
             toolchain=toolchain,
             device=wanted.device or AUTO_DEVICE,
-            has_references=not wanted.no_reference,
+            has_references=has_references,
         )
         for toolchain in toolchains
     ]
