@@ -1,7 +1,7 @@
 """What each launch of a case result reported, side by side. Pure.
 
-The launches' details are JSON values that the worker decides; a new key becomes a new column, its
-unit read from the end of its name.
+The launches' details are JSON values that the worker decides; a new key becomes a new row, its unit
+read from the end of its name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.format import scale_for
+from app.format import Scale, scale_for
 from app.markup import Bar, Cell, Column, Part, stack, table
 from db.summaries import ResultSummary
 
@@ -42,18 +42,17 @@ def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]
 
 
 def launch_table(details: Mapping[str, Any], name: str) -> str:
-    """Return a row for each launch with the numbers and words it reported; "" when none did."""
+    """Return a row for each thing the launches reported, a column for each; "" when none did."""
     launches = [_flat(item) for item in launches_of(details, name)]
     keys = list(dict.fromkeys(key for item in launches for key in item))
     keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
     if not keys:
         return ""
-    columns = [Column(label="launch", is_number=True)]
-    columns += [_column(key, [item.get(key) for item in launches]) for key in keys]
-    rows = []
-    for number, item in enumerate(launches, start=1):
-        cells = [_cell(key, item.get(key), launches=launches) for key in keys]
-        rows.append((Cell(text=str(number)), *cells))
+    columns = [Column(label="")]
+    columns += [
+        Column(label=f"launch {number}", is_number=True) for number in range(1, len(launches) + 1)
+    ]
+    rows = [_row(key, [item.get(key) for item in launches]) for key in keys]
     return table(columns, rows, label=name)
 
 
@@ -141,22 +140,20 @@ def _numbers(values: Sequence[Any]) -> list[float]:
     ]
 
 
-def _column(key: str, values: Sequence[Any]) -> Column:
+def _row(key: str, values: Sequence[Any]) -> tuple[Cell, ...]:
+    """Return what all launches said of `key`, in one unit."""
     name, unit = _unit(key)
     numbers = _numbers(values)
-    if not numbers:
-        return Column(label=name)
-    shown = scale_for(unit, numbers).unit
-    return Column(label=f"{name} ({shown})" if shown else name, title=key, is_number=True)
+    scale = scale_for(unit, numbers)
+    label = f"{name} ({scale.unit})" if numbers and scale.unit else name
+    return (Cell(text=label, title=key), *(_cell(value, scale=scale) for value in values))
 
 
-def _cell(key: str, value: Any, *, launches: Sequence[Mapping[str, Any]]) -> Cell:
+def _cell(value: Any, *, scale: Scale) -> Cell:
     if not _has_value(value):
         return Cell(text="-", style="quiet")
     numbers = _numbers([value])
     if not numbers:
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return Cell(text=text, style="prose")
-    _, unit = _unit(key)
-    scale = scale_for(unit, _numbers([item.get(key) for item in launches]))
     return Cell(text=" .. ".join(scale.number(number) for number in numbers))

@@ -142,7 +142,7 @@ def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, s
                 Cell(text=point.revision),
                 Cell(
                     text=point_note(page.points, number, alert),
-                    style="strong" if alert else "quiet",
+                    style="strong prose" if alert else "quiet prose",
                 ),
             )
         )

@@ -90,7 +90,8 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
   font-size: 11.5px; line-height: 22px; border-right: 1px solid var(--hud-paper); }
 .hud-legend { font-size: 11.5px; color: var(--hud-dim); }
 .hud-legend span { margin-left: 10px; white-space: nowrap; }
-.hud-legend i { color: light-dark(#1b1f24, #e3e7ec); display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
+.hud-legend i { color: light-dark(#1b1f24, #e3e7ec); display: inline-block; width: 10px;
+  height: 10px; margin-right: 4px; }
 .p0 { background: color-mix(in srgb, currentColor 42%, var(--hud-paper)); }
 .p1 { background: color-mix(in srgb, currentColor 14%, var(--hud-paper)); }
 .p2 { background: color-mix(in srgb, currentColor 30%, var(--hud-paper)); }

@@ -241,7 +241,12 @@ def _plan(request: RunRequest, *, around: Surroundings) -> tuple[PlannedCase, ..
 def _settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
     if not case.is_reference:
         return settings
-    return replace(settings, budget_s=min(settings.budget_s, REFERENCE_BUDGET_S))
+    # No further launches either, however much they disagree: that is the machine, and worth seeing.
+    return replace(
+        settings,
+        budget_s=min(settings.budget_s, REFERENCE_BUDGET_S),
+        max_launches=settings.num_launches,
+    )
 
 
 def _open_executor(executor: Executor) -> Mapping[str, Any]:

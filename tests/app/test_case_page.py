@@ -112,9 +112,12 @@ def test_accuracy_has_its_distances_and_what_was_allowed(page_of_case: Any) -> N
 
 def test_each_launch_has_its_conditions(page_of_case: Any) -> None:
     page = page_of_case()
-    assert texts_of_rows(page, "conditions") == [["1", "0.500 .. 0.700", "2.00"], ["2", "-", "-"]]
-    assert texts_of_rows(page, "telemetry")[0] == ["1", "61.0", "power"]
-    assert texts_of_rows(page, "steps of a launch") == [["1", "500"], ["2", "500"]]
+    assert texts_of_rows(page, "conditions") == [
+        ["load", "0.500 .. 0.700", "-"],
+        ["steal (%)", "2.00", "-"],
+    ]
+    assert [row[1] for row in texts_of_rows(page, "telemetry")] == ["61.0", "power"]
+    assert texts_of_rows(page, "steps of a launch") == [["build (ms)", "500", "500"]]
 
 
 def test_samples_are_drawn_when_they_are_asked_for(page_of_case: Any) -> None:

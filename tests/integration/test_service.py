@@ -16,10 +16,12 @@ from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
+from runner.executor_api import CaseOrder
 from runner.heartbeat import heartbeat
 from runner.keeper import Keeper
 from runner.locks import waiting_lock
 from runner.protocol import MeasureSettings
+from runner.service import REFERENCE_BUDGET_S
 from runner.suites import Selection
 from tests.builders import START, make_run
 from tests.fakes import FACTS, FakeExecutor
@@ -334,3 +336,24 @@ def test_a_heartbeat_reaches_the_store(place: Place) -> None:
     (summary,) = load_runs(place.store)
     assert summary.heartbeat_at is not None
     assert (summary.heartbeat_at - START).total_seconds() == 5.0
+
+
+def test_reference_cases_come_first_and_cost_next_to_nothing(place: Place) -> None:
+    seen: list[CaseOrder] = []
+    request = replace(REQUEST, has_references=True)
+    place.run(request, executor=FakeExecutor(on_execute=seen.append))
+    assert [order.case.is_reference for order in seen] == [True] * 3 + [False] * 4
+    references, models = seen[:3], seen[3:]
+    assert {order.settings for order in models} == {REQUEST.settings}
+    for order in references:
+        assert order.settings.budget_s == REFERENCE_BUDGET_S
+        assert order.settings.max_launches == REQUEST.settings.num_launches
+
+
+def test_a_resumed_run_keeps_its_plan(place: Place) -> None:
+    request = replace(REQUEST, has_references=True)
+    interrupted = place.run(request, executor=FakeExecutor(on_execute=on_case(2, interrupt)))
+    executor = FakeExecutor()
+    document = place.run(replace(REQUEST, resume_id=interrupted.run.id), executor=executor)
+    assert len(executor.executed) == 6
+    assert [case.is_reference for case in document.run.plan] == [True] * 3 + [False] * 4

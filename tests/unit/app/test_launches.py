@@ -18,9 +18,10 @@ def conditions(*launches: Any) -> str:
     return launch_table({"conditions": list(launches)}, "conditions")
 
 
-def test_a_launch_is_a_row_and_a_key_a_column_in_one_unit() -> None:
+def test_a_launch_is_a_column_and_a_key_a_row_in_one_unit() -> None:
     html = conditions({"load": [1.5, 2.25], "cpu_frequency_hz": 2.5e9}, {"cpu_frequency_hz": 3e9})
-    assert ">launch<" in html
+    assert ">launch 1<" in html
+    assert ">launch 2<" in html
     assert ">load<" in html
     assert ">cpu frequency (GHz)<" in html
     assert ">1.50 .. 2.25<" in html
@@ -41,13 +42,13 @@ def test_words_stay_words_and_truth_is_no_number() -> None:
     assert ">True<" in html
 
 
-def test_what_nobody_reported_has_no_column() -> None:
+def test_what_nobody_reported_has_no_row() -> None:
     html = conditions({"load": [1.0], "temperature_c": None, "clock_hz": [None, None]})
     assert "temperature" not in html
     assert "clock" not in html
 
 
-def test_nested_values_are_columns_with_the_unit_of_their_name() -> None:
+def test_nested_values_are_rows_with_the_unit_of_their_name() -> None:
     html = conditions({"phases_s": {"dynamo": 0.25}, "cache": {"hits": 3}})
     assert ">dynamo (ms)<" in html
     assert ">250<" in html
@@ -56,7 +57,7 @@ def test_nested_values_are_columns_with_the_unit_of_their_name() -> None:
 
 def test_a_launch_that_said_nothing_has_dashes() -> None:
     html = conditions({"load": 1.0}, None)
-    assert html.count("<tr>") == 3
+    assert html.count("<tr>") == 2
     assert ">-<" in html
 
 
