@@ -11,7 +11,8 @@ from typing import Any
 import tomllib
 
 PROJECT = "compile-hud"
-ZOO_EXTRA = "zoo"
+# The models, and what reads clocks and energy of a GPU.
+EXTRAS = ("zoo", "gpu")
 TORCH = "torch"
 # What the worker needs beside torch, whatever the model is.
 WORKER_PACKAGES = ("numpy",)
@@ -39,21 +40,25 @@ def declared_requirements() -> list[str]:
 def from_pyproject(content: dict[str, Any]) -> list[str]:
     """Return what the worker and the zoo need by the pyproject.toml of a checkout."""
     project = content["project"]
-    zoo = project["optional-dependencies"][ZOO_EXTRA]
-    return [*_worker_only(project["dependencies"]), *zoo]
+    optional = project["optional-dependencies"]
+    return [
+        *_worker_only(project["dependencies"]),
+        *(line for name in EXTRAS for line in optional[name]),
+    ]
 
 
 def from_metadata(lines: Iterable[str]) -> list[str]:
     """Return what the worker and the zoo need by the metadata of an installation."""
-    always, zoo = [], []
+    always: list[str] = []
+    optional: dict[str, list[str]] = {name: [] for name in EXTRAS}
     for line in lines:
         requirement, _, marker = line.partition(";")
         extra = _EXTRA.search(marker)
         if extra is None:
             always.append(requirement.strip())
-        elif extra[1] == ZOO_EXTRA:
-            zoo.append(requirement.strip())
-    return [*_worker_only(always), *zoo]
+        elif extra[1] in optional:
+            optional[extra[1]].append(requirement.strip())
+    return [*_worker_only(always), *(line for lines in optional.values() for line in lines)]
 
 
 def _worker_only(requirements: Iterable[str]) -> list[str]:

@@ -42,6 +42,7 @@ class Terminal:
         self.on_execute: Any = lambda _order: None
         self.has_gpu = False
         self.devices: list[str] = []
+        self.thread_counts: list[int] = []
         self.probe: Callable[[Path], Probe] = lambda _python: Probe(torch_version="2.13.0")
         # Told of each executor and its interpreter before anything is executed.
         self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
@@ -50,8 +51,9 @@ class Terminal:
     def make_executor(
         self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1
     ) -> FakeExecutor:
-        del state_dir, num_threads
+        del state_dir
         self.devices.append(device)
+        self.thread_counts.append(num_threads)
         executor = FakeExecutor(
             clock=self.clock,
             facts=self.facts,

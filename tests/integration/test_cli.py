@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -264,6 +265,13 @@ def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
     assert result.stderr == (
         "hud: hud.toml line 2: [run] lanches: unknown key; did you mean launches or max_launches?\n"
     )
+
+
+def test_peaks_are_measured_with_the_threads_of_the_cases(terminal: Terminal) -> None:
+    path = terminal.folder / "hud.toml"
+    path.write_text(path.read_text().replace("[run]", "[run]\nthreads = 3"))
+    terminal.hud("run", "--suite", "mine")
+    assert terminal.thread_counts == [3]
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,12 @@ def test_what_lives_on_is_moved_once(function: Any, read: int, written: int) -> 
     assert moved(function, TABLE.clone()) == (read, written)
 
 
+def test_an_operator_of_higher_order_reads_what_it_is_given() -> None:
+    traffic = Traffic([TABLE])
+    traffic.__torch_dispatch__(lambda table: table, (), (TABLE,))
+    assert traffic.read_bytes == 800 * FLOAT_BYTES
+
+
 def test_results_that_are_inputs_are_not_written() -> None:
     x = torch.ones(4)
     work = count_work(subject_of(Calling(lambda x: {"same": x, "view": x[:2], "new": x + 1}), x))

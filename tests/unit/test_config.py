@@ -43,6 +43,7 @@ def test_every_section_is_read() -> None:
         threads = 4
         timeout_s = 60
         memory_limit = "8 GB"
+        memory_snapshot = true
         [toolchains]
         nightly = "envs/nightly/bin/python"
         installed = "python3.13"
@@ -71,6 +72,7 @@ def test_every_section_is_read() -> None:
     assert config.measure.num_threads == 4
     assert config.measure.timeout_s == 60.0
     assert config.measure.memory_limit_bytes == 8_000_000_000
+    assert config.measure.memory_snapshot is True
     assert config.toolchains["nightly"] == Path("/project/envs/nightly/bin/python")
     assert config.toolchains["installed"] == Path("python3.13")
     assert config.suites["mine"].selection.models == ("bert",)

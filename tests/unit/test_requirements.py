@@ -10,7 +10,7 @@ import pytest
 from runner import requirements
 from runner.requirements import from_metadata, from_pyproject, installed_pins, package_name
 
-DECLARED = ["numpy>=2.1", "diffusers>=0.42", "torch>=2.9"]
+DECLARED = ["numpy>=2.1", "diffusers>=0.42", "torch>=2.9", "nvidia-ml-py>=12"]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,11 @@ def test_the_name_of_a_requirement_is_normalised(requirement: str, name: str) ->
 def test_a_checkout_says_what_the_worker_and_the_zoo_need() -> None:
     project = {
         "dependencies": ["alembic>=1", "numpy>=2.1"],
-        "optional-dependencies": {"app": ["altair"], "zoo": ["diffusers>=0.42", "torch>=2.9"]},
+        "optional-dependencies": {
+            "app": ["altair"],
+            "gpu": ["nvidia-ml-py>=12"],
+            "zoo": ["diffusers>=0.42", "torch>=2.9"],
+        },
     }
     assert from_pyproject({"project": project}) == DECLARED
 
@@ -40,6 +44,7 @@ def test_an_installation_says_the_same() -> None:
         "alembic>=1",
         "numpy>=2.1",
         'altair; extra == "app"',
+        'nvidia-ml-py>=12; extra == "gpu"',
         'diffusers>=0.42; extra == "zoo"',
         "torch>=2.9; extra=='zoo'",
     ]
