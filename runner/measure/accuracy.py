@@ -140,6 +140,7 @@ def _too_far(
 
 def distance(vector: torch.Tensor, *, other: torch.Tensor) -> Distance:
     """Return how far `vector` is from `other`, of the same length and finite."""
+    vector, other = vector.double(), other.double()
     difference = vector - other
     return Distance(
         max_abs=float(difference.abs().max()) if difference.numel() else 0.0,

@@ -19,7 +19,8 @@ GRADIENTS = "gradients"
 class Result:
     """One iteration's numbers, by part.
 
-    `parts` are its floating-point tensors as fp64 vectors, `discrete` its integer and bool ones.
+    `parts` are its floating-point tensors as vectors in their own dtype (several results are held
+    at a time, of models that fill a GPU), `discrete` its integer and bool ones.
     `layout` says of each output, in order, its name, dtype and shape.
     """
 
@@ -42,7 +43,7 @@ def take_apart(outputs: object) -> Result:
     if len(named) == 1:
         named = [(OUTPUTS, named[0][1])]
     return Result(
-        parts={name: as_fp64(tensor) for name, tensor in named if is_inexact(tensor)},
+        parts={name: as_vector(tensor) for name, tensor in named if is_inexact(tensor)},
         discrete={
             name: tensor.detach().to(torch.int64).reshape(-1)
             for name, tensor in named
@@ -83,10 +84,10 @@ def is_inexact(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def as_fp64(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of `tensor` as one fp64 vector; a complex number makes two."""
+def as_vector(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of `tensor` as one vector; a complex number makes two."""
     tensor = tensor.detach()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     # A copy always: CUDA graphs give the next iteration's outputs the same memory.
-    return tensor.to(torch.float64, copy=True).reshape(-1)
+    return tensor.clone().reshape(-1)

@@ -18,7 +18,7 @@ import torch
 from db.records import Dtype, Phase
 from models_zoo.loader import load_builder
 from runner.measure.device import Device
-from runner.measure.outputs import GRADIENTS, Result, as_fp64, floating_tensors, take_apart
+from runner.measure.outputs import GRADIENTS, Result, as_vector, floating_tensors, take_apart
 from runner.protocol import LaunchRequest
 
 # AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
@@ -80,7 +80,7 @@ class Subject:
             outputs, loss = self.forward_loss(forward, inputs=self.inputs)
             (loss * scale).backward()
             gradients = torch.cat(
-                [as_fp64(p.grad) for p in self.model.parameters() if p.grad is not None]
+                [as_vector(p.grad) for p in self.model.parameters() if p.grad is not None]
             )
             if bool(torch.isfinite(gradients).all()):
                 break

@@ -19,6 +19,7 @@ from runner.measure.accuracy import (
     Distance,
     EagerError,
     check_accuracy,
+    distance,
     num_allowed_flips,
     tolerance_for,
 )
@@ -146,11 +147,19 @@ def test_outputs_are_taken_apart_whatever_holds_them() -> None:
         take_apart({"b": 7})
 
 
-def test_parts_are_copies() -> None:
-    output = torch.ones(2, dtype=torch.float64)
+def test_parts_are_copies_in_their_own_dtype() -> None:
+    output = torch.ones(2, dtype=torch.bfloat16)
     found = take_apart(output)
     output.zero_()
     assert found.parts["outputs"].tolist() == [1.0, 1.0]
+    assert found.parts["outputs"].dtype is torch.bfloat16
+
+
+def test_distances_are_taken_in_fp64() -> None:
+    one = torch.ones(3)
+    assert distance(one, other=one.double() + 2.0**-40) == Distance(
+        max_abs=2.0**-40, rmse=2.0**-40, cosine=1.0
+    )
 
 
 class Two(nn.Module):
