@@ -267,13 +267,6 @@ def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
     )
 
 
-def test_peaks_are_measured_with_the_threads_of_the_cases(terminal: Terminal) -> None:
-    path = terminal.folder / "hud.toml"
-    path.write_text(path.read_text().replace("[run]", "[run]\nthreads = 3"))
-    terminal.hud("run", "--suite", "mine")
-    assert terminal.thread_counts == [3]
-
-
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [

@@ -20,6 +20,7 @@ from runner.measure.peaks import (
     copy_size_bytes,
     measure_peaks,
 )
+from tests.integration.terminal import Terminal
 
 CPU = Device(kind="cpu", num_threads=1)
 CUDA = Device(kind="cuda", num_threads=1)
@@ -132,3 +133,14 @@ def test_little_free_memory_means_small_products_and_copies(
         peaks.product_flops_per_s(torch.float32, device=CUDA, budget=budget)
         peaks.copy_bytes_per_s(CUDA, budget=budget)
     assert made == [(4096, 8192), (2**30,), (4096,), (2**27,), (4096,), (2**18,)]
+
+
+def test_peaks_are_measured_with_the_threads_of_the_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    path = terminal.folder / "hud.toml"
+    path.write_text(path.read_text().replace("[run]", "[run]\nthreads = 3"))
+    terminal.hud("run", "--suite", "mine")
+    assert terminal.thread_counts == [3]

@@ -29,6 +29,8 @@ WORKER_SIDE = re.compile(
 )
 WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
 MODEL_PACKAGES = {"transformers", "diffusers"}
+# Imported where they are installed; without them something is missing, and a warning says so.
+OPTIONAL_PACKAGES = {"runner/measure/nvml.py": {"pynvml"}}
 NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}
 
 every_file = pytest.mark.parametrize("name", python_files(*FOLDERS))
@@ -125,7 +127,20 @@ def test_worker_side_needs_only_torch_and_the_model(name: str) -> None:
     if name.startswith("models_zoo/"):
         allowed |= MODEL_PACKAGES
     used = {module.partition(".")[0] for module in imported_modules(tree_of(name))}
-    assert used <= allowed
+    assert used - OPTIONAL_PACKAGES.get(name, set()) <= allowed
+
+
+@pytest.mark.parametrize("name", OPTIONAL_PACKAGES)
+def test_an_optional_package_may_be_absent(name: str) -> None:
+    guarded = {
+        alias.name
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.Try)
+        for statement in node.body
+        if isinstance(statement, ast.Import)
+        for alias in statement.names
+    }
+    assert guarded == OPTIONAL_PACKAGES[name]
 
 
 @every_worker_file
