@@ -18,7 +18,7 @@ from runner.events import Notify, Said
 from runner.interrupts import Interrupts
 from runner.processes import die_with_parent
 from runner.requirements import TORCH, declared_requirements, installed_pins, package_name
-from runner.toolchains import changing, discard, python_of, register
+from runner.toolchains import changing, check_unused, put_back, python_of, register, set_aside
 
 # The oldest Python on which the worker runs.
 MIN_PYTHON = (3, 10)
@@ -53,7 +53,8 @@ _CONFLICT = re.compile(r"^ERROR: (Cannot install .*|No matching distribution fou
 class ToolchainRequest:
     """A toolchain that somebody wants.
 
-    `torch` is a version, None for the newest one; with `is_nightly` pre-releases count.
+    `torch` is a version, None for the newest one; with `is_nightly` pre-releases count. It takes
+    the place of the one of that name, if there is one.
     `index_url` is where torch comes from, None for what pip is set to.
     """
 
@@ -82,26 +83,25 @@ def build_toolchain(request: ToolchainRequest, *, state_dir: Path, seams: Instal
     """Build the toolchain, see that the worker runs under it, and return its interpreter.
 
     Raises ToolchainError, and RunInterrupted when it was stopped; then nothing is left of it but,
-    after an error, the log.
+    after an error, the log, and the toolchain that it was to replace is as it was.
     """
     _check_version(request.torch)
     version = _python_version(request.python)
     with changing(request.name, state_dir=state_dir) as folder, Interrupts() as interrupts:
         # What an interrupted installation left behind.
-        discard(folder, state_dir=state_dir)
-        is_built = False
+        put_back(folder, state_dir=state_dir)
+        check_unused(folder)
         try:
+            set_aside(folder)
             installation = _Installation(folder, notify=seams.notify, interrupts=interrupts)
             _build(request, installation=installation, python_minor=version, seams=seams)
-            is_built = True
         except RunInterrupted as error:
-            text = f"stopped; nothing of toolchain {request.name} is left"
+            text = f"stopped; nothing of the new toolchain {request.name} is left"
             raise RunInterrupted(text) from error
         except OSError as error:
             raise ToolchainError(f"cannot build {folder}: {error.strerror or error}") from error
         finally:
-            if not is_built:
-                discard(folder, state_dir=state_dir)
+            put_back(folder, state_dir=state_dir)
     return python_of(folder)
 
 

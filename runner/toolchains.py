@@ -31,6 +31,8 @@ PROBE_TIMEOUT_S = 120.0
 _MARKER = "toolchain.json"
 # The name is a folder's, a key's in hud.toml and an option's.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+# No name begins with a dot, so this is none.
+_ASIDE = re.compile(r"\.(.+)\.old")
 _PROBE = (
     "import json, platform, torch;"
     "print(json.dumps([platform.python_version(), str(torch.__version__)]))"
@@ -65,9 +67,40 @@ def python_of(folder: Path) -> Path:
 
 
 def built_toolchains(state_dir: Path) -> Mapping[str, Path]:
-    """Return the interpreters of the toolchains that are complete, by name."""
-    markers = sorted((state_dir / "venvs").glob(f"*/{_MARKER}"))
-    return {marker.parent.name: python_of(marker.parent) for marker in markers}
+    """Return the interpreters of the toolchains that are complete, by name.
+
+    One that is just being replaced counts: what names it is not wrong for these minutes.
+    """
+    place = state_dir / "venvs"
+    names = {marker.parent.name for marker in place.glob(f"*/{_MARKER}")}
+    found = {_ASIDE.sub(r"\1", name) for name in names}
+    return {name: python_of(place / name) for name in sorted(found)}
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether there is a toolchain in `folder`."""
+    return (folder / _MARKER).exists()
+
+
+def set_aside(folder: Path) -> None:
+    """Move the toolchain in `folder` away, if there is one, so that it can be built again."""
+    if is_complete(folder):
+        folder.rename(_aside(folder))
+
+
+def put_back(folder: Path, *, state_dir: Path) -> None:
+    """Move back what was set aside unless something complete took its place."""
+    if is_complete(folder):
+        (_aside(folder) / _MARKER).unlink(missing_ok=True)
+        shutil.rmtree(_aside(folder), ignore_errors=True)
+    else:
+        discard(folder, state_dir=state_dir)
+        if is_complete(_aside(folder)):
+            _aside(folder).rename(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
 
 
 def register(folder: Path, *, torch_version: str, at: datetime) -> None:
@@ -110,10 +143,15 @@ def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
         yield folder
 
 
-def users_of(folder: Path) -> list[int]:
-    """Return the PIDs of the processes that run the interpreter in `folder`."""
+def check_unused(folder: Path) -> None:
+    """Raise ToolchainError while a process runs the interpreter in `folder`."""
     wanted = os.path.abspath(python_of(folder))
-    return sorted(pid for pid, python in _programs() if python == wanted)
+    pids = sorted(pid for pid, python in _programs() if python == wanted)
+    if pids:
+        raise ToolchainError(
+            f"toolchain {folder.name} is in use by PID {', '.join(map(str, pids))}; wait for it to"
+            " end"
+        )
 
 
 def _programs() -> Iterator[tuple[int, str]]:

@@ -28,9 +28,10 @@ from runner.toolchains import (
     Probe,
     built_toolchains,
     changing,
+    check_unused,
     discard,
+    put_back,
     toolchain_folder,
-    users_of,
 )
 from runner.wiring import Workplace
 
@@ -47,6 +48,7 @@ def toolchain_group() -> None:
 @click.option("--python", metavar="PATH", help="The Python to build on. Default: that of hud.")
 @click.option("--index-url", metavar="URL", help="Where torch comes from. Default: pip's setting.")
 @click.option("--with", "packages", metavar="PKG", multiple=True, help="Install this as well.")
+@click.option("--replace", "is_replaced", is_flag=True, help="Build it again if there is one.")
 @with_workplace
 def add(
     workplace: Workplace,
@@ -57,9 +59,10 @@ def add(
     python: str | None,
     index_url: str | None,
     packages: tuple[str, ...],
+    is_replaced: bool,
 ) -> None:
     """Build a toolchain: an environment of its own with a torch and what the models need."""
-    _check_free(name, config=workplace.config)
+    _check_free(name, is_replaced=is_replaced, config=workplace.config)
     state_dir = workplace.config.state_dir
     request = ToolchainRequest(
         name=name,
@@ -95,13 +98,12 @@ def remove(workplace: Workplace, *, name: str) -> None:
     config = workplace.config
     state_dir = config.state_dir
     folder = toolchain_folder(name, state_dir=state_dir)
-    if not folder.exists():
+    if not folder.exists() and name not in built_toolchains(state_dir):
         raise _nothing_to_remove(name, config=config)
     _check_unused(name, config=config)
     with changing(name, state_dir=state_dir):
-        if pids := users_of(folder):
-            text = ", ".join(map(str, pids))
-            raise ToolchainError(f"toolchain {name} is in use by PID {text}; wait for it to end")
+        put_back(folder, state_dir=state_dir)
+        check_unused(folder)
         discard(folder, state_dir=state_dir)
     click.echo(f"toolchain {name} is removed")
 
@@ -167,12 +169,12 @@ def _sources(config: Config) -> Mapping[str, str]:
     return {name: source(name, python) for name, python in config.toolchains.items()}
 
 
-def _check_free(name: str, *, config: Config) -> None:
+def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:
     # Its form first: a name that is none is nowhere.
     toolchain_folder(name, state_dir=config.state_dir)
-    if name in config.toolchains:
-        is_built = name in built_toolchains(config.state_dir)
-        how = f", or `hud toolchain remove {name}` first" if is_built else ""
+    is_built = name in built_toolchains(config.state_dir)
+    if name in config.toolchains and not (is_built and is_replaced):
+        how = ", or --replace this one" if is_built else ""
         python = config.toolchains[name]
         raise ToolchainError(
             f"there is a toolchain {name} already ({python}); choose another name{how}"

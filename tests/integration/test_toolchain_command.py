@@ -216,7 +216,7 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(terminal: Terminal, python: Pretende
     python.does("pip", f"echo $$ > {pid}\nkill -INT $PPID\nexec tail -f /dev/null")
     result = add(terminal, python)
     assert result.exit_code == 130
-    assert "hud: stopped; nothing of toolchain old is left\n" in result.stderr
+    assert "hud: stopped; nothing of the new toolchain old is left\n" in result.stderr
     assert not Path("/proc", pid.read_text().strip()).exists()
     assert not (terminal.folder / ".hud" / "venvs" / "old").exists()
 
@@ -233,13 +233,69 @@ def test_what_a_killed_installation_left_is_no_toolchain_and_is_replaced(
     assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
 
 
+def replace(terminal: Terminal, python: Pretender) -> Any:
+    """Build `old` again, and see that the one before is only set aside meanwhile."""
+    seen = terminal.folder / "seen"
+    folder = terminal.folder / ".hud" / "venvs"
+    python.does("version", f"ls -A {folder} > {seen}; echo 2.12.0")
+    result = add(terminal, python, "--replace")
+    assert ".old.old" in seen.read_text().split()
+    return result
+
+
+def test_a_toolchain_is_built_again_in_its_place(terminal: Terminal, python: Pretender) -> None:
+    folder = make_built(terminal)
+    assert replace(terminal, python).exit_code == 0
+    assert python_of(folder).read_text() == python.path.read_text()
+    assert left(terminal) == ["old"]
+
+
+def test_a_toolchain_stays_when_the_next_one_cannot_be_built(
+    terminal: Terminal, python: Pretender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_built(terminal)
+
+    def no_room(*_arguments: object, **_values: object) -> None:
+        assert list(built_toolchains(Path(".hud"))) == ["old"]
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("runner.installer.register", no_room)
+    assert replace(terminal, python).exit_code == 2
+    assert python_of(folder).is_symlink()
+    assert left(terminal) == ["old", "old.log"]
+    assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_what_a_killed_replacement_set_aside_is_put_back(
+    terminal: Terminal, python: Pretender, has_begun: bool
+) -> None:
+    folder = make_built(terminal)
+    folder.rename(folder.with_name(".old.old"))
+    if has_begun:
+        folder.mkdir()
+    assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
+    python.does("venv", "exit 1")
+    assert add(terminal, python, "--replace").exit_code == 2
+    assert python_of(folder).is_symlink()
+    assert left(terminal) == ["old", "old.log"]
+
+
+def test_what_a_killed_replacement_set_aside_can_be_removed(terminal: Terminal) -> None:
+    folder = make_built(terminal)
+    folder.rename(folder.with_name(".old.old"))
+    assert terminal.hud("toolchain", "remove", "old").exit_code == 0
+    assert left(terminal) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["add", "a/b"], "'a/b' is no name for a toolchain: take letters"),
         (["add", "current"], "there is a toolchain current already"),
         (["add", "mine"], "(/opt/mine/bin/python); choose another name\n"),
-        (["add", "old"], "choose another name, or `hud toolchain remove old` first"),
+        (["add", "mine", "--replace"], "(/opt/mine/bin/python); choose another name\n"),
+        (["add", "old"], "choose another name, or --replace this one\n"),
         (["add", "x", "--torch", "new"], "'new' is no version of torch; write it like 2.12.0"),
         (["add", "x", "--torch", "2.8.1"], "torch 2.8.1 is too old: torch 2.9 or newer"),
         (["add", "x", "--python", "no-such"], "there is no Python no-such; name one by its path"),
@@ -347,8 +403,11 @@ def user(terminal: Terminal) -> Iterator[int]:
         process.kill()
 
 
-def test_a_toolchain_that_runs_is_not_removed(terminal: Terminal, user: int) -> None:
-    result = terminal.hud("toolchain", "remove", "old")
+@pytest.mark.parametrize("arguments", [("remove", "old"), ("add", "old", "--replace")])
+def test_a_toolchain_that_runs_is_neither_removed_nor_replaced(
+    terminal: Terminal, user: int, arguments: tuple[str, ...]
+) -> None:
+    result = terminal.hud("toolchain", *arguments)
     assert result.exit_code == 2
     assert f"toolchain old is in use by PID {user}; wait for it to end" in result.stderr
     assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
