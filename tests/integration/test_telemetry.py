@@ -14,7 +14,7 @@ from torch import nn
 from runner.measure import nvml
 from runner.measure.context import Context
 from runner.measure.device import Device
-from runner.measure.nvml import NvmlMissingError, open_gpu, reason_words
+from runner.measure.nvml import REASONS, NvmlMissingError, open_gpu, reason_words
 from runner.measure.sampling import sample
 from runner.measure.telemetry import MIN_INTERVAL_S, Telemetry, open_telemetry
 from runner.measure.timing import Timing
@@ -199,6 +199,23 @@ def test_without_nvml_there_is_a_warning_with_what_to_install(
     assert open_telemetry(context) is None
     assert [warning.code for warning in context.found.warnings] == ["no-telemetry"]
     assert "nvidia-ml-py" in context.found.warnings[0].hint
+
+
+def test_the_fake_has_no_function_that_the_library_lacks() -> None:
+    library = pytest.importorskip("pynvml")
+    named = [name for name in vars(FakeNvml) if name.startswith(("nvml", "NVML"))]
+    assert len(named) > 10
+    assert [name for name in named if not hasattr(library, name)] == []
+    for bit, word in REASONS.items():
+        camel = "".join(part.title() for part in word.split("_"))
+        assert getattr(library, f"nvmlClocksEventReason{camel}") == bit
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_the_library_without_a_driver_is_a_reason() -> None:
+    pytest.importorskip("pynvml")
+    with pytest.raises(NvmlMissingError, match=r"NVML: .*(Library|Driver) Not"):
+        open_gpu()
 
 
 def test_a_cpu_has_no_telemetry_and_no_warning() -> None:
