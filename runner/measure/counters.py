@@ -44,15 +44,16 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
     latency_s = statistics.median(found.metrics["latency_s"].samples)
     num_iterations = max(1, round(SAMPLE_S / latency_s))
     details["iterations_per_sample"] = num_iterations
-    for events in (HARDWARE, SOFTWARE):
-        refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
-        details["missing"].update({event.name: why for event, why in refusals.items() if why})
-        countable = [event for event, why in refusals.items() if not why]
-        if countable:
-            group = open_group(countable, kernel=kernel)
-            with contextlib.closing(group), device.pinned(), quiet_python():
-                readings = _count(context.step(forward), group, num_iterations=num_iterations)
-            _keep(context, readings, events=countable, num_iterations=num_iterations)
+    # Once for both: after a compilation, collecting its garbage takes longer than counting.
+    with device.pinned(), quiet_python():
+        for events in (HARDWARE, SOFTWARE):
+            refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
+            details["missing"].update({event.name: why for event, why in refusals.items() if why})
+            countable = [event for event, why in refusals.items() if not why]
+            if countable:
+                with contextlib.closing(open_group(countable, kernel=kernel)) as group:
+                    readings = _count(context.step(forward), group, num_iterations=num_iterations)
+                _keep(context, readings, events=countable, num_iterations=num_iterations)
 
 
 def _count(
