@@ -119,7 +119,7 @@ def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> 
             text=shortened(alert.first_bad.revision, limit=_REVISION_LENGTH),
             href=run_url(alert.first_bad.run_id, case_key=case.key),
             title=sightings_text(alert),
-            style="wraps",
+            style="prose",
             notes=(Note(text=f"{age(alert.first_bad.at, now=now)}, {moment(alert.first_bad.at)}"),),
         ),
         Cell(
