@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from db.metrics import METRICS, Direction
-from db.records import CaseResult, Measurement
+from db.records import CaseResult, Measurement, Verdict
 from runner.analysis.clocks import CPU, WALL, judge_paired_clocks
 from runner.analysis.compare import (
     DEFAULT_FAIL_ABOVE,
@@ -108,8 +108,9 @@ def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> boo
     if time is None or time.low is None or time.high is None:
         return True
     trigger = 1 + TRIGGER_OF_FLOOR * standard.fail_above
+    is_narrow = math.sqrt(time.high / time.low) <= 1 + standard.target_interval
     return (
-        math.sqrt(time.high / time.low) <= 1 + standard.target_interval
+        (is_narrow and time.verdict is not Verdict.INCONCLUSIVE)
         or max(time.high, 1 / time.low) < trigger
         or max(time.low, 1 / time.high) > trigger
     )

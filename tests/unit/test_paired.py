@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from db.metrics import Direction
 from db.records import CaseResult, Measurement, Outcome, Verdict
 from runner.analysis.compare import CaseComparison
+from runner.analysis.comparison import decide
 from runner.analysis.paired import PairStandard, calm_pairs, compare_pair, is_decided, looks
 from tests.builders import make_case, make_measurement, make_result
 
@@ -145,26 +147,24 @@ def test_more_looks_and_more_metrics_need_more_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "decided"),
+    ("ratio", "low", "high", "decided"),
     [
-        (1.04, 1.09, True),  # all of it beyond the trigger
-        (0.91, 0.96, True),
-        (0.97, 1.03, True),  # all of it short of the trigger
-        (0.99, 1.028, True),  # narrow enough
-        (1.01, 1.07, False),
-        (0.95, 1.02, False),
+        (1.06, 1.04, 1.09, True),  # all of it beyond the trigger
+        (1 / 1.06, 0.91, 0.96, True),
+        (1.0, 0.97, 1.03, True),  # all of it short of the trigger
+        (1.045, 1.03, 1.06, True),  # narrow enough
+        (1.034, 1.015, 1.053, False),  # narrow enough, and yet inconclusive
+        (1.04, 1.01, 1.07, False),
+        (0.98, 0.94, 1.02, False),
     ],
 )
 def test_measuring_ends_when_more_launches_would_not_change_it(
-    low: float, high: float, decided: bool
+    ratio: float, low: float, high: float, decided: bool
 ) -> None:
     row = _rows(_times([1.0] * 8), _times([1.0] * 8))["latency_cpu_s"]
-    edited = _with_interval(row, low, high)
+    comparison = decide(ratio, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    edited = replace(row, comparison=comparison)
     assert is_decided([edited], standard=STANDARD) is decided
-
-
-def _with_interval(row: CaseComparison, low: float, high: float) -> CaseComparison:
-    return replace(row, comparison=replace(row.comparison, low=low, high=high))
 
 
 # What was measured between launches: a calm machine, a noisier one, neighbours in a sixth and in
