@@ -27,6 +27,8 @@ _UNITS = (
 )
 # What is asked for most, before what else there is.
 _PHASES = ("dynamo", "aot", "inductor", "backend")
+# Before and after; of more readings the smallest and the largest.
+_NUM_SHOWN_READINGS = 2
 # Below this share of the whole, what no phase claims is rounding.
 _VISIBLE_SHARE = 0.005
 
@@ -156,4 +158,8 @@ def _cell(value: Any, *, scale: Scale) -> Cell:
     if not numbers:
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return Cell(text=text, style="prose")
-    return Cell(text=" .. ".join(scale.number(number) for number in numbers))
+    shown = " .. ".join(scale.number(number) for number in numbers)
+    if len(numbers) > _NUM_SHOWN_READINGS:
+        limits = f"{scale.number(min(numbers))} to {scale.number(max(numbers))}"
+        return Cell(text=limits, title=f"{len(numbers)} readings: {shown}")
+    return Cell(text=shown)

@@ -11,7 +11,12 @@ from tests.project.sources import ROOT, python_files
 
 HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas")
 TORCH_SIDE = ("runner.worker", "runner.measure", "models_zoo.")
-TORCH_FREE_ZOO = ("models_zoo.spec", "models_zoo.catalog", "models_zoo.variants")
+TORCH_FREE_ZOO = (
+    "models_zoo.spec",
+    "models_zoo.catalog",
+    "models_zoo.variants",
+    "models_zoo.reference",
+)
 
 
 def modules(package: str) -> list[str]:

@@ -36,6 +36,12 @@ def test_a_share_is_in_percent() -> None:
     assert ">3.10<" in html
 
 
+def test_many_readings_are_their_range_and_all_of_them_in_the_tooltip() -> None:
+    html = conditions({"power_w": [300.0, 310.0, 290.0]})
+    assert ">290 to 310<" in html
+    assert 'title="3 readings: 300 .. 310 .. 290"' in html
+
+
 def test_words_stay_words_and_truth_is_no_number() -> None:
     html = conditions({"throttle_reasons": ["power", "heat"], "is_settled": True})
     assert ">power, heat<" in html
