@@ -28,13 +28,14 @@ class PairLimits:
     """How long to measure: launches a side, and the interval that is narrow enough.
 
     `target_interval` is the half-width of the interval of the time's change, `fail_above` the floor
-    (0.05 is 5 %).
+    (0.05 is 5 %). `num_cases` pairs are judged together and share the error.
     """
 
     min_launches: int = 8
     max_launches: int = 40
     target_interval: float = 0.02
     fail_above: float = 0.05
+    num_cases: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ def measure_pair(
         fail_above=limits.fail_above,
         target_interval=limits.target_interval,
         num_looks=len(schedule),
+        num_cases=limits.num_cases,
     )
     left = baseline.executor.begin(baseline.order)
     try:

@@ -54,11 +54,15 @@ MIN_CALM_PAIRS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairStandard:
-    """How strictly a pair is judged: the floor, the half-width that is narrow enough, the looks."""
+    """How strictly a pair is judged: the floor and the half-width that is narrow enough.
+
+    The error is divided by the looks and by the cases that are judged together.
+    """
 
     fail_above: float = DEFAULT_FAIL_ABOVE
     target_interval: float = 0.02
     num_looks: int = 1
+    num_cases: int = 1
 
 
 def looks(min_launches: int, max_launches: int) -> tuple[int, ...]:
@@ -87,7 +91,7 @@ def compare_pair(
         share = 1 if name == main else max(1, num_others)
         judgement = Judgement(
             floor=floor_of(name, standard.fail_above),
-            num_comparisons=2 * share * standard.num_looks,
+            num_comparisons=2 * share * standard.num_looks * standard.num_cases,
             launch_sd=calm_sd(name, device=baseline.case.device),
         )
         found[name] = _compare(pair, name, judgement)

@@ -77,6 +77,18 @@ def test_a_narrow_interval_around_no_change_ends_it() -> None:
     assert executor.sessions[0].num_launches < 60
 
 
+def test_cases_judged_together_need_more_evidence() -> None:
+    def width(num_cases: int) -> float:
+        limits = PairLimits(num_cases=num_cases)
+        result, _ = _measure(_steady(0.01, seed=1), _steady(0.012, seed=2), limits=limits)
+        found = next(row for row in result.rows if row.metric == "latency_cpu_s").comparison
+        assert found.low is not None
+        assert found.high is not None
+        return found.high / found.low
+
+    assert width(20) > width(1)
+
+
 def test_what_stays_undecided_ends_at_the_limit() -> None:
     noisy = [_steady(0.01, seed=seed, launch_sd=0.2) for seed in (1, 2)]
     result, executor = _measure(*noisy, limits=PairLimits(min_launches=4, max_launches=10))

@@ -131,7 +131,7 @@ def test_what_is_not_ok_is_a_row_and_decided() -> None:
     assert is_decided(rows, standard=STANDARD)
 
 
-def test_more_looks_and_more_metrics_need_more_evidence() -> None:
+def test_more_looks_and_more_cases_need_more_evidence() -> None:
     def width(standard: PairStandard, *more: Measurement) -> float:
         side = _result(_launches([1.0, 1.02] * 6), *more)
         found = _rows(side, side, standard)["latency_cpu_s"].comparison
@@ -141,6 +141,7 @@ def test_more_looks_and_more_metrics_need_more_evidence() -> None:
 
     once = width(STANDARD)
     assert width(PairStandard(num_looks=5)) > once
+    assert width(PairStandard(num_cases=5)) == width(PairStandard(num_looks=5))
     # Half of the error is the time's own, however many other rows there are.
     others = [_launches([1.0] * 12, name) for name in ("compile_warm_s", "latency_s")]
     assert width(STANDARD, *others) == once
