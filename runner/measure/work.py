@@ -148,7 +148,7 @@ class Traffic(TorchDispatchMode):
         return outputs
 
     def _note(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Any, *, outputs: object
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Any, *, outputs: Any
     ) -> None:
         name = func._schema.name.partition("::")[2]
         if func.namespace not in KNOWN_NAMESPACES or name in HEAVY_WITHOUT_FORMULA:
@@ -162,7 +162,7 @@ class Traffic(TorchDispatchMode):
             table, indices, *read = read
             row_bytes = table.element_size() * math.prod(table.shape[1:])
             self._note_part(self._reads, table, num_bytes=indices.unique().numel() * row_bytes)
-        elif name in LOOKUPS and torch.is_tensor(outputs):
+        elif name in LOOKUPS:
             table, *read = read
             self._note_part(self._reads, table, num_bytes=outputs.nbytes)
         self._note_reads(read)

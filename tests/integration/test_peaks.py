@@ -20,6 +20,7 @@ from runner.measure.peaks import (
     copy_size_bytes,
     measure_peaks,
 )
+from runner.measure.timing import Timing
 from tests.integration.terminal import Terminal
 
 CPU = Device(kind="cpu", num_threads=1)
@@ -100,6 +101,32 @@ def test_a_cpu_has_the_peaks_that_its_cases_need(monkeypatch: pytest.MonkeyPatch
     assert "fp16_flops_per_s" not in found
     assert found["float32_matmul_precision"] == torch.get_float32_matmul_precision()
     assert os.sched_getaffinity(0) == before
+
+
+class NeighbouredCpu(Device):
+    """A CPU whose neighbours take nine tenths of the wall time."""
+
+    def __init__(self) -> None:
+        super().__init__(kind="cpu", num_threads=1)
+        object.__setattr__(self, "cores", [])
+
+    def time_iterations(self, call: Callable[[], object], *, num_iterations: int) -> Timing:
+        assert num_iterations == 1
+        self.cores.append(os.sched_getaffinity(0))  # type: ignore[attr-defined]
+        return Timing(wall_s=10.0, cpu_s=1.0)
+
+
+def test_neighbours_take_nothing_from_the_peaks_of_a_pinned_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peaks, "CPU_SIZES", (32,))
+    monkeypatch.setattr(peaks, "CPU_BUDGET_S", 0.0)
+    monkeypatch.setattr(peaks, "copy_size_bytes", lambda _: 4096)
+    cpu = NeighbouredCpu()
+    found = measure_peaks(cpu)
+    assert found["fp32_flops_per_s"] == 2 * 32**3
+    assert found["copy_bytes_per_s"] == 2 * 4096
+    assert [len(cores) for cores in cpu.cores] == [1, 1, 1]  # type: ignore[attr-defined]
 
 
 def test_a_product_itself_nearly_reaches_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:

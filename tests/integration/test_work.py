@@ -102,6 +102,14 @@ def test_work_of_a_training_step_is_counted_by_hand() -> None:
     assert work.read_bytes == (state + 8 * 32) * FLOAT_BYTES
 
 
+def test_gradients_of_the_iteration_before_are_not_among_what_lives_on() -> None:
+    subject = subject_of(Affine(), torch.ones(8, 32))
+    for parameter in subject.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    count_work(subject)
+    assert [item.grad for item in subject.model.parameters()] == [None, None]
+
+
 def test_work_of_a_convolution_is_counted_by_hand() -> None:
     model = Calling(lambda x, y: F.conv2d(x, y, padding=1, stride=2))
     work = count_work(subject_of(model, torch.ones(2, 3, 8, 8), torch.ones(5, 3, 3, 3)))
