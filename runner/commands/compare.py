@@ -28,6 +28,7 @@ from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
 from runner.paired import PairLimits, PairSide, measure_pair
+from runner.plan import make_plan
 from runner.wiring import RunOrder, Workplace
 
 LATEST, PREVIOUS = "latest", "previous"
@@ -182,6 +183,9 @@ def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
 
 
 def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workplace) -> _Compared:
+    # Which device it will be matters not: a plan has as many cases on each.
+    plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
+    limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
 
     def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
