@@ -111,6 +111,7 @@ class NeighbouredCpu(Device):
         object.__setattr__(self, "cores", [])
 
     def time_iterations(self, call: Callable[[], object], *, num_iterations: int) -> Timing:
+        assert callable(call)
         assert num_iterations == 1
         self.cores.append(os.sched_getaffinity(0))  # type: ignore[attr-defined]
         return Timing(wall_s=10.0, cpu_s=1.0)
