@@ -56,9 +56,13 @@ class LocalExecutor:
         self._default_code: dict[str, str] = {}
         self._oracles: Path | None = None
 
+    def start(self) -> None:
+        """Start the worker host without waiting for it; raise ExecutorError."""
+        self._host.start()
+
     def open(self) -> Mapping[str, Any]:
         """Start the worker host and return the environment facts; raise ExecutorError."""
-        self._host.start()
+        self._host.wait_ready()
         _remove_leftovers(self._work)
         facts = self._ask({"action": "facts", "device": self._device}, limit_s=FACTS_TIMEOUT_S)
         peaks = {"action": "peaks", "device": self._device, "num_threads": self._num_threads}

@@ -47,6 +47,13 @@ class CaseSession(Protocol):
 class Executor(Protocol):
     """Executes cases one at a time, each in fresh processes."""
 
+    def start(self) -> None:
+        """Begin what `open` waits for, without waiting; raise ExecutorError.
+
+        Starting a worker host takes seconds in which the caller can do something else.
+        """
+        ...
+
     def open(self) -> Mapping[str, Any]:
         """Start the worker host and return the environment facts as JSON values.
 

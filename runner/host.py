@@ -32,6 +32,7 @@ class WorkerHost:
         self._python = python
         self._home = home
         self._host: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
         self._mark = uuid.uuid4().hex
 
     @property
@@ -40,9 +41,23 @@ class WorkerHost:
         return self._python
 
     def start(self) -> None:
-        """Start the host unless it runs; raise ExecutorError when it does not start."""
+        """Start the host unless it runs, without waiting for it; raise ExecutorError."""
         if self._host is None:
             self._start_host()
+
+    def wait_ready(self) -> None:
+        """Block until the host has imported torch; raise ExecutorError when it does not start."""
+        self.start()
+        if self._is_ready:
+            return
+        answer = self._read_answer()
+        if answer is None or answer.get("protocol_version") != PROTOCOL_VERSION:
+            self.close()
+            raise ExecutorError(
+                f"the worker host does not start under {self._python}; is torch installed there?"
+                f"\n{tail(self._log) or 'it printed nothing'}"
+            )
+        self._is_ready = True
 
     def cancel(self) -> None:
         """Tell the host to kill what it runs; safe in a signal handler and from any thread."""
@@ -58,6 +73,7 @@ class WorkerHost:
     def close(self) -> None:
         """End the host; it kills what it started when its standard input ends."""
         host, self._host = self._host, None
+        self._is_ready = False
         if host is None:
             return
         assert host.stdin is not None
@@ -77,8 +93,7 @@ class WorkerHost:
             "timeout_s": timeout_s,
             **order,
         }
-        if self._host is None:
-            self._start_host()
+        self.wait_ready()
         assert self._host is not None
         assert self._host.stdin is not None
         try:
@@ -92,6 +107,10 @@ class WorkerHost:
             self._kill_strays()
             return HOST_DIED
         return Ending(text=answer["ending"], was_oom_killed=answer["was_oom_killed"])
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "host.log"
 
     def _read_answer(self) -> dict[str, Any] | None:
         assert self._host is not None
@@ -108,10 +127,9 @@ class WorkerHost:
                 f"cannot start the toolchain's interpreter {self._python}: no such program;"
                 " check [toolchains] in hud.toml"
             )
-        log = self._home / "host.log"
         try:
             self._home.mkdir(parents=True, exist_ok=True)
-            with log.open("wb") as stderr:
+            with self._log.open("wb") as stderr:
                 self._host = subprocess.Popen(
                     [*_fixed_addresses(), str(self._python), "-m", "runner.worker"],
                     bufsize=0,
@@ -124,13 +142,6 @@ class WorkerHost:
                 )
         except OSError as error:
             raise ExecutorError(f"cannot start the worker host in {self._home}: {error}") from error
-        answer = self._read_answer()
-        if answer is None or answer.get("protocol_version") != PROTOCOL_VERSION:
-            self.close()
-            raise ExecutorError(
-                f"the worker host does not start under {self._python}; is torch installed there?"
-                f"\n{tail(log) or 'it printed nothing'}"
-            )
 
     def _kill_strays(self) -> None:
         """Kill what a host that was killed left behind; alive, it would have done so itself."""

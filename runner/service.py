@@ -93,9 +93,11 @@ def run_plans(
             on_wait=lambda pid: _say_waiting(device, pid, around),
         ),
     ):
-        around.keeper.drain()
-        around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
         try:
+            for executor in around.executors:
+                _start_executor(executor)
+            around.keeper.drain()
+            around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
             executions = [
                 _prepare(request, executor=executor, around=around)
                 for request, executor in zip(requests, around.executors, strict=True)
@@ -247,6 +249,13 @@ def _settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
         budget_s=min(settings.budget_s, REFERENCE_BUDGET_S),
         max_launches=settings.num_launches,
     )
+
+
+def _start_executor(executor: Executor) -> None:
+    try:
+        executor.start()
+    except ExecutorError as error:
+        raise ToolchainUnusable(str(error)) from error
 
 
 def _open_executor(executor: Executor) -> Mapping[str, Any]:

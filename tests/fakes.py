@@ -163,8 +163,13 @@ class FakeExecutor:
         self.executed: list[str] = []
         self.launched: list[str] = []
         self.sessions: list[FakeSession] = []
+        self.is_started = False
         self.is_open = False
         self.is_cancelled = False
+
+    def start(self) -> None:
+        """Remember it."""
+        self.is_started = True
 
     def open(self) -> Mapping[str, Any]:
         """Return the facts."""

@@ -243,13 +243,32 @@ def test_a_host_that_is_gone_interrupts_the_run(place: Place) -> None:
     assert document.run.state is RunState.INTERRUPTED
 
 
-def test_a_toolchain_that_does_not_start_is_told_from_one_that_dies(place: Place) -> None:
-    class Unusable(FakeExecutor):
-        def open(self) -> dict[str, object]:
-            raise ExecutorError("no torch there")
+@pytest.mark.parametrize("method", ["start", "open"])
+def test_a_toolchain_that_does_not_start_is_told_from_one_that_dies(
+    place: Place, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def fail() -> None:
+        raise ExecutorError("no torch there")
 
+    executor = FakeExecutor()
+    monkeypatch.setattr(executor, method, fail)
     with pytest.raises(ToolchainUnusable, match="no torch there"):
-        place.run(executor=Unusable())
+        place.run(executor=executor)
+
+
+def test_the_host_starts_while_the_store_is_looked_at(place: Place) -> None:
+    executor = FakeExecutor()
+    seen: list[tuple[bool, bool]] = []
+
+    class Watching(Store):
+        def interrupt_stale_runs(self, *, older_than_s: float) -> list[str]:
+            seen.append((executor.is_started, executor.is_open))
+            return super().interrupt_stale_runs(older_than_s=older_than_s)
+
+    assert place.store is not None
+    place.store = Watching(place.store.url, now=place.clock)
+    place.run(executor=executor)
+    assert seen == [(True, False)]
 
 
 def test_a_run_whose_process_died_is_marked_interrupted_by_the_next(place: Place) -> None:
