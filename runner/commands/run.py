@@ -201,7 +201,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     ]
     same = [name for name in _TOLD_ONCE if len({row[names.index(name)] for row in rows}) == 1]
     console = stdout() if is_stdout_free else stderr()
-    print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
+    if rows:
+        print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
     for label, document in zip(labels, documents, strict=True):
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""

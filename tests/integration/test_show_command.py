@@ -88,3 +88,8 @@ def test_a_failed_case_shows_its_reason(terminal: Terminal) -> None:
     output = terminal.hud("show", "latest", "fails").stdout
     assert "outcome    failed: failed on purpose" in output
     assert "metric" not in output
+
+
+def test_a_run_of_reference_cases_alone_has_no_empty_table(terminal: Terminal) -> None:
+    result = terminal.hud("run", "--model", "ref_copy", "--no-reference")
+    assert result.stdout == "reference cases: ref_copy 10.0 ms\n"
