@@ -60,6 +60,26 @@ def test_results_of_every_toolchain_are_stored_before_the_next_case(place: Place
     assert stored == [0, 2, 4, 6]
 
 
+def test_a_host_starts_when_the_one_before_has_told_its_facts(place: Place) -> None:
+    log: list[str] = []
+
+    class Logging(FakeExecutor):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def start(self) -> None:
+            log.append(f"{self.name} starts")
+
+        def open(self) -> Any:
+            log.append(f"{self.name} opens")
+            return super().open()
+
+    executors = (Logging("a"), Logging("b"))
+    place.run_together([STABLE, NIGHTLY], executors=executors)
+    assert log == ["a starts", "a opens", "b opens"]
+
+
 def test_ctrl_c_interrupts_every_run_after_the_same_case(place: Place) -> None:
     executors = (FakeExecutor(on_execute=on_case(3, interrupt)), FakeExecutor())
     documents = place.run_together([STABLE, NIGHTLY], executors=executors)
