@@ -15,63 +15,14 @@ from runner.errors import ExecutorError
 from runner.executor import toolchain_home
 from runner.requirements import declared_requirements, from_metadata, package_name
 from runner.toolchains import (
-    Probe,
     built_toolchains,
     changing,
-    probe,
     python_of,
-    register,
     torch_version_of,
 )
 from tests.fakes import FACTS, FakeExecutor
+from tests.integration.pretender import USUAL, Pretender, make_built
 from tests.integration.terminal import CONFIG, Terminal
-
-# Stands for a Python, its venv and its pip; what they do is in the files beside it.
-PRETENDER = """#!/bin/sh
-here={here}
-case "$*" in
-    *"-m venv"*)
-        for folder; do :; done
-        mkdir -p "$folder/bin"
-        cp "$0" "$folder/bin/python"
-        . "$here/venv";;
-    *"-m pip"*)
-        echo "$*" >> "$here/calls"
-        echo "$PYTHONPATH" >> "$here/paths"
-        . "$here/pip";;
-    *importlib.metadata*) . "$here/version";;
-    *) . "$here/probe";;
-esac
-"""
-USUAL = {
-    "venv": "",
-    "pip": "echo 'Collecting torch'\necho '  Downloading torch.whl (532.2 MB)'\n"
-    "echo 'Installing collected packages: a, b, torch'",
-    "version": "echo 2.12.0+cu130",
-    "probe": "echo 3 10",
-}
-
-
-class Pretender:
-    """A Python that only pretends."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        self.path = folder / "python"
-        self.path.write_text(PRETENDER.format(here=folder))
-        self.path.chmod(0o755)
-        for name, script in USUAL.items():
-            self.does(name, script)
-
-    def does(self, name: str, script: str) -> None:
-        """Let it do something else from now on."""
-        (self.folder / name).write_text(script)
-
-    def calls(self) -> list[str]:
-        """Return what pip was asked for, without the options that are always there."""
-        lines = (self.folder / "calls").read_text().splitlines()
-        return [line.partition("--progress-bar off ")[2] for line in lines]
 
 
 @pytest.fixture
@@ -341,15 +292,6 @@ def test_a_python_that_does_not_start_is_named(terminal: Terminal, python: Prete
     assert f"hud: cannot start {python.path}: No such file or directory\n" in result.stderr
 
 
-def make_built(terminal: Terminal, *, python: Path = Path(sys.executable)) -> Path:
-    """Make a toolchain `old` that is complete, and return its folder."""
-    folder = terminal.folder / ".hud" / "venvs" / "old"
-    python_of(folder).parent.mkdir(parents=True)
-    python_of(folder).symlink_to(python)
-    register(folder, torch_version="2.12.0", at=terminal.clock())
-    return folder
-
-
 def test_one_toolchain_is_built_by_one_process_at_a_time(
     terminal: Terminal, python: Pretender
 ) -> None:
@@ -411,105 +353,6 @@ def test_a_toolchain_that_runs_is_neither_removed_nor_replaced(
     assert result.exit_code == 2
     assert f"toolchain old is in use by PID {user}; wait for it to end" in result.stderr
     assert list(built_toolchains(terminal.folder / ".hud")) == ["old"]
-
-
-PROBES = {
-    ".hud/venvs/old/bin/python": Probe(python_version="3.11.7", torch_version="2.12.0"),
-    "/opt/mine/bin/python": Probe(problem="No module named 'torch'"),
-    sys.executable: Probe(python_version="3.12.1", torch_version="2.13.0"),
-}
-
-
-@pytest.mark.parametrize("command", [("toolchain", "list"), ("list", "toolchains")])
-def test_the_list_tells_what_works_and_where_it_is_from(
-    terminal: Terminal, command: tuple[str, ...]
-) -> None:
-    make_built(terminal)
-    (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
-    terminal.probe = lambda python: PROBES[str(python)]
-    lines = [line.split() for line in terminal.hud(*command).stdout.splitlines()]
-    assert lines == [
-        ["toolchain", "torch", "python", "state", "from", "interpreter"],
-        ["current", "2.13.0", "3.12.1", "works", "hud", "itself", sys.executable],
-        ["old", "2.12.0", "3.11.7", "works", "hud", "toolchain", "add", *list(PROBES)[:1]],
-        [
-            "mine",
-            "-",
-            "-",
-            *["No", "module", "named", "'torch'", "hud.toml", "/opt/mine/bin/python"],
-        ],
-    ]
-    rows = terminal.json(*command, "--json")
-    assert rows[2] == {
-        "name": "mine",
-        "python": "/opt/mine/bin/python",
-        "python_version": None,
-        "torch_version": None,
-        "works": False,
-        "problem": "No module named 'torch'",
-        "from": "hud.toml",
-    }
-    assert [row["works"] for row in rows] == [True, True, False]
-
-
-def test_hud_toml_hides_a_built_toolchain_and_that_is_said(
-    terminal: Terminal, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_built(terminal)
-    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = "/opt/mine/bin/python"')
-    terminal.probe = lambda python: PROBES[str(python)]
-    rows = terminal.json("toolchain", "list", "--json")
-    assert [(row["name"], row["from"]) for row in rows] == [
-        ("current", "hud itself"),
-        ("old", "hud.toml"),
-    ]
-    assert "toolchain old of hud.toml hides the one that `hud toolchain add` built" in caplog.text
-
-
-def test_naming_the_built_interpreter_in_hud_toml_hides_nothing(
-    terminal: Terminal, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_built(terminal)
-    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = ".hud/venvs/old/bin/python"')
-    assert terminal.hud("list", "suites").exit_code == 0
-    assert "hides" not in caplog.text
-
-
-def script(path: Path, text: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
-
-
-def test_an_interpreter_is_asked_for_its_torch(tmp_path: Path) -> None:
-    python = script(tmp_path / "python", """echo noise; echo '["3.11.7", "2.12.0"]'""")
-    assert probe(python) == Probe(python_version="3.11.7", torch_version="2.12.0")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("echo Traceback >&2; echo 'ImportError: no torch' >&2; exit 1", "ImportError: no torch"),
-        ("exit 7", "ended with code 7"),
-        ("exec tail -f /dev/null", "torch is not imported after 0 s"),
-    ],
-)
-def test_an_interpreter_that_has_no_torch_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
-) -> None:
-    if "tail" in text:
-        monkeypatch.setattr("runner.toolchains.PROBE_TIMEOUT_S", 0.0)
-    assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
-
-
-def test_an_interpreter_that_is_not_there_is_a_problem_as_well(tmp_path: Path) -> None:
-    assert probe(tmp_path / "python").problem == "No such file or directory"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}"])
-def test_a_damaged_marker_tells_no_version(tmp_path: Path, content: str) -> None:
-    (tmp_path / "toolchain.json").write_text(content)
-    assert torch_version_of(tmp_path) == ""
 
 
 def test_a_checkout_and_an_installation_need_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,23 @@
+"""What a toolchain may be called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.errors import ToolchainError
+from runner.toolchains import toolchain_folder
+
+STATE = Path("state")
+
+
+@pytest.mark.parametrize("name", ["torch-2.12", "a", "2.13.0+cpu", "night_ly"])
+def test_a_toolchain_has_a_folder_of_its_name(name: str) -> None:
+    assert toolchain_folder(name, state_dir=STATE) == STATE / "venvs" / name
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "-x", "two words", "a\n"])
+def test_what_is_no_folder_is_no_name(name: str) -> None:
+    with pytest.raises(ToolchainError, match="is no name for a toolchain: take letters, digits"):
+        toolchain_folder(name, state_dir=STATE)
