@@ -10,6 +10,9 @@ import numpy as np
 from scipy.stats import chi2
 
 OURS = "compile hud"
+# Not a tool that one installs, but what PyTorch's own benchmarks/dynamo runner does: beside the
+# goal, and the hardest to beat for a speedup.
+INTERLEAVED = "interleaved loop"
 QUANTITIES = ("eager_s", "compiled_s", "speedup")
 GOAL = 0.5
 
@@ -60,14 +63,18 @@ def value_of(estimate: Estimate, quantity: str) -> float:
 
 
 def _ours_over_best(tools: Mapping[str, Any]) -> dict[str, Any]:
-    peers = {tool: row["cv"] for tool, row in tools.items() if tool != OURS}
+    peers = {tool: row["cv"] for tool, row in tools.items() if tool not in (OURS, INTERLEAVED)}
     if OURS not in tools or not peers:
         return {}
     best = min(peers, key=lambda tool: peers[tool])
     if not peers[best]:
         return {}
     ratio = tools[OURS]["cv"] / peers[best]
-    return {"best_peer": best, "ours_over_best": round(ratio, 3), "is_reached": ratio <= GOAL}
+    found = {"best_peer": best, "ours_over_best": round(ratio, 3), "is_reached": ratio <= GOAL}
+    if INTERLEAVED in tools and tools[INTERLEAVED]["cv"]:
+        ratio = tools[OURS]["cv"] / tools[INTERLEAVED]["cv"]
+        found["ours_over_interleaved"] = round(ratio, 3)
+    return found
 
 
 def _overall(ratios: Sequence[float]) -> dict[str, Any]:

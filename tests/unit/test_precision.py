@@ -56,12 +56,14 @@ def test_ours_is_held_against_the_best_peer_of_each_quantity() -> None:
     estimates = [
         *(_estimate("plain loop", eager_s, 1.0 * eager_s) for eager_s in (0.8, 1.0, 1.2)),
         *(_estimate("pyperf", eager_s, 2.0) for eager_s in (0.9, 1.0, 1.1)),
+        *(_estimate("interleaved loop", eager_s, 2.0) for eager_s in (0.96, 1.0, 1.04)),
         *(_estimate(OURS, eager_s, 1.0, speedup=1.0) for eager_s in (0.95, 1.0, 1.05)),
     ]
     found = summarise(estimates)["eager_s"]
     assert found["models"]["bert"]["best_peer"] == "pyperf"
     assert found["models"]["bert"]["ours_over_best"] == pytest.approx(0.5)
     assert found["models"]["bert"]["is_reached"]
+    assert found["models"]["bert"]["ours_over_interleaved"] == pytest.approx(1.25)
     assert found["num_reached"] == found["num_models"] == 1
     assert found["geometric_mean_of_ours_over_best"] == pytest.approx(0.5)
 
