@@ -36,6 +36,14 @@ class CaseStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairLaunched:
+    """So many pairs of launches of the running case are over; only comparisons tell it."""
+
+    case: Case
+    num_pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFinished:
     """A case result is kept."""
 
@@ -49,5 +57,5 @@ class RunEnded:
     run: Run
 
 
-Event = Said | RunStarted | CaseStarted | CaseFinished | RunEnded
+Event = Said | RunStarted | CaseStarted | PairLaunched | CaseFinished | RunEnded
 Notify = Callable[[Event], None]

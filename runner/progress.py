@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from db.records import Case, CaseResult, Outcome, Run, RunState
-from runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
+from runner.events import (
+    CaseFinished,
+    CaseStarted,
+    Event,
+    PairLaunched,
+    RunEnded,
+    RunStarted,
+    Said,
+)
 from runner.text import clock, metric, mode_text
 
 
@@ -87,6 +95,10 @@ class TerminalProgress:
                 self._start(event)
             case CaseStarted():
                 self._update(f"{event.case.model} {event.case.variant}")
+            case PairLaunched():
+                pairs = "pair" if event.num_pairs == 1 else "pairs"
+                place = f"{event.case.model} {event.case.variant}"
+                self._update(f"{place}, {event.num_pairs} {pairs} of launches")
             case CaseFinished():
                 self._finish_case(event.result)
             case RunEnded():

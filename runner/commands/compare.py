@@ -21,15 +21,17 @@ from runner.analysis.compare import (
     has_failure,
 )
 from runner.analysis.machine import MachineChange, compare_machine, machine_text
-from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.common import json_option, print_json, stderr, with_workplace
 from runner.commands.differences import differences_json, print_differences
-from runner.commands.run import EXIT_INTERRUPTED, measure_in_terminal
+from runner.commands.run import EXIT_INTERRUPTED
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
+from runner.events import PairLaunched
 from runner.paired import PairLimits, PairSide, measure_pair
 from runner.plan import make_plan
-from runner.wiring import RunOrder, Workplace
+from runner.progress import TerminalProgress
+from runner.wiring import RunOrder, Workplace, execute_together
 
 LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.
@@ -187,13 +189,22 @@ def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workp
     plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
     limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
+    progress = TerminalProgress(stderr(), now=workplace.seams.now)
 
     def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
-        found = measure_pair(sides[0], sides[1], limits=limits)
-        rows[sides[0].order.case.key] = found.rows
+        case = sides[0].order.case
+        found = measure_pair(
+            *sides,
+            limits=limits,
+            on_pair=lambda number: progress(PairLaunched(case=case, num_pairs=number)),
+        )
+        rows[case.key] = found.rows
         return found.baseline, found.candidate
 
-    before, after = measure_in_terminal(orders, workplace=workplace, measure_case=measure_case)
+    with progress:
+        before, after = execute_together(
+            orders, workplace=workplace, notify=progress, measure_case=measure_case
+        )
     # A case that was interrupted has rows, but no results that could be kept.
     kept = [row for result in before.results for row in rows[result.case.key]]
     return _Compared(

@@ -19,7 +19,6 @@ from runner.config import CURRENT_TOOLCHAIN
 from runner.detect import detect
 from runner.errors import DocumentNotWritten, ResumeError
 from runner.events import Said
-from runner.interleave import MeasureCase, launch_in_turn
 from runner.progress import TerminalProgress, first_line
 from runner.protocol import write_json
 from runner.suites import Selection
@@ -106,17 +105,10 @@ def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
     return document
 
 
-def measure_in_terminal(
-    orders: Sequence[RunOrder],
-    *,
-    workplace: Workplace,
-    measure_case: MeasureCase = launch_in_turn,
-) -> list[RunDocument]:
+def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> list[RunDocument]:
     """Execute `orders` in turn with their progress on standard error and return their runs."""
     with TerminalProgress(stderr(), now=workplace.seams.now) as progress:
-        return execute_together(
-            orders, workplace=workplace, notify=progress, measure_case=measure_case
-        )
+        return execute_together(orders, workplace=workplace, notify=progress)
 
 
 def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:

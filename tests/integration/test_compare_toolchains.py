@@ -12,8 +12,10 @@ import pytest
 
 from db.queries import load_runs
 from db.records import Outcome
+from runner.events import Event, PairLaunched
 from runner.executor_api import CaseOrder
 from runner.paired import PairLimits
+from runner.progress import TerminalProgress
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.terminal import CONFIG, Terminal
 
@@ -140,13 +142,30 @@ def test_a_case_that_one_side_cannot_run_is_a_row_that_says_so(terminal: Pair) -
     assert "ok -> failed: failed on purpose" in result.stdout
 
 
+def test_pairs_are_told_while_they_are_measured(
+    terminal: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    class Listening(TerminalProgress):
+        def __call__(self, event: Event) -> None:
+            if isinstance(event, PairLaunched) and event.case.variant == "eager":
+                told.append(event.num_pairs)
+            super().__call__(event)
+
+    monkeypatch.setattr("runner.commands.compare.TerminalProgress", Listening)
+    terminal.hud("compare", *BOTH, "--max-launches", "2")
+    assert told == [1, 2]
+
+
 def count_launches(
     terminal: Pair, monkeypatch: pytest.MonkeyPatch, *options: str
 ) -> tuple[int, int]:
     """Return the limits of launches that are in force with `options`."""
     seen: list[PairLimits] = []
 
-    def measure_pair(*_sides: object, limits: PairLimits) -> None:
+    def measure_pair(*_sides: object, limits: PairLimits, on_pair: object) -> None:
+        del on_pair
         seen.append(limits)
         raise KeyboardInterrupt
 

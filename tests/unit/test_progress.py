@@ -3,10 +3,11 @@ from __future__ import annotations
 import io
 from datetime import timedelta
 
+import pytest
 from rich.console import Console
 
 from db.records import Case, CaseResult
-from runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted, Said
+from runner.events import CaseFinished, CaseStarted, PairLaunched, RunEnded, RunStarted, Said
 from runner.progress import TerminalProgress, case_line, estimate_left_s, first_line
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeClock
@@ -92,6 +93,16 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
 
 def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
     assert "about 0:10 left" in show(is_terminal=True)
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 pair of"), (2, "2 pairs of")])
+def test_pairs_of_launches_are_counted_beside_the_bar(number: int, text: str) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, no_color=True)
+    with TerminalProgress(console, now=FakeClock()) as progress:
+        progress(RunStarted(run=make_run(plan=[DEFAULT]), num_done=0))
+        progress(PairLaunched(case=DEFAULT, num_pairs=number))
+    assert f"bert default, {text} launches" in stream.getvalue()
 
 
 def test_a_resumed_run_counts_what_was_before() -> None:
