@@ -20,7 +20,9 @@ from runner.measure.perf_events import (
     Kernel,
     LinuxKernel,
     Reading,
+    explain_refusal,
     open_group,
+    read_paranoid,
     why_unavailable,
 )
 from runner.measure.timing import quiet_python
@@ -50,10 +52,18 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
             refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
             details["missing"].update({event.name: why for event, why in refusals.items() if why})
             countable = [event for event, why in refusals.items() if not why]
-            if countable:
-                with contextlib.closing(open_group(countable, kernel=kernel)) as group:
-                    readings = _count(context.step(forward), group, num_iterations=num_iterations)
-                _keep(context, readings, events=countable, num_iterations=num_iterations)
+            if not countable:
+                continue
+            try:
+                group = open_group(countable, kernel=kernel)
+            except OSError as error:
+                # Each by itself, but not together: a processor with few counters, or shared ones.
+                why = explain_refusal(error, paranoid=read_paranoid())
+                details["missing"].update({event.name: why for event in countable})
+                continue
+            with contextlib.closing(group):
+                readings = _count(context.step(forward), group, num_iterations=num_iterations)
+            _keep(context, readings, events=countable, num_iterations=num_iterations)
 
 
 def _count(

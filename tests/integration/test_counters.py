@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import mmap
+import struct
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,14 @@ from torch import nn
 from runner.measure.context import Context
 from runner.measure.counters import NUM_SAMPLES, ONE_THREAD, report_counters
 from runner.measure.device import Device
-from runner.measure.perf_events import HARDWARE, SOFTWARE, LinuxKernel, open_group, why_unavailable
+from runner.measure.perf_events import (
+    HARDWARE,
+    SOFTWARE,
+    TYPE_HARDWARE,
+    LinuxKernel,
+    open_group,
+    why_unavailable,
+)
 from tests.fakes import FakeKernel
 from tests.integration.contexts import make_context
 
@@ -82,6 +90,26 @@ def test_what_the_machine_lacks_is_missing_with_its_reason_and_no_warning() -> N
     assert "perf_event_paranoid" in missing["branch_misses"]
     assert sorted(context.found.metrics) == ["cache_misses", "latency_s", "page_faults"]
     assert context.found.warnings == []
+    assert len(kernel.closed) == len(kernel.leaders)
+
+
+class NarrowKernel(FakeKernel):
+    """Has one hardware counter: any event by itself, no two of them together."""
+
+    def open(self, attributes: bytes, *, leader: int) -> int:
+        (kind,) = struct.unpack_from("=I", attributes)
+        if kind == TYPE_HARDWARE and leader != -1:
+            raise OSError(errno.EINVAL, "no room")
+        return super().open(attributes, leader=leader)
+
+
+def test_events_that_cannot_be_counted_together_are_missing_and_cost_no_result() -> None:
+    context = make_sampled()
+    kernel = NarrowKernel(readings(3))
+    report_counters(context, context.subject.model, kernel=kernel)
+    missing = context.found.details["counters"]["missing"]
+    assert missing == {event.name: "the kernel refuses: no room" for event in HARDWARE}
+    assert sorted(context.found.metrics) == ["latency_s", "page_faults"]
     assert len(kernel.closed) == len(kernel.leaders)
 
 
