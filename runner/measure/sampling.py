@@ -32,10 +32,9 @@ def sample(context: Context, forward: Forward) -> None:
     if not context.is_eager:
         sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
     telemetry = open_telemetry(context)
-    working_set_bytes = storage_bytes(context.subject.alive())
     with (
         device.pinned() as core,
-        device.flushing(working_set_bytes=working_set_bytes) as timer,
+        device.flushing(working_set_bytes=_working_set_bytes(context)) as timer,
         quiet_python(),
     ):
         with context.log.step("warm up"):
@@ -58,6 +57,15 @@ def sample(context: Context, forward: Forward) -> None:
     details["sampling"] = course_details(sides, course)
     details["conditions"] = conditions(before, after, sides=sides)
     _report(context, sides=sides, clock=clock)
+
+
+def _working_set_bytes(context: Context) -> int:
+    subject = context.subject
+    if context.device.is_cuda and context.is_eager:
+        # Gradients and optimizer state belong to it, and only an iteration brings them about: where
+        # nothing ran before, a launch would decide otherwise than the others.
+        subject.step(subject.model)()
+    return storage_bytes(subject.alive())
 
 
 def _report(context: Context, *, sides: list[Side], clock: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from db.records import Phase
 from runner.measure import nvml
 from runner.measure.context import Context
 from runner.measure.device import Device
@@ -230,12 +231,13 @@ class ScriptedCuda(Device):
     def __init__(self, events: list[str]) -> None:
         super().__init__(kind="cuda", num_threads=1)
         object.__setattr__(self, "events", events)
+        object.__setattr__(self, "working_sets_bytes", [])
 
     def synchronize(self) -> None: ...
 
     @contextmanager
     def flushing(self, *, working_set_bytes: int) -> Iterator[Device]:
-        assert working_set_bytes
+        self.working_sets_bytes.append(working_set_bytes)  # type: ignore[attr-defined]
         yield self
 
     def time_iterations(self, call: Any, *, num_iterations: int) -> Timing:
@@ -257,3 +259,22 @@ def test_the_gpu_is_read_between_rounds_and_never_in_a_timer(
     sample(context, context.subject.model)
     assert events[-10:] == ["timed", "read"] * 5
     assert "telemetry" in context.found.details
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_gradients_and_optimizer_state_are_in_the_working_set_of_every_launch(
+    monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    install(monkeypatch, FakeNvml())
+    device = ScriptedCuda([])
+    model = nn.Linear(8, 8, bias=False)
+    context = make_context(
+        model, {"input": torch.ones(4, 8)}, phase=Phase.TRAINING, device=device, backend=backend
+    )
+    if backend == "inductor":
+        # Compiling begins with an eager iteration.
+        context.subject.step(model)()
+    sample(context, model)
+    # Weights, gradients and two moments, the input, and the optimizer's count of steps.
+    expected = (4 * 8 * 8 + 4 * 8 + 1) * 4
+    assert device.working_sets_bytes == [expected]  # type: ignore[attr-defined]
