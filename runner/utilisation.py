@@ -16,6 +16,8 @@ PEAK_NAMES = {
     Dtype.BF16: "bf16_flops_per_s",
     Dtype.FP16_AUTOCAST: "fp16_flops_per_s",
 }
+# What fp32 convolutions are held against where they may run in TF32: seven times the fp32 rate.
+TF32_NAME = "tf32_flops_per_s"
 COPY_NAME = "copy_bytes_per_s"
 
 
@@ -41,11 +43,15 @@ def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseRes
 def _derived(
     result: CaseResult, latency: Measurement, *, peaks: Mapping[str, Any]
 ) -> Iterator[Measurement]:
+    names = [PEAK_NAMES[result.case.dtype]]
     flops = result.measurement("flops")
-    peak_flops_per_s = peaks.get(PEAK_NAMES[result.case.dtype])
-    if flops is not None and peak_flops_per_s:
-        least_s = flops.median / peak_flops_per_s
-        method = f"flops over {latency.metric} and {PEAK_NAMES[result.case.dtype]} of the run"
+    if flops is not None and peaks.get(names[0]):
+        least_s = flops.median / peaks[names[0]]
+        num_in_tf32 = _convolution_flops(result) if result.case.dtype is Dtype.FP32 else 0
+        if num_in_tf32 and peaks.get(TF32_NAME):
+            names.append(TF32_NAME)
+            least_s += num_in_tf32 / peaks[TF32_NAME] - num_in_tf32 / peaks[names[0]]
+        method = f"flops over {latency.metric} and {', '.join(names)} of the run"
         yield _over_latency("mfu", least_s, latency=latency, method=method)
     moved = result.measurement("compulsory_bytes")
     if moved is None:
@@ -56,6 +62,11 @@ def _derived(
         least_s = moved.median / copy_bytes_per_s
         method = f"{method} and {COPY_NAME} of the run"
         yield _over_latency("bandwidth_share", least_s, latency=latency, method=method)
+
+
+def _convolution_flops(result: CaseResult) -> int:
+    by_operator = result.details.get("work", {}).get("flops_by_operator", {})
+    return sum(number for name, number in by_operator.items() if "convolution" in name)
 
 
 def _over_latency(metric: str, amount: float, *, latency: Measurement, method: str) -> Measurement:

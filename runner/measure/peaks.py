@@ -9,7 +9,8 @@ neighbours stretch least, on the core that cases run on; with several threads by
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PEAK_DTYPES = {
     Dtype.BF16: ("bf16_flops_per_s", torch.bfloat16),
     Dtype.FP16_AUTOCAST: ("fp16_flops_per_s", torch.float16),
 }
+# cuDNN runs fp32 convolutions in TF32 unless told not to, whatever matrix products run in.
+TF32_NAME = "tf32_flops_per_s"
 # A core reaches its best at 512 already; many threads or a GPU need more to share out.
 CPU_SIZES = (512, 1024, 2048, 4096)
 CUDA_SIZES = (4096, 8192)
@@ -66,12 +69,26 @@ def measure_peaks(device: Device) -> dict[str, Any]:
         for dtype, (name, torch_dtype) in PEAK_DTYPES.items():
             if device.why_unsupported(dtype) is None:
                 peaks[name] = product_flops_per_s(torch_dtype, device=device, budget=budget)
+        if device.is_cuda and torch.backends.cudnn.allow_tf32:
+            with _tf32_products():
+                rate = product_flops_per_s(torch.float32, device=device, budget=budget)
+            peaks[TF32_NAME] = rate
         peaks["copy_bytes_per_s"] = copy_bytes_per_s(device, budget=budget)
     return {
         **peaks,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "method": METHOD,
     }
+
+
+@contextmanager
+def _tf32_products() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def product_flops_per_s(dtype: torch.dtype, *, device: Device, budget: Budget) -> float:

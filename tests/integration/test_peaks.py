@@ -163,6 +163,26 @@ def test_little_free_memory_means_small_products_and_copies(
     assert made == [(4096, 8192), (2**30,), (4096,), (2**27,), (4096,), (2**18,)]
 
 
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_gpu_that_runs_convolutions_in_tf32_has_a_peak_for_them(
+    monkeypatch: pytest.MonkeyPatch, is_allowed: bool
+) -> None:
+    rates = {"highest": 1.0, "high": 8.0}
+    monkeypatch.setattr(
+        peaks,
+        "product_flops_per_s",
+        lambda *_, **__: rates[torch.get_float32_matmul_precision()],
+    )
+    monkeypatch.setattr(peaks, "copy_bytes_per_s", lambda *_, **__: 1.0)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", is_allowed)
+    found = measure_peaks(CUDA)
+    assert found["fp32_flops_per_s"] == 1.0
+    assert found.get(peaks.TF32_NAME) == (8.0 if is_allowed else None)
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert found["float32_matmul_precision"] == "highest"
+
+
 def test_peaks_are_measured_with_the_threads_of_the_cases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,31 @@ def test_utilisation_keeps_the_launches_of_the_latency() -> None:
     assert mfu.unit == "share"
     assert mfu.interval[0] <= mfu.median <= mfu.interval[1]
     assert "fp32_flops_per_s" in mfu.method
+
+
+@pytest.mark.parametrize(
+    ("dtype", "peaks", "mfu"),
+    [
+        # 60 of the 100 operations at 1000 a second, 40 at 8000: 65 ms of 500.
+        (Dtype.FP32, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.13),
+        (Dtype.FP32, PEAKS, 0.2),
+        (Dtype.BF16, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.05),
+    ],
+)
+def test_convolutions_in_tf32_are_held_against_products_in_tf32(
+    dtype: Dtype, peaks: dict[str, Any], mfu: float
+) -> None:
+    measurements = [
+        make_measurement("latency_s", samples=[0.5]),
+        make_measurement("flops", samples=[100.0]),
+    ]
+    by_operator = {"aten.mm": 60, "aten.convolution": 15, "aten.convolution_backward": 25}
+    result = make_result(case=make_case(dtype=dtype), measurements=measurements)
+    result = replace(result, details={"work": {"flops_by_operator": by_operator}})
+    found = with_utilisation(result, peaks=peaks).measurement("mfu")
+    assert isinstance(found, Measurement)
+    assert found.median == pytest.approx(mfu)
+    assert ("tf32_flops_per_s" in found.method) == (mfu == 0.13)
 
 
 def test_bandwidth_is_held_against_a_copy() -> None:
