@@ -92,8 +92,9 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
         for part in reference.oracle.parts
     }
     details["parts"] = {part: _part_details(check) for part, check in checks.items()}
-    reasons = [f"{part}: {check.worst.reason}" for part, check in checks.items()]
-    reasons = [text for text in reasons if not text.endswith(": ")]
+    reasons = [
+        f"{part}: {check.worst.reason}" for part, check in checks.items() if check.worst.reason
+    ]
     reasons += _check_discrete(details, results, reference=reference, tolerance=tolerance)
     if not reasons and checks:
         _report(context, checks)
@@ -216,7 +217,10 @@ def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
     found.add("max_abs_error", (max(item.max_abs_error for item in worst),), method=method)
     found.add("cosine_similarity", (min(item.cosine for item in worst),), method=method)
     ratios = [
-        check.worst.rmse / check.eager.rmse for check in checks.values() if check.eager.rmse > 0
+        check.worst.rmse / check.eager.rmse
+        for check in checks.values()
+        # An eager that is not finite is no measure either: any variant would have a ratio of 0.
+        if 0 < check.eager.rmse < math.inf
     ]
     if ratios and not context.is_eager:
         found.add("rmse_ratio", (max(ratios),), method=method)

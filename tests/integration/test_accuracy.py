@@ -347,6 +347,17 @@ def test_an_eager_of_nan_is_inaccurate_and_not_called_nondeterministic() -> None
     json.dumps(context.found.details, allow_nan=False)
 
 
+def test_a_variant_that_is_right_where_eager_is_not_has_no_ratio_to_it() -> None:
+    class Overflowing(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if x.dtype is torch.float64 else x / 0
+
+    context = make_context(Overflowing(), {"x": torch.ones(4)})
+    reference = make_reference(context.subject)
+    assert check_result(context, lambda x: x, reference=reference) == ""
+    assert sorted(context.found.metrics) == ["cosine_similarity", "max_abs_error"]
+
+
 def test_eager_has_its_error_and_no_ratio_to_itself() -> None:
     context = make_context(nn.Linear(16, 16), {"input": torch.randn(8, 16)}, backend="eager")
     model = context.subject.model
