@@ -101,7 +101,9 @@ class Device:
         """Return why this device cannot run `dtype`, None when it can."""
         if dtype is Dtype.FP16_AUTOCAST and not self.is_cuda:
             return "fp16 autocast is for CUDA devices: on a CPU half precision is emulated"
-        if dtype is Dtype.BF16 and self.is_cuda and not torch.cuda.is_bf16_supported():
+        # Before Ampere bf16 is emulated, and Triton has none at all.
+        is_emulated = self.is_cuda and not torch.cuda.is_bf16_supported(including_emulation=False)
+        if dtype is Dtype.BF16 and is_emulated:
             return "this CUDA device has no bf16 arithmetic"
         return None
 

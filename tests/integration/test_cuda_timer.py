@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from db.records import Dtype
 from runner.measure import device as device_module
 from runner.measure.device import FLUSH_FACTOR, Device
 
@@ -122,3 +123,12 @@ def test_a_cpu_is_not_flushed() -> None:
     cpu = Device(kind="cpu", num_threads=1)
     with cpu.flushing(working_set_bytes=1) as timer:
         assert timer is cpu
+
+
+def test_a_device_that_only_emulates_bf16_has_no_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
+    )
+    assert CUDA.why_unsupported(Dtype.BF16) == "this CUDA device has no bf16 arithmetic"
+    assert CUDA.why_unsupported(Dtype.FP32) is None
+    assert Device(kind="cpu", num_threads=1).why_unsupported(Dtype.BF16) is None
