@@ -15,7 +15,7 @@ from runner.analysis.levels import measured_levels
 from runner.analysis.sample_checks import half_width
 from runner.analysis.stability import Tried, find_headline, stability_warnings
 from runner.analysis.stats import estimate
-from runner.derived import derive
+from runner.derived import break_even
 from runner.executor_api import CaseOrder
 from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport
 
@@ -145,7 +145,7 @@ def _tried(order: CaseOrder) -> Tried:
 
 def _all_measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:
     measured = measurements(reports)
-    return (*measured, *derive({item.metric: item for item in measured}, details=_details(reports)))
+    return (*measured, *break_even({item.metric: item for item in measured}))
 
 
 def measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from db.metrics import METRICS
 from db.records import Measurement
-
-
-def derive(
-    measured: Mapping[str, Measurement], *, details: Mapping[str, Any]
-) -> tuple[Measurement, ...]:
-    """Return what follows from `measured`, by metric name, and the details of the case result."""
-    del details
-    return break_even(measured)
 
 
 def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:

@@ -137,14 +137,8 @@ def _unsettled(evidence: _Evidence) -> RunWarning | None:
     falls = max(int(item["num_falls"]) for item in moving)
     rounds = max(int(item["num_warmup_rounds"]) for item in moving)
     by_budget = any(item["stopped_by"] == "budget" for item in moving)
-    key, value = (
-        ("budget_s", evidence.tried.budget_s)
-        if by_budget
-        else (
-            "rounds",
-            evidence.tried.num_rounds,
-        )
-    )
+    tried = evidence.tried
+    key, value = ("budget_s", tried.budget_s) if by_budget else ("rounds", tried.num_rounds)
     return RunWarning(
         code="unsettled",
         text=f"in {len(moving)} of {len(evidence.launches)} launches the time fell {falls} times"

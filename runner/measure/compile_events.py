@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 DYNAMO, AOT, INDUCTOR, BACKEND = "dynamo", "aot", "inductor", "backend"
 AUTOTUNE, CUDAGRAPHS = "autotune", "cudagraphs"
-PHASES = (DYNAMO, AOT, INDUCTOR, BACKEND, AUTOTUNE, CUDAGRAPHS)
 
 # An event begins a compilation when it is the outermost one and has one of these names. Triton
 # kernels may be compiled and tuned, and CUDA graphs recorded, while the compiled function runs.

@@ -82,7 +82,6 @@ def _measure(context: Context) -> str:
                 report_breakdown(context, forward)
         with log.step("counters"):
             report_counters(context, forward)
-    if context.is_first:
         with log.step("work"):
             report_work(context)
     with log.step("result"):
