@@ -235,6 +235,6 @@ def test_a_wrong_mixture_is_a_usage_error(
 
 
 def test_an_unknown_toolchain_is_said(terminal: Pair) -> None:
-    result = terminal.hud("compare", "--toolchain", "stable", "--toolchain", "nigth")
+    result = terminal.hud("compare", "--toolchain", "stable", "--toolchain", "nightlyy")
     assert result.exit_code == 2
-    assert "no toolchain 'nigth'. Did you mean night?" in result.stderr
+    assert "no toolchain 'nightlyy'. Did you mean night?" in result.stderr

@@ -120,10 +120,10 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
 
 
 def test_an_unknown_toolchain_is_said_before_anything_starts(terminal: Terminal) -> None:
-    result = terminal.hud("run", "--toolchain", "stable", "--toolchain", "nigth")
+    result = terminal.hud("run", "--toolchain", "stable", "--toolchain", "nightlyy")
     assert result.exit_code == 2
     assert result.stderr == (
-        "hud: no toolchain 'nigth'. Did you mean night? There is current, stable, night.\n"
+        "hud: no toolchain 'nightlyy'. Did you mean night? There is current, stable, night.\n"
     )
     assert terminal.executors == []
 
