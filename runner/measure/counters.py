@@ -30,6 +30,8 @@ from runner.measure.timing import quiet_python
 NUM_SAMPLES = 5
 # A sample of the counters lasts about this long, so that opening and reading them does not show.
 SAMPLE_S = 0.005
+# A slow model has had its iterations: counts hardly differ from one to the next.
+BUDGET_S = 0.3
 METRICS = ("instructions", "cycles", "cache_misses", "page_faults")
 ONE_THREAD = "counted on a CPU with one thread only: the counters are those of the calling thread"
 
@@ -45,38 +47,58 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
     kernel = kernel or LinuxKernel()
     latency_s = statistics.median(found.metrics["latency_s"].samples)
     num_iterations = max(1, round(SAMPLE_S / latency_s))
+    num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
     details["iterations_per_sample"] = num_iterations
-    # Once for both: after a compilation, collecting its garbage takes longer than counting.
-    with device.pinned(), quiet_python():
+    # After a compilation, collecting its garbage takes longer than counting.
+    with device.pinned(), quiet_python(), contextlib.ExitStack() as opened:
+        groups: list[tuple[CounterGroup, list[Event]]] = []
         for events in (HARDWARE, SOFTWARE):
-            refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
-            details["missing"].update({event.name: why for event, why in refusals.items() if why})
-            countable = [event for event, why in refusals.items() if not why]
-            if not countable:
-                continue
-            try:
-                group = open_group(countable, kernel=kernel)
-            except OSError as error:
-                # Each by itself, but not together: a processor with few counters, or shared ones.
-                why = explain_refusal(error, paranoid=read_paranoid())
-                details["missing"].update({event.name: why for event in countable})
-                continue
-            with contextlib.closing(group):
-                readings = _count(context.step(forward), group, num_iterations=num_iterations)
-            _keep(context, readings, events=countable, num_iterations=num_iterations)
+            countable = _countable(events, kernel=kernel, missing=details["missing"])
+            group = _open(countable, kernel=kernel, missing=details["missing"])
+            if group is not None:
+                groups.append((opened.enter_context(contextlib.closing(group)), countable))
+        if not groups:
+            return
+        step = context.step(forward)
+        step()
+        samples = [
+            _count(step, [group for group, _ in groups], num_iterations=num_iterations)
+            for _ in range(num_samples)
+        ]
+    for (_, countable), readings in zip(groups, zip(*samples, strict=True), strict=True):
+        _keep(context, readings, events=countable, num_iterations=num_iterations)
+
+
+def _countable(events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]) -> list[Event]:
+    """Return the events that can be counted here; tell of the others why they are missing."""
+    refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
+    missing.update({event.name: why for event, why in refusals.items() if why})
+    return [event for event, why in refusals.items() if not why]
+
+
+def _open(
+    events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]
+) -> CounterGroup | None:
+    """Return `events` as a group; None without any, or where they cannot be counted together."""
+    if not events:
+        return None
+    try:
+        return open_group(events, kernel=kernel)
+    except OSError as error:
+        # Each by itself it can: a processor with few counters, or shared ones.
+        why = explain_refusal(error, paranoid=read_paranoid())
+        missing.update({event.name: why for event in events})
+        return None
 
 
 def _count(
-    step: Callable[[], object], group: CounterGroup, *, num_iterations: int
+    step: Callable[[], object], groups: Sequence[CounterGroup], *, num_iterations: int
 ) -> list[tuple[Reading, Reading]]:
-    readings = []
-    step()
-    for _ in range(NUM_SAMPLES):
-        before = group.read()
-        for _ in range(num_iterations):
-            step()
-        readings.append((before, group.read()))
-    return readings
+    """Return the readings of each group before and after the iterations of one sample."""
+    before = [group.read() for group in groups]
+    for _ in range(num_iterations):
+        step()
+    return [(first, group.read()) for first, group in zip(before, groups, strict=True)]
 
 
 def _keep(

@@ -6,6 +6,7 @@ import errno
 import mmap
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -56,9 +57,14 @@ def readings(
     ]
 
 
+def in_turn(*groups: list[tuple[int, int, tuple[int, ...]]]) -> list[Any]:
+    """Return the readings of several groups in the order in which they are asked for."""
+    return [reading for together in zip(*groups, strict=True) for reading in together]
+
+
 def test_counts_are_per_iteration_and_scaled_by_the_time_counted() -> None:
     context = make_sampled()
-    script = [*readings(4, running_ns=250), *readings(3)]
+    script = in_turn(readings(4, running_ns=250), readings(3))
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
     found = context.found
     # Cycles moved by 20 in a quarter of the time: 80 in 2 iterations; the next event by twice that.
@@ -74,15 +80,36 @@ def test_counts_are_per_iteration_and_scaled_by_the_time_counted() -> None:
     assert details["missing"] == {}
     model = context.subject.model
     assert isinstance(model, Counting)
-    # Two groups, each warmed by one iteration.
-    assert model.num_calls == 2 * (1 + NUM_SAMPLES * details["iterations_per_sample"])
+    # Both groups count the same iterations, after one to warm up.
+    assert model.num_calls == 1 + NUM_SAMPLES * details["iterations_per_sample"]
     assert found.warnings == []
+
+
+def test_where_nothing_can_be_counted_nothing_runs() -> None:
+    context = make_sampled()
+    kernel = FakeKernel(refused=dict.fromkeys((0, 1, 2, 3, 5), errno.EACCES))
+    report_counters(context, context.subject.model, kernel=kernel)
+    assert len(context.found.details["counters"]["missing"]) == len(HARDWARE) + len(SOFTWARE)
+    model = context.subject.model
+    assert isinstance(model, Counting)
+    assert model.num_calls == 0
+
+
+def test_a_slow_model_is_counted_over_a_single_iteration() -> None:
+    context = make_sampled()
+    context.found.add("latency_s", (20.0,), method="")
+    script = in_turn(readings(4)[:2], readings(3)[:2])
+    report_counters(context, context.subject.model, kernel=FakeKernel(script))
+    assert context.found.metrics["cycles"].samples == (20.0,)
+    model = context.subject.model
+    assert isinstance(model, Counting)
+    assert model.num_calls == 2
 
 
 def test_what_the_machine_lacks_is_missing_with_its_reason_and_no_warning() -> None:
     context = make_sampled()
     # Software events have numbers of their own; the task clock's is that of the instructions.
-    kernel = FakeKernel([*readings(1), *readings(2)], refused=REFUSED)
+    kernel = FakeKernel(in_turn(readings(1), readings(2)), refused=REFUSED)
     report_counters(context, context.subject.model, kernel=kernel)
     missing = context.found.details["counters"]["missing"]
     assert sorted(missing) == ["branch_misses", "cycles", "instructions", "task_clock_ns"]
@@ -115,7 +142,7 @@ def test_events_that_cannot_be_counted_together_are_missing_and_cost_no_result()
 
 def test_a_group_whose_turn_never_comes_is_missing() -> None:
     context = make_sampled()
-    script = [*readings(4, running_ns=0), *readings(3)]
+    script = in_turn(readings(4, running_ns=0), readings(3))
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
     assert "its turn never came" in context.found.details["counters"]["missing"]["cycles"]
     assert "cycles" not in context.found.metrics

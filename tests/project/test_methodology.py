@@ -13,6 +13,7 @@ from db.metrics import METRICS
 from runner.measure import (
     accuracy,
     compiling,
+    counters,
     energy,
     oracle_cache,
     settling,
@@ -56,6 +57,8 @@ def row_name(row: Sequence[str]) -> str:
         f"after {energy.NVML_SETTLE_S:g} s (`NVML_SETTLE_S`)",
         f"{energy.RAPL_S:g} s on a CPU (`RAPL_S`)",
         f"batches of {energy.BATCH_S * 1e3:g} ms",
+        f"Up to {counters.NUM_SAMPLES} (`NUM_SAMPLES`) samples",
+        f"within {counters.BUDGET_S:g} s (`BUDGET_S`), of a slow model one",
         f"not below {accuracy.MIN_COSINE['fp32']} (fp32)",
         f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16-autocast;"
         f" {accuracy.GRADIENT_MIN_COSINE['bf16']} for their gradients)",
