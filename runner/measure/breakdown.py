@@ -213,19 +213,43 @@ def part_range(part: str, *, device: Device) -> Iterator[None]:
 def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:
     """Return what makes a fresh batch: the subject's inputs, copied to the device.
 
-    A tensor that is two inputs stays one: compiled code has a guard on that.
+    A tensor that is two inputs stays one, and each keeps its strides: compiled code has guards on
+    both, and would be compiled again.
     """
     copy: Callable[[torch.Tensor], torch.Tensor] = torch.clone
     tensors = {id(tensor): tensor for tensor in subject.inputs.values()}
+    sources = {key: _memory_of(tensor) for key, tensor in tensors.items()}
     if device.is_cuda:
-        tensors = {key: tensor.cpu().pin_memory() for key, tensor in tensors.items()}
+        sources = {key: source.cpu().pin_memory() for key, source in sources.items()}
         copy = _to_cuda
 
     def next_batch() -> Batch:
-        copies = {key: copy(tensor) for key, tensor in tensors.items()}
+        copies = {
+            key: _as_laid_out(copy(source), like=tensors[key]) for key, source in sources.items()
+        }
         return {name: copies[id(tensor)] for name, tensor in subject.inputs.items()}
 
     return next_batch
+
+
+def _memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what is behind `tensor` as a vector if a copy of it would have other strides.
+
+    Such are expanded tensors: each element is in memory once and in the tensor several times.
+    """
+    if tensor.layout is not torch.strided:
+        return tensor
+    strides = tensor.stride()
+    if torch.empty_like(tensor).stride() == strides:
+        return tensor
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, strides, strict=True))
+    return tensor.as_strided((span,), (1,))
+
+
+def _as_laid_out(copied: torch.Tensor, *, like: torch.Tensor) -> torch.Tensor:
+    if like.layout is not torch.strided or copied.stride() == like.stride():
+        return copied
+    return copied.as_strided(like.shape, like.stride())
 
 
 def _to_cuda(tensor: torch.Tensor) -> torch.Tensor:

@@ -114,6 +114,30 @@ def test_a_fresh_batch_is_a_copy_and_keeps_what_is_one_tensor_one() -> None:
     assert batch["c"] is not batch["a"]
 
 
+@pytest.mark.parametrize("device", [Device(kind="cpu", num_threads=1), CUDA])
+def test_a_fresh_batch_has_the_strides_that_compiled_code_expects(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(breakdown, "_to_cuda", torch.clone)
+    rows = torch.arange(6.0).reshape(1, 6)
+    inputs = {
+        "expanded": rows.expand(4, 6),
+        "transposed": torch.randn(3, 4).t(),
+        "sliced": torch.randn(3, 8)[:, 1:6:2],
+        "empty": torch.empty(0, 3),
+        "sparse": torch.eye(3).to_sparse(),
+    }
+    context = make_context(nn.Identity(), inputs, device=device)
+    batch = batch_source(context.subject, device=device)()
+    for name, tensor in inputs.items():
+        assert torch.equal(batch[name].to_dense(), tensor.to_dense()), name
+        if name != "sparse":
+            assert batch[name].shape == tensor.shape
+            assert batch[name].stride() == tensor.stride(), name
+    assert batch["expanded"].data_ptr() != rows.data_ptr()
+
+
 class FakeEvent:
     """A CUDA event that comes by 1 ms after the one before."""
 
