@@ -114,6 +114,7 @@ def test_a_large_product_nearly_reaches_the_peak_and_a_model_stays_below_it(
 ) -> None:
     peaks = executor.open()["peaks"]
     assert 0 < peaks["fp32_flops_per_s"] < peaks["fp16_flops_per_s"]
+    assert peaks["fp32_flops_per_s"] < peaks["tf32_flops_per_s"] < peaks["fp16_flops_per_s"]
     assert peaks["copy_bytes_per_s"] > 1e11
     result = measured(executor, "default", dtype=Dtype.FP16_AUTOCAST)
     mfu = result.measurement("mfu")
