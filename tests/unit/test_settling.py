@@ -108,3 +108,9 @@ def test_five_values_reach_no_interval() -> None:
     assert relative_half_width([1.0] * 5) == math.inf
     assert relative_half_width([]) == math.inf
     assert relative_half_width([0.0] * 10) == math.inf
+
+
+def test_any_number_of_rounds_has_an_interval() -> None:
+    assert relative_half_width([1.0] * 5000) == 0.0
+    low, high = order_statistic_interval(range(1, 2001))
+    assert relative_half_width(range(1, 2001)) == pytest.approx((high - low) / 2 / 1000.5)
