@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from runner import utilisation
 from runner.measure import peaks
 from runner.measure.device import Device
 from runner.measure.peaks import (
@@ -161,6 +162,12 @@ def test_little_free_memory_means_small_products_and_copies(
         peaks.product_flops_per_s(torch.float32, device=CUDA, budget=budget)
         peaks.copy_bytes_per_s(CUDA, budget=budget)
     assert made == [(4096, 8192), (2**30,), (4096,), (2**27,), (4096,), (2**18,)]
+
+
+def test_peaks_have_the_names_under_which_they_are_looked_up() -> None:
+    names = {dtype: name for dtype, (name, _) in peaks.PEAK_DTYPES.items()}
+    assert names == utilisation.PEAK_NAMES
+    assert peaks.TF32_NAME == utilisation.TF32_NAME
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
