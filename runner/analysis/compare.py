@@ -32,6 +32,8 @@ DEFAULT_FAIL_ABOVE = 0.05
 OUTCOME = "outcome"
 # Facts that say which code ran, not where: a difference in them is what one compares for.
 REVISION_FACTS = ("torch_version", "torch_git", "revision")
+# What a run measures of its device differs each time, and says nothing of the environment.
+MEASURED_FACTS = ("peaks",)
 
 
 class NotComparableError(ValueError):
@@ -51,8 +53,8 @@ class FactDifference:
 class CaseComparison:
     """One row: a metric of a case, or its `outcome`, on both sides.
 
-    `baseline` and `candidate` are the medians of the launches' levels in `unit`, None for an
-    outcome.
+    `baseline` and `candidate` are the geometric means of the launches' levels in `unit`, so that
+    they differ by the ratio beside them (counts: the medians); None for an outcome.
     """
 
     case: Case
@@ -108,11 +110,11 @@ def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> Ca
 
 
 def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
-    """Return the facts of the two environments that differ, by name."""
+    """Return the facts of the two environments that differ, by name; not what was measured."""
     left, right = baseline.environment, candidate.environment
     return tuple(
         FactDifference(name=name, baseline=left.get(name), candidate=right.get(name))
-        for name in sorted({*left, *right})
+        for name in sorted({*left, *right}.difference(MEASURED_FACTS))
         if left.get(name) != right.get(name)
     )
 
@@ -130,7 +132,8 @@ def check_comparable(baseline: Run, *, candidate: Run) -> None:
     raise NotComparableError(
         f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"
         f" {'; '.join(texts) or 'facts that were not recorded'}."
-        " Measure both sides on the same machine with the same settings"
+        " Measure both sides on the same machine with the same settings; two toolchains that"
+        " differ so are compared by `hud compare --toolchain A --toolchain B`"
     )
 
 
@@ -231,7 +234,10 @@ def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> Cas
 
 def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
     both = pair.measurements(metric)
-    levels = (None, None) if both is None else [_typical(x) for x in pair.launch_levels(metric)]
+    levels: Sequence[float | None] = (None, None)
+    if both is not None:
+        is_exact = METRICS[metric].is_exact
+        levels = [_typical(side, is_exact=is_exact) for side in pair.launch_levels(metric)]
     return CaseComparison(
         case=pair.baseline.case,
         metric=metric,
@@ -242,5 +248,7 @@ def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
     )
 
 
-def _typical(levels: np.ndarray) -> float:
-    return float(np.median(levels))
+def _typical(levels: np.ndarray, *, is_exact: bool) -> float:
+    if is_exact or np.min(levels) <= 0:
+        return float(np.median(levels))
+    return float(np.exp(np.mean(np.log(levels))))

@@ -21,8 +21,6 @@ from runner.text import quantity
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 # They are part of the revision, which is printed before.
 _SAID_BEFORE = ("torch_version", "torch_git")
-# What a run measures of its device differs each time, and says nothing of the environment.
-_MEASURED = ("peaks",)
 
 
 def print_differences(
@@ -31,7 +29,7 @@ def print_differences(
     """Print both runs, what differs between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
-    for item in _flat(_differences(before, after)):
+    for item in _flat(environment_differences(before, candidate=after)):
         if item.name not in _SAID_BEFORE:
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     click.echo()
@@ -58,7 +56,7 @@ def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run)
         "candidate": _side_json(after),
         "environment": [
             {"name": item.name, "baseline": item.baseline, "candidate": item.candidate}
-            for item in _differences(before, after)
+            for item in environment_differences(before, candidate=after)
         ],
         "failed": has_failure(rows),
         "rows": [
@@ -80,11 +78,6 @@ def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run)
             for row in rows
         ],
     }
-
-
-def _differences(before: Run, after: Run) -> list[FactDifference]:
-    found = environment_differences(before, candidate=after)
-    return [item for item in found if item.name not in _MEASURED]
 
 
 def _side_json(run: Run) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -155,7 +156,29 @@ def test_floor_scales_with_that_of_the_metric() -> None:
 def test_case_measured_in_rounds_is_taken_together() -> None:
     rounds = [result({"speedup": [level]}) for level in (1.0, 1.2, 1.1)]
     rows = compare_results(rounds, [result({"speedup": [1.0]})])
-    assert row(rows, "speedup").baseline == 1.1
+    assert row(rows, "speedup").baseline == pytest.approx(math.prod((1.0, 1.2, 1.1)) ** (1 / 3))
+
+
+def test_both_sides_differ_by_the_ratio_beside_them() -> None:
+    # By their medians, 1.5 and 1.4, it would look faster, with a change of +9 % beside it.
+    before, after = ([1.5, 1.0, 2.0], [1.4, 1.4, 2.0])
+    rows = compare_results(
+        [result({"compile_cold_s": before})], [result({"compile_cold_s": after})]
+    )
+    found = row(rows, "compile_cold_s")
+    assert found.baseline is not None
+    assert found.candidate is not None
+    assert found.comparison.ratio == pytest.approx(found.candidate / found.baseline)
+
+
+def test_counts_stand_with_their_medians() -> None:
+    rows = compare_results([result({"graphs": [1.0, 4.0, 4.0]})], [result({"graphs": [0.0]})])
+    assert (row(rows, "graphs").baseline, row(rows, "graphs").candidate) == (4.0, 0.0)
+
+
+def test_a_level_of_0_leaves_the_median() -> None:
+    rows = compare_results([result({"speedup": [0.0, 2.0, 3.0]})], [result({"speedup": [1.0]})])
+    assert row(rows, "speedup").baseline == 2.0
 
 
 def test_metric_that_a_round_lacks_is_taken_from_the_others() -> None:
@@ -170,7 +193,7 @@ def test_rounds_without_launch_counts_are_a_launch_each() -> None:
         for level, num_samples in ((1.0, 3), (2.0, 1), (3.0, 1))
     ]
     rows = compare_results(rounds, rounds)
-    assert row(rows, "speedup").baseline == 2.0
+    assert row(rows, "speedup").baseline == pytest.approx(6.0 ** (1 / 3))
 
 
 @pytest.mark.parametrize("is_failed_first", [True, False])
@@ -187,8 +210,19 @@ def test_other_fingerprint_is_refused_with_the_facts_that_differ() -> None:
         compare_results(make_document(run_on("a", "550")), make_document(run_on("b", "560")))
     assert str(caught.value) == (
         "runs run-a and run-b do not compare: their environments differ in driver: '550' -> '560'."
-        " Measure both sides on the same machine with the same settings"
+        " Measure both sides on the same machine with the same settings; two toolchains that differ"
+        " so are compared by `hud compare --toolchain A --toolchain B`"
     )
+
+
+def test_measured_peaks_are_no_difference_of_environments() -> None:
+    one, other = (
+        make_run(fingerprint=letter * 64, environment={"peaks": peak, "num_cpus": 2})
+        for letter, peak in (("a", 1.0), ("b", 2.0))
+    )
+    assert environment_differences(one, candidate=other) == ()
+    with pytest.raises(NotComparableError, match="facts that were not recorded"):
+        compare_results(make_document(one), make_document(other))
 
 
 def test_other_fingerprint_without_recorded_facts_is_refused_too() -> None:
