@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from db.records import CaseResult
+from db.records import CaseResult, Outcome, RunWarning
 from runner.combine import Ending, combine, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost, tail
@@ -80,7 +80,21 @@ class LocalSession:
             finished_at=self._now(),
             log_tail=tail(self._folder / "log.txt"),
         )
-        return self._amend(result)
+        return self._amend(replace(result, warnings=(*result.warnings, *self._cut_short(result))))
+
+    def _cut_short(self, result: CaseResult) -> tuple[RunWarning, ...]:
+        settings = self._order.settings
+        num_done, num_planned = len(self._reports), settings.num_launches
+        if result.outcome is not Outcome.OK or num_done >= num_planned or self.needs_launch:
+            return ()
+        return (
+            RunWarning(
+                code="few-launches",
+                text=f"{num_done} of {num_planned} launches: one more did not fit into the"
+                f" {settings.timeout_s:g} s of the case",
+                hint=f"raise [run] timeout_s above {settings.timeout_s:g}, or take a smaller shape",
+            ),
+        )
 
     def close(self) -> None:
         """Remove what the case left on the disk; may be called twice."""

@@ -64,9 +64,11 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
             outcome=Outcome.FAILED,
             reason="the worker host died and took the case along; the next case gets a new host",
         )
+    last_line = next((line for line in reversed(log_tail.splitlines()) if line.strip()), "")
+    said = f"the end of its log: {last_line.strip()}" if last_line else "its log is empty"
     return LaunchReport(
         outcome=Outcome.FAILED,
-        reason=f"the worker ended with status {number} and left no report; see the log",
+        reason=f"the worker ended with status {number} and left no report; {said}",
     )
 
 
@@ -75,18 +77,19 @@ def needs_launch(
 ) -> bool:
     """Return whether a case with these launches wants another one; one that failed wants none.
 
-    Beyond `num_launches` a launch follows while the launches disagree by more than the target, as
-    long as `left_s`, what is left of the case's time, is enough for one more of the slowest. A
-    single launch disagrees with nobody.
+    Beyond `num_launches` a launch follows while the launches disagree by more than the target. None
+    follows unless `left_s`, what is left of the case's time, is enough for one more of the slowest:
+    what ran out of time would take the launches before it along. A single launch disagrees with
+    nobody.
     """
     settings = order.settings
     if any(report.outcome is not Outcome.OK for report in reports):
         return False
+    slowest_s = max((_wall_s(report) for report in reports), default=0.0)
     if len(reports) < settings.num_launches:
-        return True
+        return left_s >= slowest_s
     if not 1 < len(reports) < settings.max_launches or settings.target_interval == 0:
         return False
-    slowest_s = max(float(report.details.get("launch_wall_s", 0.0)) for report in reports)
     if left_s < SPARE_TIME * slowest_s:
         return False
     measured = {item.metric: item for item in measurements(reports)}
@@ -95,6 +98,10 @@ def needs_launch(
         return False
     levels = measured_levels(measured, headline, device=order.case.device)
     return half_width(levels) > settings.target_interval
+
+
+def _wall_s(report: LaunchReport) -> float:
+    return float(report.details.get("launch_wall_s", 0.0))
 
 
 def combine(

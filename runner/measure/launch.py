@@ -7,6 +7,8 @@ samples, since fresh processes differ from each other more than samples within o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from db.records import Outcome, Phase
@@ -24,6 +26,8 @@ from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
 from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
+
+MAX_ERROR_CHARS = 300
 
 
 def run_launch(request: LaunchRequest) -> LaunchReport:
@@ -75,16 +79,29 @@ def _measure(context: Context) -> str:
     if context.is_first:
         with log.step("memory"):
             report_memory(context, forward)
-        with log.step("energy"):
-            report_energy(context, forward)
+        explaining = {"energy": report_energy, "counters": report_counters}
         if context.request.case.phase is Phase.TRAINING:
-            with log.step("breakdown"):
-                report_breakdown(context, forward)
-        with log.step("counters"):
-            report_counters(context, forward)
+            explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
+        for name, report in explaining.items():
+            with log.step(name):
+                _explain(context, forward, name=name, report=report)
         with log.step("work"):
             report_work(context)
     with log.step("result"):
         if not context.is_eager:
             report_counts(context, forward)
     return ""
+
+
+def _explain(
+    context: Context, forward: Forward, *, name: str, report: Callable[[Context, Forward], None]
+) -> None:
+    """Take a step that only explains: where it fails, what was measured before it stays."""
+    try:
+        report(context, forward)
+    except (RuntimeError, OSError) as error:
+        context.found.warn(
+            f"no-{name}",
+            f"the step {name} failed: {type(error).__name__}: {str(error)[:MAX_ERROR_CHARS]}",
+            hint="the other numbers of this result were taken before and stand",
+        )

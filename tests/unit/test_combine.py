@@ -86,6 +86,13 @@ def test_a_case_gets_its_least_number_of_launches() -> None:
     assert not wants(ok(1.0), ok(1.0), ok(1.0))
 
 
+def test_no_planned_launch_is_begun_that_would_take_the_others_along() -> None:
+    slow = replace(ok(1.0), details={"launch_wall_s": 10.0})
+    assert wants(slow, left_s=10.0)
+    assert not wants(slow, left_s=9.0)
+    assert wants(left_s=0.0)
+
+
 def test_launches_that_disagree_get_more_until_there_are_enough() -> None:
     apart = [ok(level) for level in (1.0, 1.1, 1.2, 1.0, 1.1, 1.2)]
     assert wants(*apart[:3])
