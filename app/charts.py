@@ -99,7 +99,7 @@ def samples_spec(
         y=alt.Y("median:Q", scale=y_scale, title=title)
     )
     place: dict[str, Any] = {
-        "x": alt.X("launch:N", title="launch (fresh process)", axis=alt.Axis(labelAngle=0)),
+        "x": alt.X("launch:O", title="launch (fresh process)", axis=alt.Axis(labelAngle=0)),
         "xOffset": alt.XOffset("position:O"),
         "y": y,
         "tooltip": [

@@ -183,7 +183,7 @@ def sample_rows(samples: Sequence[Sample], *, scale: Scale) -> list[dict[str, An
         before = 0 if sample.is_warmup else num_warmups[sample.launch]
         rows.append(
             {
-                "launch": str(sample.launch + 1),
+                "launch": sample.launch + 1,
                 "position": counts[key] + before,
                 "value": sample.value / scale.factor,
                 "kind": "warm-up" if sample.is_warmup else "sample",

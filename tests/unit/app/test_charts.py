@@ -100,7 +100,7 @@ def test_times_are_in_utc_and_the_axis_names_the_unit() -> None:
 
 def sample(value: float, kind: str = "sample") -> dict[str, Any]:
     """Return a row of the samples chart."""
-    return {"launch": "1", "position": 1, "value": value, "kind": kind, "shown": ""}
+    return {"launch": 1, "position": 1, "value": value, "kind": kind, "shown": ""}
 
 
 def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
@@ -114,6 +114,8 @@ def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
     scale = dots["encoding"]["y"]["scale"]
     assert scale["domain"] == [pytest.approx(9.88), pytest.approx(11.12)]
     assert scale["clamp"] is True
+    # An ordinal axis puts launch 10 after launch 9, a nominal one after launch 1.
+    assert dots["encoding"]["x"]["type"] == "ordinal"
 
 
 @pytest.mark.parametrize(("value", "domain"), [(20.0, [19.0, 21.0]), (0.0, [-1.0, 1.0])])

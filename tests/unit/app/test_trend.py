@@ -154,10 +154,10 @@ def test_samples_lie_launch_by_launch_with_warm_ups_in_front() -> None:
     ]
     rows = sample_rows(samples, scale=MS)
     assert [(row["launch"], row["position"], row["kind"], row["shown"]) for row in rows] == [
-        ("1", 1, "warm-up", "20.0 ms"),
-        ("1", 2, "sample", "10.0 ms"),
-        ("1", 3, "sample", "11.0 ms"),
-        ("2", 1, "sample", "12.0 ms"),
+        (1, 1, "warm-up", "20.0 ms"),
+        (1, 2, "sample", "10.0 ms"),
+        (1, 3, "sample", "11.0 ms"),
+        (2, 1, "sample", "12.0 ms"),
     ]
 
 
