@@ -76,7 +76,8 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
         result=result.id,
     )
     known = METRICS.get(item.metric)
-    is_single = item.num_samples == 1
+    # A single sample has no interval of its own, but what follows from others may have one.
+    has_interval = item.num_samples > 1 or item.low < item.high
     return (
         Cell(
             text=metric_label(item.metric),
@@ -84,7 +85,7 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
             title=f"{item.metric}: {known.description if known else 'not in the metric table'}",
         ),
         Cell(text=scale.text(item.median)),
-        Cell(text="" if is_single else scale.interval(item.low, item.high), style="quiet"),
+        Cell(text=scale.interval(item.low, item.high) if has_interval else "", style="quiet"),
         Cell(
             text=str(item.num_samples),
             href=run_url(run.id, case_key=result.case.key, samples=item.metric),

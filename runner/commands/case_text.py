@@ -77,7 +77,8 @@ def measurement_rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...
 
 
 def _interval(item: Measurement) -> str:
-    if len(item.samples) == 1:
+    # A single sample has none of its own, but what follows from others may have one.
+    if len(item.samples) == 1 and item.interval[0] == item.interval[1]:
         return ""
     low, high = (quantity(end, unit=item.unit) for end in item.interval)
     return f"{low} .. {high}"

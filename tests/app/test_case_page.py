@@ -52,6 +52,7 @@ def page_of_case(store: Store, open_page: OpenPage) -> Any:
             make_measurement("forward_s", samples=(0.004,)),
             make_measurement("backward_s", samples=(0.006,)),
             make_measurement("compile_cold_s", samples=(8.0,)),
+            make_measurement("break_even_calls", samples=(900.0,), interval=(400.0, 1900.0)),
         ],
         warnings=[RunWarning(code="drift", text="it drifts", hint="run it again")],
         details=DETAILS,
@@ -73,11 +74,13 @@ def test_measurements_are_in_groups_with_interval_and_number_of_samples(page_of_
     assert [row[:2] for row in rows] == [
         ["speed", "latency"],
         ["compilation", "cold compile"],
+        ["", "break-even, cold"],
         ["training step", "forward"],
         ["", "backward"],
     ]
     assert rows[0][2:5] == ["10.5 ms", "[10.0, 12.0]", "4"]
     assert rows[1][2:5] == ["8.00 s", "", "1"]
+    assert rows[2][2:5] == ["900 calls", "[400, 1900]", "1"]
 
 
 def test_what_is_missing_says_why(page_of_case: Any) -> None:
