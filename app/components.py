@@ -140,7 +140,7 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
     title = escaped(f"suite {run.suite} on {run.machine}, started {moment(run.started_at)}")
     return (
         f'<div class="hud-notice" role="status" title="{title}">{heading}'
-        f" ({escaped(run.suite)}): {escaped(', '.join(words), limit=400)}"
+        f" ({escaped(run.suite)}, {escaped(run.toolchain)}): {escaped(', '.join(words), limit=400)}"
         f'<div class="hud-bar"><div style="width:{share:.1%}"></div></div></div>'
     )
 

@@ -197,6 +197,7 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
         return None
     worst = min(looks, key=lambda item: float(item["cpu_share"]))
     core = evidence.details.get("core")
+    trusted = "latency_cpu_s" if evidence.metric != "speedup" else "speedup and latency_cpu_s"
     place = "its core" if core is None else f"core {core}, to which it is pinned,"
     return RunWarning(
         code="noisy-neighbour",
@@ -204,7 +205,7 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
         f" away: the worker ran {worst['cpu_share']:.0%} of the time,"
         f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
         hint=f"keep other work off {place} (taskset, cpuset), or run when the machine is idle;"
-        " until then trust speedup and latency_cpu_s, not latency_s",
+        f" until then trust {trusted}, not the wall clock: latency_s and compile times",
     )
 
 

@@ -163,7 +163,13 @@ def test_how_each_launch_was_sampled_is_kept() -> None:
         (Ending(text="signal 6"), "std::bad_alloc", Outcome.OUT_OF_MEMORY, "allocation failed"),
         (Ending(text="signal 6"), "assertion", Outcome.FAILED, "killed by SIGABRT"),
         (Ending(text="cancelled"), "", Outcome.FAILED, "cancelled"),
-        (Ending(text="exit 3"), "", Outcome.FAILED, "ended with status 3"),
+        (
+            Ending(text="exit 3"),
+            "",
+            Outcome.FAILED,
+            "ended with status 3 and left no report; its log is empty",
+        ),
+        (Ending(text="exit 3"), "a\nno space\n\n", Outcome.FAILED, "the end of its log: no space"),
         (HOST_DIED, "", Outcome.FAILED, "the worker host died"),
     ],
 )

@@ -195,6 +195,14 @@ def test_a_neighbour_on_the_same_core() -> None:
     assert "core 1, to which it is pinned" in warning.hint
 
 
+def test_what_a_neighbour_leaves_to_trust_is_what_the_case_has() -> None:
+    details = conditions(cpu_share=0.52, involuntary_switches=300)
+    alone = only(found(details=details), "noisy-neighbour").hint
+    beside_eager = only(found(details=details, metric="speedup"), "noisy-neighbour").hint
+    assert "trust latency_cpu_s, not the wall clock" in alone
+    assert "trust speedup and latency_cpu_s, not the wall clock" in beside_eager
+
+
 def test_without_pinning_the_hint_names_no_core() -> None:
     details = conditions(cpu_share=0.52, involuntary_switches=300) | {"core": None}
     assert "off its core" in only(found(details=details), "noisy-neighbour").hint
