@@ -64,7 +64,7 @@ def tolerances(value: Any) -> Mapping[str, Tolerance]:
     """Return a table of dtypes, each a table of limits, as records; raise ValueError otherwise."""
     names = [item.name for item in fields(Tolerance)]
     problem = (
-        f"a table of {', '.join(Dtype)}, each a table of numbers from 0 up:"
+        f"a table of {', '.join(Dtype)}, each a table of numbers from 0 up (cosines up to 1):"
         f" {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
     )
     if not isinstance(value, dict) or not all(dtype in list(Dtype) for dtype in value):
@@ -72,9 +72,12 @@ def tolerances(value: Any) -> Mapping[str, Tolerance]:
     for limits in value.values():
         if not isinstance(limits, dict) or not all(name in names for name in limits):
             raise ValueError(problem)
-        for limit in limits.values():
+        for name, limit in limits.items():
             is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
             if not is_number or not 0 <= limit < math.inf:
+                raise ValueError(problem)
+            # No result has a cosine above 1, so such a limit would call every one inaccurate.
+            if name.endswith("cosine") and limit > 1:
                 raise ValueError(problem)
     return {dtype: Tolerance(**limits) for dtype, limits in value.items()}
 

@@ -177,6 +177,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
                 "{ bf16 = { cosine = 0.9 } }",
                 "{ bf16 = { min_cosine = true } }",
                 "{ bf16 = { min_cosine = -0.1 } }",
+                "{ bf16 = { min_cosine = 1.1 } }",
                 "{ bf16 = { max_rmse_ratio = inf } }",
             )
         ),
