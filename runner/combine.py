@@ -12,6 +12,7 @@ from typing import Any
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
 from runner.analysis.levels import measured_levels
+from runner.analysis.noise import launch_spread
 from runner.analysis.sample_checks import half_width
 from runner.analysis.stability import Tried, find_headline, stability_warnings
 from runner.analysis.stats import estimate
@@ -92,7 +93,7 @@ def needs_launch(
         return False
     if left_s < SPARE_TIME * slowest_s:
         return False
-    measured = {item.metric: item for item in measurements(reports)}
+    measured = {item.metric: item for item in measurements(reports, device=order.case.device)}
     headline = find_headline(measured)
     if headline is None:
         return False
@@ -116,7 +117,7 @@ def combine(
     """Return the case result of `reports`, one a launch; the first that is not ok decides."""
     worst = next((report for report in reports if report.outcome is not Outcome.OK), reports[0])
     is_ok = worst.outcome is Outcome.OK
-    measured = _all_measurements(reports) if is_ok else ()
+    measured = _all_measurements(reports, device=order.case.device) if is_ok else ()
     details = _details(reports)
     warnings = [warning for report in reports for warning in report.warnings]
     warnings += stability_warnings(measured, details=details, tried=_tried(order))
@@ -150,22 +151,23 @@ def _tried(order: CaseOrder) -> Tried:
     )
 
 
-def _all_measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:
-    measured = measurements(reports)
+def _all_measurements(reports: Sequence[LaunchReport], *, device: str) -> tuple[Measurement, ...]:
+    measured = measurements(reports, device=device)
     return (*measured, *break_even({item.metric: item for item in measured}))
 
 
-def measurements(reports: Sequence[LaunchReport]) -> tuple[Measurement, ...]:
-    """Return every metric that some launch took, its samples in launch order."""
+def measurements(reports: Sequence[LaunchReport], *, device: str) -> tuple[Measurement, ...]:
+    """Return every metric that some launch took on `device`, its samples in launch order."""
     names = dict.fromkeys(name for report in reports for name in report.metrics)
-    return tuple(_measurement(name, reports) for name in names)
+    return tuple(_measurement(name, reports, device=device) for name in names)
 
 
-def _measurement(name: str, reports: Sequence[LaunchReport]) -> Measurement:
+def _measurement(name: str, reports: Sequence[LaunchReport], *, device: str) -> Measurement:
     raws = [report.metrics[name] for report in reports if name in report.metrics]
     samples = tuple(sample for raw in raws for sample in raw.samples)
     launches = tuple(len(raw.samples) for raw in raws)
-    found = estimate(samples, launches=launches)
+    prior = launch_spread(name, device=device)
+    found = estimate(samples, launches=launches, prior=prior)
     return Measurement(
         metric=name,
         unit=METRICS[name].unit,

@@ -20,17 +20,26 @@ COMPARABILITY_KEYS = (
     "num_threads",
     "flags",
 )
+# On a CPU these tell which build of torch it was, which is the revision's affair.
+GPU_KEYS = ("driver_version", "cuda_version")
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:
     """Return the SHA-256 over the comparability subset of `facts`, as 64 hex digits."""
-    subset = {key: facts.get(key) for key in COMPARABILITY_KEYS}
+    subset = {key: facts.get(key) for key in _keys(facts)}
     return hashlib.sha256(json.dumps(subset, sort_keys=True).encode()).hexdigest()
 
 
 def differing_keys(baseline: Mapping[str, Any], *, candidate: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the comparability keys whose facts differ."""
-    return tuple(key for key in COMPARABILITY_KEYS if baseline.get(key) != candidate.get(key))
+    keys = dict.fromkeys((*_keys(baseline), *_keys(candidate)))
+    return tuple(key for key in keys if baseline.get(key) != candidate.get(key))
+
+
+def _keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    if facts.get("device_kind") != "cpu":
+        return COMPARABILITY_KEYS
+    return tuple(key for key in COMPARABILITY_KEYS if key not in GPU_KEYS)
 
 
 def revision(facts: Mapping[str, Any]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from db.metrics import METRICS
 from db.records import CaseResult, Dtype, Measurement, RunWarning
+from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 
 # Under autocast the products run in half precision.
@@ -43,6 +45,7 @@ def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseRes
 def _derived(
     result: CaseResult, latency: Measurement, *, peaks: Mapping[str, Any]
 ) -> Iterator[Measurement]:
+    over = partial(_over_latency, latency=latency, device=result.case.device)
     names = [PEAK_NAMES[result.case.dtype]]
     flops = result.measurement("flops")
     if flops is not None and peaks.get(names[0]):
@@ -52,16 +55,24 @@ def _derived(
             names.append(TF32_NAME)
             least_s += num_in_tf32 / peaks[TF32_NAME] - num_in_tf32 / peaks[names[0]]
         method = f"flops over {latency.metric} and {', '.join(names)} of the run"
-        yield _over_latency("mfu", least_s, latency=latency, method=method)
+        yield over("mfu", least_s, latency=latency, device=result.case.device, method=method)
     moved = result.measurement("compulsory_bytes")
     if moved is None:
         return
     method = f"compulsory_bytes over {latency.metric}"
-    yield _over_latency("bandwidth_bytes_per_s", moved.median, latency=latency, method=method)
+    yield over(
+        "bandwidth_bytes_per_s",
+        moved.median,
+        latency=latency,
+        device=result.case.device,
+        method=method,
+    )
     if copy_bytes_per_s := peaks.get(COPY_NAME):
         least_s = moved.median / copy_bytes_per_s
         method = f"{method} and {COPY_NAME} of the run"
-        yield _over_latency("bandwidth_share", least_s, latency=latency, method=method)
+        yield over(
+            "bandwidth_share", least_s, latency=latency, device=result.case.device, method=method
+        )
 
 
 def _convolution_flops(result: CaseResult) -> int:
@@ -69,9 +80,12 @@ def _convolution_flops(result: CaseResult) -> int:
     return sum(number for name, number in by_operator.items() if "convolution" in name)
 
 
-def _over_latency(metric: str, amount: float, *, latency: Measurement, method: str) -> Measurement:
+def _over_latency(
+    metric: str, amount: float, *, latency: Measurement, device: str, method: str
+) -> Measurement:
     samples = tuple(amount / sample_s for sample_s in latency.samples)
-    found = estimate(samples, launches=latency.launches)
+    prior = launch_spread(latency.metric, device=device)
+    found = estimate(samples, launches=latency.launches, prior=prior)
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit,

@@ -10,6 +10,8 @@ for an effect of the run that they share, whose spread is taken as known.
 
 from __future__ import annotations
 
+from runner.analysis.stats import Spread
+
 # The prior counts as eight launches: it outweighs the two to six that a comparison brings, and is
 # outvoted by a dozen.
 PRIOR_DEGREES = 8.0
@@ -72,6 +74,11 @@ def calm_sd(metric: str, *, device: str) -> float:
     """Return the relative sd between launches of `metric` that nothing disturbed."""
     calm = _CALM_CPU_PRIOR_SD if device == "cpu" else {}
     return calm.get(metric, prior_sd(metric, device=device))
+
+
+def launch_spread(metric: str, *, device: str) -> Spread:
+    """Return what is known of the spread between launches of `metric` on a device of this kind."""
+    return Spread(sd=prior_sd(metric, device=device), degrees=PRIOR_DEGREES)
 
 
 def run_sd(metric: str, *, device: str) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from db.records import CaseResult, Measurement, Outcome
 from runner.analysis.levels import launch_levels
+from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 
 
@@ -44,14 +45,17 @@ def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
         return first if first.outcome is not Outcome.OK else second
     names = dict.fromkeys(item.metric for item in (*first.measurements, *second.measurements))
     parts = [(first.measurement(name), second.measurement(name)) for name in names]
-    measurements = tuple(_concatenate([part for part in both if part]) for both in parts)
+    measurements = tuple(
+        _concatenate([part for part in both if part], device=first.case.device) for both in parts
+    )
     return dataclasses.replace(first, measurements=measurements)
 
 
-def _concatenate(parts: Sequence[Measurement]) -> Measurement:
+def _concatenate(parts: Sequence[Measurement], *, device: str) -> Measurement:
     samples = tuple(sample for part in parts for sample in part.samples)
     launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
-    found = estimate(samples, launches=launches)
+    prior = launch_spread(parts[0].metric, device=device)
+    found = estimate(samples, launches=launches, prior=prior)
     return dataclasses.replace(
         parts[0],
         samples=samples,

@@ -4,7 +4,8 @@ Method: the point is a median. Within one launch the interval is the distributio
 two order statistics (Conover, Practical Nonparametric Statistics, 3.2). Over several launches the
 launch is the unit of replication (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time,
 ISMM 2013): one median a launch, and Student's interval over those, on logarithms where all are
-positive, because times vary by factors.
+positive, because times vary by factors. Two or three launches hardly tell their own spread, so
+where it is known from other cases it is pooled with theirs (a moderated variance: Smyth, 2004).
 Assumptions: samples of one launch are exchangeable; launches are independent of each other. Samples
 of one launch say nothing about the next one: address layout and clock differ.
 """
@@ -34,19 +35,30 @@ class Estimate:
     high: float
 
 
-def estimate(samples: Sequence[float], *, launches: Sequence[int] = ()) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What is known of the relative sd between launches, worth so many degrees of freedom."""
+
+    sd: float
+    degrees: float
+
+
+def estimate(
+    samples: Sequence[float], *, launches: Sequence[int] = (), prior: Spread | None = None
+) -> Estimate:
     """Return the median of `samples` with its 95 % interval.
 
     `launches` says how many samples each fresh process gave, in order. With two or more launches
     the value is the median of the launch medians and the interval covers what differs between
     launches. With one launch the interval covers this launch alone: another launch of the very same
-    code may lie outside. Fewer than six samples in one launch cannot reach 95 %: the interval is
+    code may lie outside. `prior` is pooled with the spread of two or more launches, all positive,
+    that are not all alike. Fewer than six samples in one launch cannot reach 95 %: the interval is
     then from the smallest to the largest. Raises ValueError on no samples, on numbers that are not
     finite, and when `launches` does not add up.
     """
     medians = launch_medians(samples, launches=launches)
     if len(medians) > 1:
-        return _between_launches(medians)
+        return _between_launches(medians, prior=prior)
     low, high = order_statistic_interval(samples)
     return Estimate(float(medians[0]), low, high)
 
@@ -102,12 +114,18 @@ def student_quantile(probability: float, *, degrees: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def _between_launches(medians: Sequence[float]) -> Estimate:
+def _between_launches(medians: Sequence[float], *, prior: Spread | None) -> Estimate:
     value = float(np.median(medians))
     is_positive = min(medians) > 0
     numbers = np.log(medians) if is_positive else np.asarray(medians, dtype=float)
-    quantile = student_quantile((1 + CONFIDENCE) / 2, degrees=len(medians) - 1)
-    margin = quantile * float(np.std(numbers, ddof=1)) / math.sqrt(len(medians))
+    degrees = float(len(medians) - 1)
+    squares = degrees * float(np.var(numbers, ddof=1))
+    # What repeats exactly has no spread to moderate.
+    if prior is not None and is_positive and squares > 0:
+        degrees += prior.degrees
+        squares += prior.degrees * prior.sd**2
+    quantile = student_quantile((1 + CONFIDENCE) / 2, degrees=degrees)
+    margin = quantile * math.sqrt(squares / degrees / len(medians))
     low, high = float(np.mean(numbers)) - margin, float(np.mean(numbers)) + margin
     if is_positive:
         low, high = math.exp(low), math.exp(high)

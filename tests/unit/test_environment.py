@@ -27,3 +27,18 @@ def test_each_comparability_key_changes_the_fingerprint_and_is_named() -> None:
         other = FACTS | {key: "another"}
         assert fingerprint(other) != fingerprint(FACTS)
         assert differing_keys(FACTS, candidate=other) == (key,)
+
+
+def test_on_a_cpu_the_build_for_gpus_does_not_count() -> None:
+    facts = FACTS | {"device_kind": "cpu"}
+    other = facts | {"cuda_version": "13.0", "driver_version": "580"}
+    assert fingerprint(other) == fingerprint(facts)
+    assert differing_keys(facts, candidate=other) == ()
+    assert differing_keys(facts, candidate=other | {"num_threads": 2}) == ("num_threads",)
+
+
+def test_on_a_gpu_it_counts() -> None:
+    facts = FACTS | {"device_kind": "cuda"}
+    other = facts | {"cuda_version": "13.0"}
+    assert fingerprint(other) != fingerprint(facts)
+    assert differing_keys(facts, candidate=other) == ("cuda_version",)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from runner.analysis.stats import (
     Estimate,
+    Spread,
     estimate,
     launch_medians,
     order_statistic_interval,
@@ -134,3 +137,33 @@ def test_estimates_over_launches_scale_too(samples: list[float], factor: float) 
 @given(st.permutations([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
 def test_order_of_samples_does_not_matter(samples: list[float]) -> None:
     assert estimate(samples) == estimate(sorted(samples))
+
+
+def test_two_launches_are_judged_by_what_is_known_of_others() -> None:
+    samples, launches = (1.0, 1.1), (1, 1)
+    alone = estimate(samples, launches=launches)
+    assert alone.high / alone.low > 2
+    pooled = estimate(samples, launches=launches, prior=Spread(sd=0.05, degrees=8.0))
+    assert 1.1 < pooled.high / pooled.low < 1.3
+    assert pooled.low < 1.0
+    assert pooled.high > 1.1
+    assert pooled.value == alone.value
+
+
+def test_a_prior_counts_as_so_many_launches_more() -> None:
+    # Degrees 8 + 1, squares 8 * 0.05^2 + 2 * (ln(1.1) / 2)^2; Student's 97.5 % at 9: 2.262157.
+    pooled = estimate((1.0, 1.1), launches=(1, 1), prior=Spread(sd=0.05, degrees=8.0))
+    squares = 8 * 0.05**2 + math.log(1.1) ** 2 / 2
+    margin = 2.262157 * math.sqrt(squares / 9 / 2)
+    assert pooled.high == pytest.approx(math.sqrt(1.1) * math.exp(margin), rel=1e-6)
+
+
+def test_what_repeats_exactly_has_no_spread_whatever_others_have() -> None:
+    found = estimate((2.0, 2.0), launches=(1, 1), prior=Spread(sd=0.05, degrees=8.0))
+    assert (found.low, found.high) == (2.0, 2.0)
+
+
+def test_a_prior_is_for_numbers_above_zero() -> None:
+    samples, launches = (0.0, 1.0), (1, 1)
+    prior = Spread(sd=0.05, degrees=8.0)
+    assert estimate(samples, launches=launches, prior=prior) == estimate(samples, launches=launches)
