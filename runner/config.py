@@ -201,7 +201,20 @@ def _values(source: _Source, section: str, table: Any, *, rows: str = "") -> dic
     for key in table:
         if key not in known and ANY_KEY not in known:
             source.fail(section, key=key, problem=f"unknown key{did_you_mean(key, known)}")
-    return {row.key: _value(source, section, row, table) for row in known.values()}
+    values = {row.key: _value(source, section, row, table) for row in known.values()}
+    _check_launches(source, section, table, values=values)
+    return values
+
+
+def _check_launches(
+    source: _Source, section: str, table: Mapping[str, Any], *, values: Mapping[str, Any]
+) -> None:
+    # Of what nobody set the default gives way.
+    if "max_launches" in table and "launches" in table:
+        least, most = values["launches"], values["max_launches"]
+        if most < least:
+            problem = f"got {most}, fewer than launches = {least}; takes {least} or more"
+            source.fail(section, key="max_launches", problem=problem)
 
 
 def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]) -> Any:

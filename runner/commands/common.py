@@ -124,7 +124,7 @@ def print_table(
         )
     for row in rows:
         # As Text: rich would read square brackets as markup.
-        table.add_row(*(Text(row[place]) for place in places))
+        table.add_row(*(Text(printable(row[place])) for place in places))
     if console.is_terminal:
         console.print(table)
         return
@@ -132,6 +132,11 @@ def print_table(
         console.print(table)
     lines = (line.rstrip() for line in captured.get().splitlines())
     console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def printable(text: str) -> str:
+    """Return `text` without what would steer a terminal; line ends stay."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text)
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:

@@ -236,3 +236,18 @@ def test_a_model_can_neither_be_named_nor_filed_as_a_reference_case() -> None:
         parse('[models.ref_gemm]\nbuild = "own"')
     with pytest.raises(ConfigError, match="is that of the reference cases"):
         parse('[models.own]\nbuild = "own"\nfamily = "reference"')
+
+
+@pytest.mark.parametrize("section", ["run", "suites.mine"])
+def test_no_more_launches_are_asked_for_than_there_may_be(section: str) -> None:
+    with pytest.raises(ConfigError, match=r"max_launches: got 2, fewer than launches = 4; takes 4"):
+        parse(f"""
+            [{section}]
+            launches = 4
+            max_launches = 2
+        """)
+
+
+def test_of_the_numbers_of_launches_a_default_gives_way() -> None:
+    assert parse("[run]\nlaunches = 9").measure.num_launches == 9
+    assert parse("[run]\nmax_launches = 2").measure.max_launches == 2
