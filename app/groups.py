@@ -23,6 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "compilation": (
         "compile_cold_s",
+        "compile_cold_cpu_s",
         "compile_dynamo_s",
         "compile_aot_s",
         "compile_inductor_s",

@@ -25,7 +25,7 @@ INNOCENT_SHARE = 0.25
 NUM_RUNS_AT_ONSET = 7
 
 _LATENCIES = ("latency_s", "latency_cpu_s")
-_COMPILE_TIMES = ("compile_cold_s", "compile_warm_s")
+_COMPILE_TIMES = ("compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

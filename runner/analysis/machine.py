@@ -41,7 +41,7 @@ KINDS = {"ref_gemm": "compute", "ref_copy": "memory", "ref_chain": "launch"}
 # The steadier clock first.
 CLOCKS = ("latency_cpu_s", "latency_s")
 # What a slower machine makes worse by itself; ratios hold.
-ABSOLUTE_METRICS = (*CLOCKS, "compile_cold_s", "compile_warm_s")
+ABSOLUTE_METRICS = (*CLOCKS, "compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
 # A machine counts as steady when a move of this size would have shown: smaller ones take more
 # nights to see than a page has.
 STEADY_WITHIN = 0.10

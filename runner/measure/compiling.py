@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,14 @@ class CompileTimes:
     phases_s: Mapping[str, float] = field(default_factory=dict)
     # Compilations that began in the later calls; with any, there is no compile time to speak of.
     num_late_compiles: int = 0
+    # CPU seconds of this process and of the compilers it ran, first calls and later ones.
+    first_cpu_s: float = 0.0
+    later_cpu_s: float = 0.0
+
+    @property
+    def compile_cpu_s(self) -> float:
+        """Return the CPU time of the first calls beyond that of the later ones, at least 0."""
+        return max(0.0, self.first_cpu_s - self.later_cpu_s)
 
     @property
     def compile_s(self) -> float:
@@ -73,15 +82,27 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
     return compiled
 
 
+def family_cpu_s() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def time_compilation(
-    step: Callable[[], object], *, device: Device, clock: CompileClock | None = None
+    step: Callable[[], object],
+    *,
+    device: Device,
+    clock: CompileClock | None = None,
+    cpu_s: Callable[[], float] = family_cpu_s,
 ) -> CompileTimes:
     """Return the times of the first calls of `step`, which compile, and of later ones.
 
     `clock` is what the events of the compilations are booked on meanwhile.
     """
     booked = CompileClock() if clock is None else clock
+    start_cpu_s = cpu_s()
     first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    middle_cpu_s = cpu_s()
     phases_s, num_compiles = dict(booked.phases_s), booked.num_compiles()
     later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
     return CompileTimes(
@@ -89,6 +110,8 @@ def time_compilation(
         later_calls_s=later,
         phases_s=phases_s,
         num_late_compiles=booked.num_compiles() - num_compiles,
+        first_cpu_s=middle_cpu_s - start_cpu_s,
+        later_cpu_s=cpu_s() - middle_cpu_s,
     )
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +13,12 @@ import pytest
 import torch
 
 from runner.measure import compiling
-from runner.measure.compiling import CompileTimes, effective_mode, time_compilation
+from runner.measure.compiling import (
+    CompileTimes,
+    effective_mode,
+    family_cpu_s,
+    time_compilation,
+)
 from runner.measure.device import Device, open_device
 from runner.measure.dynamo import CompileCounts, generated_code_sha256
 from runner.measure.sampling import paired_speedup
@@ -66,6 +74,24 @@ def test_compilation_is_timed_over_the_first_six_calls() -> None:
     calls: list[int] = []
     times = time_compilation(lambda: calls.append(1), device=CPU)
     assert len(calls) == len(times.first_calls_s) + len(times.later_calls_s) == 6
+
+
+def test_the_cpu_time_of_a_compilation_is_what_the_first_calls_took_beyond_later_ones() -> None:
+    readings = iter((100.0, 109.0, 111.0))
+    times = time_compilation(lambda: None, device=CPU, cpu_s=lambda: next(readings))
+    assert (times.first_cpu_s, times.later_cpu_s, times.compile_cpu_s) == (9.0, 2.0, 7.0)
+    steady = CompileTimes(first_calls_s=(1.0,), later_calls_s=(1.0,), later_cpu_s=1.0)
+    assert steady.compile_cpu_s == 0.0
+
+
+def test_the_cpu_time_of_a_compilation_holds_what_its_children_took() -> None:
+    before_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+    family_s = family_cpu_s()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    after_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child_s = after_s.ru_utime + after_s.ru_stime - before_s.ru_utime - before_s.ru_stime
+    assert child_s > 0
+    assert family_cpu_s() - family_s >= child_s
 
 
 @pytest.mark.parametrize(

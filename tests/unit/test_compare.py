@@ -287,3 +287,12 @@ def test_a_ratio_or_a_size_is_never_the_machines() -> None:
     after = result({"peak_bytes": [1.2e6] * 3}, device="cuda")
     rows = compare_results([before, reference_result(0.01)], [after, reference_result(0.012)])
     assert row(rows, "peak_bytes").comparison.verdict is Verdict.REGRESSION
+
+
+def test_a_dearer_compilation_shows_in_cpu_time_on_a_busy_machine() -> None:
+    busy = {"eager_latency_s": (0.02,) * 3, "eager_latency_cpu_s": (0.01,) * 3}
+    before = result({**busy, "compile_cold_s": (10.0,), "compile_cold_cpu_s": (5.0,)})
+    after = result({**busy, "compile_cold_s": (20.0,), "compile_cold_cpu_s": (10.0,)})
+    rows = compare_results([before], [after])
+    assert row(rows, "compile_cold_s").comparison.verdict is Verdict.INCONCLUSIVE
+    assert row(rows, "compile_cold_cpu_s").comparison.verdict is Verdict.REGRESSION

@@ -279,6 +279,7 @@ def test_spread_between_runs_depends_on_metric_and_device(
         ("compile_cold_s", "cuda", True, 0.10),
         ("compile_cold_s", "cpu", True, 0.15),
         ("compile_cold_s", "cpu", False, 0.5),
+        ("compile_cold_cpu_s", "cpu", False, 0.05),
         ("peak_bytes", "cpu", False, 1e-4),
         ("peak_bytes", "cuda", True, 0.01),
         ("flux", "cpu", True, 0.05),
