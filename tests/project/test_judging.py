@@ -60,4 +60,5 @@ def test_priors_in_the_prose_are_those_in_the_code() -> None:
     assert f"{percent('compile_cold_s', 'cuda')} for compile times on a GPU" in TEXT
     busy = noise.prior_sd("compile_cold_s", device="cpu", is_quiet=False)
     assert f"({100 * busy:g} % on a busy one)" in TEXT
+    assert f"{percent('compile_cold_cpu_s', 'cpu')} for the CPU time of a cold compile" in TEXT
     assert f"within {100 * (clocks.QUIET_RATIO - 1):.0f} % of all CPU time, `QUIET_RATIO`" in TEXT
