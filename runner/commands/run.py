@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from db.errors import StoreError
 from db.queries import load_document
-from db.records import Alert, Outcome, Run, RunDocument, RunState, Verdict
+from db.records import Alert, CaseResult, Outcome, Run, RunDocument, RunState, Verdict
 from runner.analysis.cause import MACHINE
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
 from runner.commands.selecting import CaseOptions, case_options, make_orders
@@ -199,6 +200,18 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
             console.print(f"reference cases{where}: {told}", markup=False)
+    if told := warning_text([result for _, result in results]):
+        console.print(told, markup=False)
+
+
+def warning_text(results: Sequence[CaseResult]) -> str:
+    """Return which warnings the results carry, the most frequent first; empty without any."""
+    counts = Counter(code for result in results for code in {item.code for item in result.warnings})
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{code} ({number})" for code, number in ordered)
+    return (
+        f"warnings on {len(results)} results: {told}; `hud show RUN CASE` says more" if told else ""
+    )
 
 
 def _reference_text(document: RunDocument) -> str:

@@ -7,9 +7,14 @@ import io
 import pytest
 from rich.console import Console
 
-from db.records import Case, Outcome, RunDocument, Verdict
+from db.records import Case, Outcome, RunDocument, RunWarning, Verdict
 from runner.commands import run as run_command
-from runner.commands.run import not_the_machines, print_results, regressions_of
+from runner.commands.run import (
+    not_the_machines,
+    print_results,
+    regressions_of,
+    warning_text,
+)
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")
@@ -134,3 +139,20 @@ def test_no_end_of_a_reason_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_terminal_has_every_column(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, width=400, is_terminal=False)
     assert [name for name in NAMES if name not in lines[0]] == []
+
+
+def test_warnings_are_counted_by_result_the_most_frequent_first() -> None:
+    def warned(*codes: str) -> list[RunWarning]:
+        return [RunWarning(code=code, text="t") for code in codes]
+
+    results = [
+        make_result("a", warnings=warned("drift", "bimodal")),
+        make_result("b", warnings=warned("noisy-neighbour", "drift", "drift")),
+        make_result("c"),
+    ]
+    told = "drift (2), bimodal (1), noisy-neighbour (1)"
+    assert warning_text(results) == f"warnings on 3 results: {told}; `hud show RUN CASE` says more"
+
+
+def test_without_warnings_nothing_is_said() -> None:
+    assert warning_text([make_result("a")]) == ""
