@@ -172,6 +172,7 @@ def main() -> int:
     parser.add_argument("--tools", nargs="+", default=[*PEERS, PYPERF, OURS])
     parser.add_argument("--estimates", type=int, default=10, help="for each tool and model")
     parser.add_argument("--seconds", type=float, default=20.0, help="wall time of an estimate")
+    parser.add_argument("--caches", type=Path, help="compile caches to keep and to find again")
     parser.add_argument("--output", type=Path, default=RESULTS / "precision.json")
     arguments = parser.parse_args()
     setting = {
@@ -181,10 +182,9 @@ def main() -> int:
     }
     estimates: list[dict[str, Any]] = []
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        benches = [
-            Bench(model, shape=arguments.shape, folder=Path(folder)) for model in arguments.models
-        ]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.caches or Path(temporary)
+        benches = [Bench(model, shape=arguments.shape, folder=folder) for model in arguments.models]
         for bench in benches:
             bench.prepare()
         for number in range(arguments.estimates):
