@@ -40,12 +40,62 @@ def summarise(estimates: Sequence[Estimate]) -> dict[str, Any]:
     for quantity in QUANTITIES:
         models = {}
         for model in dict.fromkeys(item["model"] for item in estimates):
-            tools = _tools([item for item in estimates if item["model"] == model], quantity)
+            own = [item for item in estimates if item["model"] == model]
+            tools = _tools(own, quantity)
             if tools:
-                models[model] = {"tools": tools, **_ours_over_best(tools)}
+                drift = shared_drift(own, quantity)
+                models[model] = {"tools": tools, "drift": drift, **_ours_over_best(tools)}
         ratios = [row["ours_over_best"] for row in models.values() if "ours_over_best" in row]
-        by_quantity[quantity] = {"models": models, **_overall(ratios)}
+        together = over_models(models)
+        by_quantity[quantity] = {"models": models, **_overall(ratios), "over_models": together}
     return by_quantity
+
+
+def over_models(models: Mapping[str, Any]) -> dict[str, Any]:
+    """Return each tool's geometric mean of the coefficients of variation, and ours over the best.
+
+    Which peer is best is decided over all models: the least of several coefficients that a few
+    estimates give for one model is mostly luck.
+    """
+    tools = [set(row["tools"]) for row in models.values()]
+    means: dict[str, float] = {}
+    for tool in sorted(set.intersection(*tools)) if tools else ():
+        shares = [row["tools"][tool]["cv"] for row in models.values()]
+        if min(shares) > 0:
+            means[tool] = round(math.exp(float(np.mean(np.log(shares)))), 5)
+    peers = {tool: mean for tool, mean in means.items() if tool not in (OURS, INTERLEAVED)}
+    if OURS not in means or not peers:
+        return {"cv": means}
+    best = min(peers, key=lambda tool: peers[tool])
+    ratio = means[OURS] / peers[best]
+    return {
+        "cv": means,
+        "best_peer": best,
+        "ours_over_best": round(ratio, 3),
+        "is_reached": ratio <= GOAL,
+    }
+
+
+def shared_drift(estimates: Sequence[Estimate], quantity: str) -> float | None:
+    """Return the coefficient of variation of what all tools saw move alike, None without rounds.
+
+    Round by round the median over tools of an estimate over the mean of its tool: a machine that
+    is slower for a while is so for every tool, and none can see past it in an absolute time.
+    """
+    rounds = _rounds(estimates, quantity)
+    if len(rounds) < 2:
+        return None
+    relative = rounds / rounds.mean(axis=0)
+    return round(float(np.std(np.median(relative, axis=1), ddof=1)), 5)
+
+
+def _rounds(estimates: Sequence[Estimate], quantity: str) -> np.ndarray:
+    """Return the values of whole rounds, a row each and a column a tool."""
+    values: dict[str, list[float]] = {}
+    for item in estimates:
+        values.setdefault(item["tool"], []).append(value_of(item, quantity))
+    num_rounds = min((len(own) for own in values.values()), default=0)
+    return np.array([own[:num_rounds] for own in values.values()]).T
 
 
 def _tools(estimates: Sequence[Estimate], quantity: str) -> dict[str, Any]:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from benchmarks.precision.__main__ import pyperf_options, read_pyperf, turns
-from benchmarks.precision.agreement import OURS, summarise, value_of, variation
+from benchmarks.precision.agreement import (
+    OURS,
+    over_models,
+    shared_drift,
+    summarise,
+    value_of,
+    variation,
+)
 from benchmarks.precision.ours import numbers
 from benchmarks.precision.rates import summarise as summarise_trials
 from benchmarks.precision.rates import wilson_interval
@@ -72,12 +79,12 @@ def test_a_tool_with_one_estimate_is_left_out_and_no_peer_gives_no_ratio() -> No
     estimates = [_estimate("pyperf", 1.0, 1.0)]
     estimates += [_estimate(OURS, eager_s, 1.0, speedup=1.0) for eager_s in (1.0, 1.1)]
     found = summarise(estimates)["eager_s"]
-    assert set(found["models"]["bert"]) == {"tools"}
+    assert set(found["models"]["bert"]) == {"tools", "drift"}
     assert "num_models" not in found
 
 
 def test_nothing_measured_gives_an_empty_summary() -> None:
-    assert summarise([])["speedup"] == {"models": {}}
+    assert summarise([])["speedup"] == {"models": {}, "over_models": {"cv": {}}}
 
 
 def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
@@ -168,3 +175,37 @@ def test_equal_and_planted_trials_alternate_over_all_subjects() -> None:
     found = list(plan(["eager"], num_same=2, num_planted=3))
     assert [factor for _, factor in found] == [1.0, 1.05, 1.0, 1.05, 1.05]
     assert [kind for (kind, _), _ in found][::2] == list(KINDS[:3])
+
+
+def test_the_best_peer_is_the_best_over_all_models() -> None:
+    def row(**shares: float) -> dict[str, Any]:
+        return {"tools": {name.replace("_", " "): {"cv": cv} for name, cv in shares.items()}}
+
+    models = {
+        "a": row(compile_hud=0.01, pyperf=0.01, plain_loop=0.04, interleaved_loop=0.001),
+        "b": row(compile_hud=0.01, pyperf=0.16, plain_loop=0.04, interleaved_loop=0.001),
+    }
+    found = over_models(models)
+    assert found["cv"]["pyperf"] == pytest.approx(0.04)
+    assert found["best_peer"] in ("plain loop", "pyperf")
+    assert found["ours_over_best"] == pytest.approx(0.25)
+    assert found["is_reached"]
+    del models["b"]["tools"]["compile hud"]
+    assert "best_peer" not in over_models(models)
+    assert over_models({}) == {"cv": {}}
+
+
+def test_what_moves_every_tool_alike_is_drift_and_what_moves_one_is_not() -> None:
+    def estimates(*factors: float) -> list[dict[str, Any]]:
+        return [
+            {"tool": tool, "model": "m", "eager_s": level * factor}
+            for factor in factors
+            for tool, level in (("a", 1.0), ("b", 2.0), ("c", 3.0))
+        ]
+
+    assert shared_drift(estimates(0.9, 1.1), "eager_s") == pytest.approx(0.14142)
+    alone = estimates(1.0, 1.0)
+    alone[0]["eager_s"] = 1.4
+    assert shared_drift(alone, "eager_s") == 0.0
+    assert shared_drift(estimates(1.0), "eager_s") is None
+    assert shared_drift([], "eager_s") is None
