@@ -26,3 +26,15 @@ def test_trials_of_paired_comparisons_are_told_as_they_came_out() -> None:
     assert f"found in {planted['num_found']} of {planted['num_trials']}" in text
     seconds = [round(side["median_seconds"]) for side in (same, planted)]
     assert "in a median of {} and {} seconds".format(*seconds) in text
+
+
+def test_how_well_the_tools_agree_with_themselves_is_told_as_it_came_out() -> None:
+    summary = result("precision")["summary"]
+    names = ("compile hud", "plain loop", "blocked_autorange", "pyperf", "interleaved loop")
+    text = words("benchmarks/README.md")
+    titles = {"eager_s": "eager latency", "compiled_s": "compiled latency", "speedup": "speedup"}
+    for quantity, title in titles.items():
+        found = summary[quantity]["over_models"]
+        cells = " | ".join(f"{100 * found['cv'][name]:.1f} %" for name in names)
+        assert f"| {title} | {cells} |" in text
+        assert ("**The goal is not reached yet.**" in text) is not found["is_reached"]
