@@ -38,3 +38,10 @@ def test_how_well_the_tools_agree_with_themselves_is_told_as_it_came_out() -> No
         cells = " | ".join(f"{100 * found['cv'][name]:.1f} %" for name in names)
         assert f"| {title} | {cells} |" in text
         assert ("**The goal is not reached yet.**" in text) is not found["is_reached"]
+
+
+def test_the_cost_of_the_quick_suite_is_told_as_it_came_out() -> None:
+    start = result("overhead")["starts"][0]
+    text = words("benchmarks/README.md")
+    assert f"took {start['wall_s']:.0f} s, {start['ratio']:.2f} times it" in text
+    assert f"{start['parts_s']['priming']:.1f} s of them for the header" in text
