@@ -24,7 +24,7 @@ import torch
 from runner.measure.context import Context, Forward
 from runner.measure.device import Device
 from runner.measure.subject import Subject
-from runner.measure.timing import quiet_python
+from runner.measure.timing import uncollected
 from runner.protocol import RawMetric
 
 PARTS = ("data", "forward", "backward", "optimizer")
@@ -130,7 +130,7 @@ def report_breakdown(context: Context, forward: Forward) -> None:
     against = "latency_cpu_s" if _has_cpu_time(device) else "latency_s"
     latency_s = statistics.median(found.metrics[against].samples)
     num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
-    with device.pinned(), quiet_python():
+    with device.pinned(), uncollected():
         steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
     method = METHOD_CUDA if device.is_cuda else METHOD_CPU.format(clock=clock)
     for place, part in enumerate(PARTS):

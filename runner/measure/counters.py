@@ -25,7 +25,7 @@ from runner.measure.perf_events import (
     read_paranoid,
     why_unavailable,
 )
-from runner.measure.timing import quiet_python
+from runner.measure.timing import uncollected
 
 NUM_SAMPLES = 5
 # A sample of the counters lasts about this long, so that opening and reading them does not show.
@@ -49,8 +49,7 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
     num_iterations = max(1, round(SAMPLE_S / latency_s))
     num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
     details["iterations_per_sample"] = num_iterations
-    # After a compilation, collecting its garbage takes longer than counting.
-    with device.pinned(), quiet_python(), contextlib.ExitStack() as opened:
+    with device.pinned(), uncollected(), contextlib.ExitStack() as opened:
         groups: list[tuple[CounterGroup, list[Event]]] = []
         for events in (HARDWARE, SOFTWARE):
             countable = _countable(events, kernel=kernel, missing=details["missing"])

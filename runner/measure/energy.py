@@ -18,7 +18,7 @@ from typing import Protocol
 
 from runner.measure.context import Context, Forward
 from runner.measure.nvml import Gpu, NvmlMissingError, open_gpu
-from runner.measure.timing import quiet_python
+from runner.measure.timing import uncollected
 
 # A hundred steps of RAPL's counter, or ten to fifty of NVML's: 2 % and less at either end.
 RAPL_S = 0.3
@@ -67,7 +67,7 @@ def report_energy(context: Context, forward: Forward) -> None:
 
     try:
         meter = open_meter(is_cuda=device.is_cuda)
-        with device.pinned(), quiet_python():
+        with device.pinned(), uncollected():
             energy = measure_energy(
                 meter,
                 run,

@@ -104,8 +104,15 @@ class Course:
 
 @contextmanager
 def quiet_python() -> Iterator[None]:
-    """Keep the garbage collector out of the samples."""
+    """Collect the garbage of the steps before, then keep the collector out of the samples."""
     gc.collect()
+    with uncollected():
+        yield
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector out; after a compilation, collecting takes longer than a step."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

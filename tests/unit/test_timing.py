@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -23,7 +24,9 @@ from runner.measure.timing import (
     course_details,
     has_cpu_clock,
     headline,
+    quiet_python,
     take_samples,
+    uncollected,
     warm_up,
 )
 from runner.protocol import MeasureSettings
@@ -292,3 +295,25 @@ def test_the_case_result_keeps_how_the_sampling_went() -> None:
         "num_warmup_rounds": 0,
         "iterations_per_sample": {"variant": 1},
     }
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_the_garbage_collector_stays_out_and_is_left_as_it_was(was_enabled: bool) -> None:
+    is_enabled = gc.isenabled()
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        for quiet in (quiet_python, uncollected):
+            with quiet():
+                assert not gc.isenabled()
+            assert gc.isenabled() is was_enabled
+    finally:
+        (gc.enable if is_enabled else gc.disable)()
+
+
+def test_only_samples_are_worth_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    collections: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: collections.append("collected"))
+    with uncollected():
+        assert collections == []
+    with quiet_python():
+        assert collections == ["collected"]
