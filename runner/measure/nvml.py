@@ -49,25 +49,23 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A device of NVML. `board` has clocks and power; `instance` is a part of it under MIG."""
+    """A device of NVML. `handle` has clocks and power; `instance` is a part of it under MIG."""
 
-    library: Any
-    board: Any
+    nvml: Any
+    handle: Any
     instance: Any
     is_mig: bool
 
     def read(self) -> Reading:
         """Return clocks, temperature, power and throttle reasons of this moment."""
-        library, board = self.library, self.board
+        nvml, handle = self.nvml, self.handle
         return Reading(
-            clock_sm_mhz=self._ask(
-                lambda: library.nvmlDeviceGetClockInfo(board, library.NVML_CLOCK_SM)
-            ),
+            clock_sm_mhz=self._ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
             clock_memory_mhz=self._ask(
-                lambda: library.nvmlDeviceGetClockInfo(board, library.NVML_CLOCK_MEM)
+                lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
             ),
             temperature_c=self._ask(
-                lambda: library.nvmlDeviceGetTemperature(board, library.NVML_TEMPERATURE_GPU)
+                lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
             ),
             power_w=self.power_w(),
             throttle_reasons=reason_words(int(self._ask(self._reason_bits) or 0)),
@@ -75,19 +73,17 @@ class Gpu:
 
     def power_w(self) -> float | None:
         """Return the power of this moment in watts, None where the device does not tell."""
-        milliwatts = self._ask(lambda: self.library.nvmlDeviceGetPowerUsage(self.board))
+        milliwatts = self._ask(lambda: self.nvml.nvmlDeviceGetPowerUsage(self.handle))
         return None if milliwatts is None else milliwatts / 1e3
 
     def energy_j(self) -> float | None:
         """Return the energy since the driver was loaded in joules, None before Volta."""
-        millijoules = self._ask(
-            lambda: self.library.nvmlDeviceGetTotalEnergyConsumption(self.board)
-        )
+        millijoules = self._ask(lambda: self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle))
         return None if millijoules is None else millijoules / 1e3
 
     def has_ecc(self) -> bool | None:
         """Return whether memory is error-corrected, which costs bandwidth on some devices."""
-        modes = self._ask(lambda: self.library.nvmlDeviceGetEccMode(self.board))
+        modes = self._ask(lambda: self.nvml.nvmlDeviceGetEccMode(self.handle))
         return None if modes is None else bool(modes[0])
 
     def num_other_processes(self) -> int | None:
@@ -96,25 +92,23 @@ class Gpu:
         In a container NVML may tell other process ids than the kernel does. One of those listed is
         this process then, as it computes.
         """
-        processes = self._ask(
-            lambda: self.library.nvmlDeviceGetComputeRunningProcesses(self.instance)
-        )
+        processes = self._ask(lambda: self.nvml.nvmlDeviceGetComputeRunningProcesses(self.instance))
         if processes is None:
             return None
         pids = {process.pid for process in processes}
         return len(pids - {os.getpid()}) if os.getpid() in pids else max(0, len(pids) - 1)
 
     def _reason_bits(self) -> int:
-        library = self.library
+        nvml = self.nvml
         # Until 2023 the function had another name.
-        ask = getattr(library, "nvmlDeviceGetCurrentClocksEventReasons", None)
-        ask = ask or library.nvmlDeviceGetCurrentClocksThrottleReasons
-        return int(ask(self.board))
+        ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        ask = ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        return int(ask(self.handle))
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         try:
             return question()
-        except self.library.NVMLError:
+        except self.nvml.NVMLError:
             # A device that cannot tell one of these can still tell the others.
             return None
 
@@ -125,13 +119,13 @@ def open_gpu() -> Gpu:
         raise NvmlMissingError("nvidia-ml-py is not installed in this toolchain")
     try:
         pynvml.nvmlInit()
-        handle, is_instance = _find(torch.cuda.get_device_properties(torch.cuda.current_device()))
+        found, is_instance = _find(torch.cuda.get_device_properties(torch.cuda.current_device()))
         if is_instance:
-            board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-            return Gpu(library=pynvml, board=board, instance=handle, is_mig=True)
+            board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(found)
+            return Gpu(nvml=pynvml, handle=board, instance=found, is_mig=True)
     except pynvml.NVMLError as error:
         raise NvmlMissingError(f"NVML: {error}") from error
-    return Gpu(library=pynvml, board=handle, instance=handle, is_mig=_is_split(handle))
+    return Gpu(nvml=pynvml, handle=found, instance=found, is_mig=_is_split(found))
 
 
 def reason_words(bits: int) -> tuple[str, ...]:

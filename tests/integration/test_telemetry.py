@@ -74,7 +74,7 @@ def test_an_old_library_has_the_reasons_under_their_old_name(
 def test_the_device_is_found_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeNvml()
     install(monkeypatch, fake)
-    assert open_gpu().board == "gpu"
+    assert open_gpu().handle == "gpu"
     assert fake.asked == [f"GPU-{UUID}"]
 
 
@@ -83,7 +83,7 @@ def test_a_device_without_a_known_uuid_is_found_on_the_bus(
     monkeypatch: pytest.MonkeyPatch, uuid: str | None
 ) -> None:
     install(monkeypatch, FakeNvml(handles={ADDRESS: "gpu"}), uuid=uuid)
-    assert open_gpu().board == "gpu"
+    assert open_gpu().handle == "gpu"
 
 
 def test_a_mig_instance_has_the_clocks_of_its_board_and_processes_of_its_own(
