@@ -12,11 +12,7 @@ from app.matrix import effective_note
 from db.summaries import ResultSummary
 
 # Lists of sentences in a result's details, by what they explain.
-REASON_LISTS = (
-    ("graph_break_reasons", "Graph breaks"),
-    ("recompile_reasons", "Recompiles"),
-    ("cudagraph_skip_reasons", "CUDA graphs skipped"),
-)
+REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
 # Lists of places: a reason with its file, line and function.
 PLACE_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
 

@@ -60,11 +60,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def group_of(metric: str) -> str:
-    """Return the group that `metric` is shown in."""
-    return next((name for name, metrics in GROUPS.items() if metric in metrics), OTHER)
-
-
 def grouped(metrics: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return the groups that have any of `metrics`, each with those it has, both in their order."""
     present = set(metrics)

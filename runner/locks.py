@@ -55,6 +55,11 @@ def immediate_lock(path: Path, *, on_held: Callable[[int | None], Exception]) ->
         os.close(descriptor)
 
 
+def holder_text(pid: int | None) -> str:
+    """Return the holder of a lock for people."""
+    return f"PID {pid}" if pid is not None else "another process"
+
+
 def is_alive(pid: int) -> bool:
     """Return whether a process with this PID exists."""
     try:

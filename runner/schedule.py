@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from runner.config import Schedule
 from runner.errors import SchedulerHeld, SchedulerUnavailable
 from runner.jobs import JobRequest, JobRequests, night_key
-from runner.locks import immediate_lock
+from runner.locks import holder_text, immediate_lock
 
 logger = logging.getLogger(__name__)
 
@@ -123,9 +123,8 @@ def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Pat
 
 
 def _held(pid: int | None) -> Exception:
-    holder = "another process" if pid is None else f"PID {pid}"
     return SchedulerHeld(
-        f"{holder} schedules from this state directory already;"
+        f"{holder_text(pid)} schedules from this state directory already;"
         " end it, or give this one another directory (HUD_STATE_DIR)"
     )
 

@@ -24,7 +24,7 @@ from runner.heartbeat import heartbeat
 from runner.interleave import MeasureCase, launch_in_turn
 from runner.interrupts import Interrupts
 from runner.keeper import Keeper
-from runner.locks import waiting_lock
+from runner.locks import holder_text, waiting_lock
 from runner.paired import PairSide
 from runner.plan import PlannedCase, make_plan, plan_case
 from runner.protocol import MeasureSettings
@@ -309,5 +309,4 @@ def _check_can_resume(run: Run, *, facts: Mapping[str, Any]) -> None:
 
 
 def _say_waiting(device: str, pid: int | None, around: Surroundings) -> None:
-    holder = f"PID {pid}" if pid is not None else "another process"
-    around.notify(Said(text=f"waiting for device {device}, held by {holder}"))
+    around.notify(Said(text=f"waiting for device {device}, held by {holder_text(pid)}"))

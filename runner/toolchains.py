@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from db.errors import RecordError
-from runner.documents import read_json
 from runner.errors import ToolchainError
 from runner.executor import toolchain_home
-from runner.locks import immediate_lock
+from runner.locks import holder_text, immediate_lock
 from runner.protocol import write_json
 
 # 1: first version.
@@ -113,15 +111,6 @@ def register(folder: Path, *, torch_version: str, at: datetime) -> None:
     write_json(folder / _MARKER, document)
 
 
-def torch_version_of(folder: Path) -> str:
-    """Return the torch that the toolchain in `folder` was built with, empty when unknown."""
-    try:
-        document = read_json(folder / _MARKER)
-    except (OSError, RecordError):
-        return ""
-    return str(document.get("torch_version", "")) if isinstance(document, dict) else ""
-
-
 def discard(folder: Path, *, state_dir: Path) -> None:
     """Remove the toolchain in `folder`, whole or not, and what was compiled under it."""
     # First of all, so that half a folder is no toolchain.
@@ -135,8 +124,7 @@ def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
     """Yield the folder of `name` while nobody else builds or removes it; raise ToolchainError."""
 
     def is_held(pid: int | None) -> ToolchainError:
-        holder = f"PID {pid}" if pid is not None else "another process"
-        return ToolchainError(f"toolchain {name} is being built or removed by {holder}")
+        return ToolchainError(f"toolchain {name} is being built or removed by {holder_text(pid)}")
 
     folder = toolchain_folder(name, state_dir=state_dir)
     with immediate_lock(folder.with_name(f".{name}.lock"), on_held=is_held):

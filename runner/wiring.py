@@ -21,7 +21,7 @@ from runner.executor_api import Executor
 from runner.interleave import MeasureCase, launch_in_turn
 from runner.keeper import Keeper
 from runner.locks import machine_lock_dir
-from runner.plan import find_names, find_suite
+from runner.plan import find_names
 from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection, Suite
@@ -84,11 +84,6 @@ class Workplace:
     def lock_dir(self) -> Path:
         """Return the directory of the locks that every run on this machine shares."""
         return machine_lock_dir(self.seams.env)
-
-
-def suite_order(name: str, *, config: Config) -> RunOrder:
-    """Return the order for a suite by its name; raise UnknownNameError when there is none."""
-    return RunOrder(suite=find_suite(name, suites=config.suites))
 
 
 def custom_suite(selection: Selection) -> Suite:

@@ -71,8 +71,6 @@ def report_counts(context: Context, forward: Forward) -> None:
         graph_breaks=[dataclasses.asdict(place) for place in counts.graph_breaks],
         recompiles=[dataclasses.asdict(place) for place in counts.recompiles],
         guards=kinds,
-        graph_break_reasons=list(counts.graph_break_reasons),
-        recompile_reasons=list(counts.recompile_reasons),
         cudagraph_skip_reasons=list(counts.cudagraph_skip_reasons),
         num_autotuned=counts.num_autotuned,
     )
@@ -150,7 +148,6 @@ def _report_times(
 ) -> None:
     found, state = context.found, context.request.cache_state
     found.details["first_calls_s"] = list(times.first_calls_s)
-    found.details["num_fxgraph_cache_hits"] = counts.num_fxgraph_cache_hits
     details: dict[str, Any] = {"state": state, "load_s": load_s, "cache": dict(counts.cache)}
     found.details["compile"] = details
     if times.num_late_compiles:
@@ -190,7 +187,7 @@ def _report_times(
 
 def _is_warm(counts: CompileCounts) -> bool:
     # One graph that is compiled anew takes as long as all the others that are not.
-    return counts.num_fxgraph_cache_hits > 0 and counts.cache.get("fxgraph_misses", 0) == 0
+    return counts.cache.get("fxgraph_hits", 0) > 0 and counts.cache.get("fxgraph_misses", 0) == 0
 
 
 def _load_artifacts(request: LaunchRequest) -> float:

@@ -47,9 +47,6 @@ class CompileCounts:
     num_recompiles: int
     num_autotuned: int
     num_cudagraph_skips: int
-    num_fxgraph_cache_hits: int
-    graph_break_reasons: tuple[str, ...]
-    recompile_reasons: tuple[str, ...]
     cudagraph_skip_reasons: tuple[str, ...]
     graph_breaks: tuple[CodePlace, ...] = ()
     recompiles: tuple[CodePlace, ...] = ()
@@ -110,18 +107,14 @@ def read_counts() -> CompileCounts:
     recompiled = [item for item in metrics if _text(item, "recompile_reason")]
     # The attempt at which Dynamo gives up has a reason, and no graph.
     given_up = [item for item in recompiled if _is_at_limit(item)]
-    recompiles = [str(item.recompile_reason) for item in recompiled if not _text(item, "fail_type")]
     skips = [reason for item in metrics if (reason := _text(item, "cudagraph_skip_reason"))]
     return CompileCounts(
         num_graphs=int(counters["stats"]["unique_graphs"]),
         num_graph_breaks=sum(int(count) for count in breaks.values()),
-        num_recompiles=len(recompiles),
+        num_recompiles=sum(not _text(item, "fail_type") for item in recompiled),
         num_autotuned=int(inductor["select_algorithm_autotune"]),
         num_cudagraph_skips=int(inductor["cudagraph_skips"]),
-        num_fxgraph_cache_hits=int(inductor["fxgraph_cache_hit"]),
-        graph_break_reasons=_shorten([str(reason) for reason in breaks]),
-        recompile_reasons=_shorten(recompiles),
-        cudagraph_skip_reasons=_shorten(skips),
+        cudagraph_skip_reasons=tuple(map(shorten, skips[:MAX_PLACES])),
         graph_breaks=_graph_breaks([str(reason) for reason in breaks]),
         recompiles=tuple(map(_recompile, recompiled[:MAX_PLACES])),
         given_up=tuple(map(_recompile, given_up[:MAX_PLACES])),
@@ -248,7 +241,3 @@ def _is_at_limit(item: object) -> bool:
 def _text(item: object, name: str) -> str | None:
     value = getattr(item, name, None)
     return None if not value else str(value)
-
-
-def _shorten(reasons: list[str]) -> tuple[str, ...]:
-    return tuple(map(shorten, reasons[:MAX_PLACES]))

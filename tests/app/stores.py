@@ -120,12 +120,13 @@ def result_of(run: Run, case: Case, *, number: int) -> CaseResult:
         effective_mode="default" if falls_back else case.mode,
         warnings=[_FALLBACK] if falls_back else [],
         details={
-            "graph_break_reasons": ["call to print at model.py:12"] if falls_back else [],
+            "graph_breaks": [_BREAK] if falls_back else [],
             "num_launches": 3,
         },
     )
 
 
+_BREAK = {"reason": "call to print", "file": "model.py", "line": 12, "function": "forward"}
 _FALLBACK = RunWarning(
     code="mode-fallback",
     text="reduce-overhead ran as default: Inductor skipped CUDA graphs 3 times",

@@ -35,9 +35,6 @@ NO_COUNTS = CompileCounts(
     num_recompiles=0,
     num_autotuned=0,
     num_cudagraph_skips=0,
-    num_fxgraph_cache_hits=0,
-    graph_break_reasons=(),
-    recompile_reasons=(),
     cudagraph_skip_reasons=(),
 )
 
@@ -290,7 +287,7 @@ def compile_report(
     context: Context, monkeypatch: pytest.MonkeyPatch, state: CacheState, **cache: int
 ) -> None:
     """Go through the step `compile` of a launch whose graphs were found in the cache or not."""
-    counts = replace(NO_COUNTS, num_fxgraph_cache_hits=cache["fxgraph_hits"], cache=cache)
+    counts = replace(NO_COUNTS, cache=cache)
     monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
     monkeypatch.setattr(compile_step, "compile_model", lambda model, **_: model)
     monkeypatch.setattr(Device, "synchronize", lambda _: None)

@@ -34,9 +34,6 @@ NO_COUNTS = CompileCounts(
     num_recompiles=0,
     num_autotuned=0,
     num_cudagraph_skips=0,
-    num_fxgraph_cache_hits=0,
-    graph_break_reasons=(),
-    recompile_reasons=(),
     cudagraph_skip_reasons=(),
 )
 

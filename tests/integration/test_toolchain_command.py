@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,12 +15,7 @@ import pytest
 from runner.errors import ExecutorError
 from runner.executor import toolchain_home
 from runner.requirements import declared_requirements, from_metadata, package_name
-from runner.toolchains import (
-    built_toolchains,
-    changing,
-    python_of,
-    torch_version_of,
-)
+from runner.toolchains import built_toolchains, changing, python_of
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.pretender import USUAL, Pretender, make_built
 from tests.integration.terminal import CONFIG, Terminal
@@ -72,8 +68,8 @@ def test_a_toolchain_is_built_and_can_be_measured_with(
     assert (python.folder / "paths").read_text().split() == []
     assert left(terminal) == ["old"]
     assert terminal.executors[0].is_open is False
-    folder = terminal.folder / ".hud" / "venvs" / "old"
-    assert torch_version_of(folder) == FACTS["torch_version"]
+    marker = terminal.folder / ".hud" / "venvs" / "old" / "toolchain.json"
+    assert json.loads(marker.read_text())["torch_version"] == FACTS["torch_version"]
     run = terminal.hud("run", "--suite", "mine", "--no-reference", "--toolchain", "old")
     assert run.exit_code == 0, run.output
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.toolchains import Probe, probe, torch_version_of
+from runner.toolchains import Probe, probe
 from tests.integration.pretender import make_built
 from tests.integration.terminal import Terminal
 
@@ -109,9 +109,3 @@ def test_an_interpreter_that_has_no_torch_says_why(
 
 def test_an_interpreter_that_is_not_there_is_a_problem_as_well(tmp_path: Path) -> None:
     assert probe(tmp_path / "python").problem == "No such file or directory"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}"])
-def test_a_damaged_marker_tells_no_version(tmp_path: Path, content: str) -> None:
-    (tmp_path / "toolchain.json").write_text(content)
-    assert torch_version_of(tmp_path) == ""

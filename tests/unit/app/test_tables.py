@@ -82,9 +82,9 @@ def test_measurements_are_in_the_order_of_their_groups() -> None:
 
 def test_reasons_are_told_apart_from_other_details() -> None:
     result = result_summary(
-        details={"graph_break_reasons": ["a print"], "recompile_reasons": [], "core": 1}
+        details={"cudagraph_skip_reasons": ["a mutated input"], "recompiles": [], "core": 1}
     )
-    assert reasons(result) == [("Graph breaks", ["a print"])]
+    assert reasons(result) == [("CUDA graphs skipped", ["a mutated input"])]
     assert other_details(result) == {"core": 1}
 
 
