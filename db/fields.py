@@ -1,4 +1,4 @@
-"""Read typed fields of a JSON object; RecordError names the field that is missing or ill-typed."""
+"""Typed fields of a JSON object; RecordError names the field that is missing or ill-typed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from db.errors import RecordError
+
+# 1: first version.
+SCHEMA_VERSION = 1
 
 _MISSING = object()
 
@@ -84,3 +87,25 @@ def get_time(document: Any, name: str) -> datetime:
     if moment.tzinfo is None:
         raise RecordError(f"field {name!r} is {text!r}: the time zone is missing")
     return moment.astimezone(timezone.utc)
+
+
+def get_time_or_none(document: Any, name: str) -> datetime | None:
+    """Return the field as `get_time` does, None where it is missing or null."""
+    return None if get_value(document, name, default=None) is None else get_time(document, name)
+
+
+def time_to_json(moment: datetime) -> str:
+    """Return `moment` as ISO 8601 in UTC; raise RecordError when it has no time zone."""
+    if moment.tzinfo is None:
+        raise RecordError(f"time {moment.isoformat()} has no time zone")
+    return moment.astimezone(timezone.utc).isoformat()
+
+
+def check_schema_version(document: Any) -> None:
+    """Raise RecordError unless this code can read `document`'s schema_version."""
+    version = get_value(document, "schema_version")
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+        raise RecordError(
+            f"schema_version is {version!r}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
+            " Upgrade Compile HUD to read newer documents"
+        )

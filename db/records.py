@@ -11,11 +11,13 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from db.errors import RecordError
 from db.fields import (
+    SCHEMA_VERSION,
+    check_schema_version,
     get_list,
     get_mapping,
     get_member,
@@ -23,7 +25,9 @@ from db.fields import (
     get_numbers,
     get_text,
     get_time,
+    get_time_or_none,
     get_value,
+    time_to_json,
 )
 
 if sys.version_info >= (3, 11):
@@ -35,8 +39,6 @@ else:
         __str__ = str.__str__
 
 
-# 1: first version.
-SCHEMA_VERSION = 1
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"
 
@@ -343,11 +345,10 @@ class Run:
     @classmethod
     def from_json(cls, document: Any) -> Run:
         """Return the run that `document` describes; raise RecordError when it does not."""
-        finished = get_value(document, "finished_at", default=None)
         return cls(
             id=get_text(document, "id"),
             started_at=get_time(document, "started_at"),
-            finished_at=None if finished is None else get_time(document, "finished_at"),
+            finished_at=get_time_or_none(document, "finished_at"),
             state=get_member(document, "state", RunState),
             suite=get_text(document, "suite"),
             toolchain=get_text(document, "toolchain"),
@@ -414,7 +415,10 @@ class Alert:
 
     `kind` is `step` (the level of a metric moved), `outcome` (ok became failed) or `vanished` (the
     series has no more points); only a step has numbers. `interval_pct` is the interval of
-    `change_pct`. `is_confirmed` is None where nothing was measured again.
+    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
+    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
+    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
+    nothing was compared `environment_diff` (JSON: last good against first bad run).
     """
 
     id: str
@@ -440,6 +444,12 @@ class Alert:
     is_confirmed: bool | None = None
     cause_kind: str = "unknown"
     cause_text: str = ""
+    event_id: str = ""
+    owner: str = ""
+    muted_until: datetime | None = None
+    note: str = ""
+    confirmation: Mapping[str, Any] | None = None
+    environment_diff: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the regression object of DESIGN 6.2, less `repro` and `url`."""
@@ -471,26 +481,15 @@ class Alert:
             "last_good": None if self.last_good is None else self.last_good.to_json(),
             "last_seen": time_to_json(self.last_seen),
             "cause": {"kind": self.cause_kind, "text": self.cause_text, "kernels": []},
+            "event_id": self.event_id,
+            "owner": self.owner,
+            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
+            "note": self.note,
+            "confirmation": self.confirmation,
+            "environment_diff": self.environment_diff,
         }
 
 
 def series_key(case: Case, *, metric: str, fingerprint: str) -> str:
     """Return the identity of a series: one metric of one case in one environment class."""
     return f"{case.key}#{metric}@{fingerprint[:16]}"
-
-
-def time_to_json(moment: datetime) -> str:
-    """Return `moment` as ISO 8601 in UTC; raise RecordError when it has no time zone."""
-    if moment.tzinfo is None:
-        raise RecordError(f"time {moment.isoformat()} has no time zone")
-    return moment.astimezone(timezone.utc).isoformat()
-
-
-def check_schema_version(document: Any) -> None:
-    """Raise RecordError unless this code can read `document`'s schema_version."""
-    version = get_value(document, "schema_version")
-    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
-        raise RecordError(
-            f"schema_version is {version!r}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
-            " Upgrade Compile HUD to read newer documents"
-        )

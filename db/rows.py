@@ -264,6 +264,12 @@ def alert_values(alert: Alert) -> Values:
         "is_confirmed": alert.is_confirmed,
         "cause_kind": alert.cause_kind,
         "cause_text": clean_text(alert.cause_text),
+        "event_id": alert.event_id or None,
+        "owner": clean_text(alert.owner) or None,
+        "muted_until": utc_or_none(alert.muted_until),
+        "note": clean_text(alert.note) or None,
+        "confirmation": clean_json(alert.confirmation),
+        "environment_diff": clean_json(alert.environment_diff),
     }
 
 
@@ -295,6 +301,12 @@ def alert_record(row: Row[Any]) -> Alert:
         is_confirmed=row.is_confirmed,
         cause_kind=row.cause_kind,
         cause_text=row.cause_text,
+        event_id=row.event_id or "",
+        owner=row.owner or "",
+        muted_until=utc_or_none(row.muted_until),
+        note=row.note or "",
+        confirmation=row.confirmation,
+        environment_diff=row.environment_diff,
     )
 
 

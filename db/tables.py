@@ -144,7 +144,7 @@ class SeriesTable(Base):
 
 
 class AlertTable(Base):
-    """One row an alert; `last_good_*` and the numbers are null where there is none."""
+    """One row an alert; `last_good_*`, the numbers and what nobody set or found yet are null."""
 
     __tablename__ = "alerts"
 
@@ -176,6 +176,47 @@ class AlertTable(Base):
     is_confirmed: Mapped[bool | None] = mapped_column(Boolean)
     cause_kind: Mapped[str] = mapped_column(String)
     cause_text: Mapped[str] = mapped_column(Text)
+    event_id: Mapped[str | None] = mapped_column(String)
+    owner: Mapped[str | None] = mapped_column(String)
+    muted_until: Mapped[datetime | None] = mapped_column(UtcTime)
+    note: Mapped[str | None] = mapped_column(Text)
+    confirmation: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    environment_diff: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class AlertChangeTable(Base):
+    """One row a change of an alert or of a pattern's settings, never updated: who, when, why.
+
+    `number` counts the changes in the order in which they were made.
+    """
+
+    __tablename__ = "alert_changes"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    number: Mapped[int] = mapped_column(Integer)
+    alert_id: Mapped[str] = mapped_column(String)
+    pattern: Mapped[str] = mapped_column(String)
+    at: Mapped[datetime] = mapped_column(UtcTime)
+    by: Mapped[str] = mapped_column(String)
+    field: Mapped[str] = mapped_column(String)
+    old: Mapped[str] = mapped_column(Text)
+    new: Mapped[str] = mapped_column(Text)
+    why: Mapped[str] = mapped_column(Text)
+
+
+class SeriesSettingsTable(Base):
+    """One row a pattern: what people set for the series that fit it; null is not set.
+
+    A pattern is the key of a series or a glob of `case#metric`.
+    """
+
+    __tablename__ = "series_settings"
+
+    pattern: Mapped[str] = mapped_column(String, primary_key=True)
+    floor: Mapped[float | None] = mapped_column(Double)
+    muted_until: Mapped[datetime | None] = mapped_column(UtcTime)
+    owner: Mapped[str | None] = mapped_column(String)
+    baseline_run_id: Mapped[str | None] = mapped_column(String)
 
 
 class IngestedTable(Base):

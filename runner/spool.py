@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from db.errors import MixedStoreError, RecordError, StoreError
-from db.records import SCHEMA_VERSION, CaseResult, Run, check_schema_version
+from db.fields import SCHEMA_VERSION, check_schema_version
+from db.records import CaseResult, Run
 from runner.documents import read_json
 from runner.errors import SpoolFull
 from runner.locks import is_alive

@@ -23,6 +23,7 @@ from db.records import (
     Sighting,
     Verdict,
 )
+from db.triage import AlertChange, ChangedField, SeriesSettings
 
 # What both databases keep as it is: `db.rows.clean_text` replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -143,4 +144,30 @@ ALERTS = st.builds(
     is_confirmed=st.none() | st.booleans(),
     cause_kind=NAMES,
     cause_text=TEXT,
+    event_id=TEXT,
+    owner=TEXT,
+    muted_until=st.none() | TIMES,
+    note=TEXT,
+    confirmation=st.none() | JSON_OBJECTS,
+    environment_diff=st.none() | JSON_OBJECTS,
+)
+CHANGES = st.builds(
+    AlertChange,
+    id=NAMES,
+    alert_id=NAMES,
+    pattern=TEXT,
+    at=TIMES,
+    by=TEXT,
+    field=st.sampled_from(ChangedField),
+    old=TEXT,
+    new=TEXT,
+    why=TEXT,
+)
+SETTINGS = st.builds(
+    SeriesSettings,
+    pattern=NAMES,
+    floor=st.none() | NUMBERS,
+    muted_until=st.none() | TIMES,
+    owner=TEXT,
+    baseline_run_id=TEXT,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,28 @@ from alembic.migration import MigrationContext
 from sqlalchemy.engine import Connection
 
 from db import migrate, queries
+from db.engine import open_database
 from db.errors import StoreTooNew, StoreUnavailable
+from db.rows import Values, alert_values, case_values
 from db.store import Store
 from db.tables import Base
-from tests.builders import make_result, make_run
+from db.turnstile import Patience
+from tests.builders import make_alert, make_result, make_run
 
-NEXT = """
+NEWEST = migrate.known_revisions()[-1]
+AFTER = f"m{int(NEWEST[1:]) + 1:04}"
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
-revision = "m0002"
-down_revision = "m0001"
+revision = "{AFTER}"
+down_revision = "{NEWEST}"
 def upgrade():
     op.add_column("runs", sa.Column("note", sa.String()))
 """
+
+
+PATIENCE = Patience(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
+OLDER = f"has schema {NEWEST}, .* reads {AFTER}.*hud db migrate"
 
 
 def _set_revision(store: Store, revision: str) -> None:
@@ -36,7 +46,7 @@ def _set_revision(store: Store, revision: str) -> None:
 def _later_release(folder: Path) -> Path:
     for path in migrate.MIGRATIONS.glob("m*.py"):
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "m0002_add_note.py").write_text(NEXT)
+    (folder / f"{AFTER}_add_note.py").write_text(NEXT)
     return folder
 
 
@@ -101,6 +111,30 @@ def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) 
     assert [tuple(row) for row in note] == [("run-1", None)]
 
 
+def test_alerts_of_the_first_release_are_kept_and_were_touched_by_nobody(
+    shared_url: str, tmp_path: Path
+) -> None:
+    first = next(migrate.MIGRATIONS.glob("m0001_*.py"))
+    (tmp_path / first.name).write_bytes(first.read_bytes())
+    database = open_database(shared_url, patience=PATIENCE)
+    alert = make_alert()
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, folder=tmp_path)
+        _insert(connection, "cases", case_values(alert.case))
+        known = {column["name"] for column in sa.inspect(connection).get_columns("alerts")}
+        values = {key: value for key, value in alert_values(alert).items() if key in known}
+        assert "owner" not in values
+        _insert(connection, "alerts", values)
+    store = Store(shared_url)
+    store.migrate()
+    assert queries.load_alerts(store) == (alert,)
+
+
+def _insert(connection: Connection, table: str, values: Values) -> None:
+    into = sa.table(table, *(sa.column(name) for name in values))
+    connection.execute(sa.insert(into).values(**values))
+
+
 def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
     store = Store(shared_url)
     store.save_run(make_run())
@@ -123,8 +157,8 @@ def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.save_run(make_run())
-    monkeypatch.setattr(migrate, "known_revisions", lambda *_: ("m0001", "m0002"))
-    with pytest.raises(StoreUnavailable, match="has schema m0001, .* reads m0002.*hud db migrate"):
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
+    with pytest.raises(StoreUnavailable, match=OLDER):
         store.save_run(make_run("other"))
 
 
@@ -132,8 +166,8 @@ def test_an_older_store_is_not_read_before_it_is_upgraded(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(shared_url).migrate()
-    monkeypatch.setattr(migrate, "known_revisions", lambda *_: ("m0001", "m0002"))
-    with pytest.raises(StoreUnavailable, match="has schema m0001, .* reads m0002.*hud db migrate"):
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
+    with pytest.raises(StoreUnavailable, match=OLDER):
         queries.load_runs(Store(shared_url))
 
 

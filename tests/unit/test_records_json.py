@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.records import Case, CaseResult, Measurement, Run, RunDocument, RunWarning, Sighting
+from db.triage import AlertChange, SeriesSettings
 from tests.strategies import (
     CASES,
+    CHANGES,
     DOCUMENTS,
+    SETTINGS,
     SIGHTINGS,
     WARNINGS,
     measurements,
@@ -28,8 +31,10 @@ def _through_text(document: Mapping[str, Any]) -> Any:
 
 
 @FEW
-@given(item=st.one_of(CASES, WARNINGS, SIGHTINGS))
-def test_small_records(item: Case | RunWarning | Sighting) -> None:
+@given(item=st.one_of(CASES, WARNINGS, SIGHTINGS, CHANGES, SETTINGS))
+def test_small_records(
+    item: Case | RunWarning | Sighting | AlertChange | SeriesSettings,
+) -> None:
     assert type(item).from_json(_through_text(item.to_json())) == item
 
 

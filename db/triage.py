@@ -1,0 +1,120 @@
+"""What people decide about alerts and series, and the record of every change.
+
+Only the standard library is needed; the rules that use these are in `runner.analysis.lifecycle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from db.fields import (
+    get_member,
+    get_number,
+    get_text,
+    get_time,
+    get_time_or_none,
+    get_value,
+    time_to_json,
+)
+
+# Who changed an alert when nobody did: judging the history again.
+JUDGE = "judge"
+
+
+class ChangedField(StrEnum):
+    """What a change is about."""
+
+    STATE = "state"
+    OWNER = "owner"
+    MUTED_UNTIL = "muted_until"
+    FLOOR = "floor"
+    BASELINE_RUN_ID = "baseline_run_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertChange:
+    """One change of an alert, or of a pattern's settings: who, when, what and why.
+
+    Either `alert_id` or `pattern` is set, the other is empty. `old` and `new` are the values of
+    `field` as text, empty where there was or is none.
+    """
+
+    id: str
+    alert_id: str
+    pattern: str
+    at: datetime
+    by: str
+    field: ChangedField
+    old: str
+    new: str
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as a JSON object."""
+        return {
+            "id": self.id,
+            "alert_id": self.alert_id,
+            "pattern": self.pattern,
+            "at": time_to_json(self.at),
+            "by": self.by,
+            "field": str(self.field),
+            "old": self.old,
+            "new": self.new,
+            "why": self.why,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> AlertChange:
+        """Return the change that `document` describes; raise RecordError when it does not."""
+        return cls(
+            id=get_text(document, "id"),
+            alert_id=get_text(document, "alert_id"),
+            pattern=get_text(document, "pattern"),
+            at=get_time(document, "at"),
+            by=get_text(document, "by"),
+            field=get_member(document, "field", ChangedField),
+            old=get_text(document, "old"),
+            new=get_text(document, "new"),
+            why=get_text(document, "why", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSettings:
+    """What people set for the series that fit `pattern`.
+
+    `pattern` is the key of a series, or a glob of `case#metric` (`bert/*#latency_s`). `floor` is
+    the least relevant change as a fraction, None for the metric's own. A new baseline starts with
+    the run `baseline_run_id`; empty means that none does.
+    """
+
+    pattern: str
+    floor: float | None = None
+    muted_until: datetime | None = None
+    owner: str = ""
+    baseline_run_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as a JSON object."""
+        return {
+            "pattern": self.pattern,
+            "floor": self.floor,
+            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
+            "owner": self.owner,
+            "baseline_run_id": self.baseline_run_id,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> SeriesSettings:
+        """Return the settings that `document` describes; raise RecordError when it does not."""
+        has_floor = get_value(document, "floor", default=None) is not None
+        return cls(
+            pattern=get_text(document, "pattern"),
+            floor=get_number(document, "floor") if has_floor else None,
+            muted_until=get_time_or_none(document, "muted_until"),
+            owner=get_text(document, "owner", default=""),
+            baseline_run_id=get_text(document, "baseline_run_id", default=""),
+        )
