@@ -47,18 +47,24 @@ class PairResult:
     rows: tuple[CaseComparison, ...]
 
 
+# Whether to stop, by what so many pairs of launches showed.
+IsEnough = Callable[[PairResult, int], bool]
+
+
 def measure_pair(
     baseline: PairSide,
     candidate: PairSide,
     *,
     limits: PairLimits,
     on_pair: Callable[[int], None] = lambda _number: None,
+    is_enough: IsEnough | None = None,
 ) -> PairResult:
     """Return what both sides did and how they compare.
 
     `on_pair` is told how many pairs of launches are done. A launch that is not ok ends the
-    measurement, after the other side's. Raises ExecutorError when a host is gone for good, and
-    ValueError on limits that leave nothing to measure.
+    measurement, after the other side's, and so does `is_enough`, which is asked at each look; by
+    default a decided time is. Raises ExecutorError when a host is gone for good, and ValueError on
+    limits that leave nothing to measure.
     """
     schedule = looks(limits.min_launches, limits.max_launches)
     standard = PairStandard(
@@ -67,11 +73,18 @@ def measure_pair(
         num_looks=len(schedule),
         num_cases=limits.num_cases,
     )
+    is_enough = is_enough or (lambda found, _number: is_decided(found.rows, standard=standard))
     left = baseline.executor.begin(baseline.order)
     try:
         right = candidate.executor.begin(candidate.order)
         try:
-            return _measure((left, right), schedule=schedule, standard=standard, on_pair=on_pair)
+            return _measure(
+                (left, right),
+                schedule=schedule,
+                standard=standard,
+                on_pair=on_pair,
+                is_enough=is_enough,
+            )
         finally:
             right.close()
     finally:
@@ -84,13 +97,14 @@ def _measure(
     schedule: tuple[int, ...],
     standard: PairStandard,
     on_pair: Callable[[int], None],
+    is_enough: IsEnough,
 ) -> PairResult:
     for number in range(1, schedule[-1] + 1):
         are_ok = _launch_both(sessions, number=number)
         on_pair(number)
         if not are_ok or number in schedule:
             result = _result(sessions, standard=standard)
-            if not are_ok or is_decided(result.rows, standard=standard):
+            if not are_ok or is_enough(result, number):
                 break
     return result
 

@@ -156,3 +156,16 @@ def test_the_number_of_pairs_done_is_told() -> None:
     side = PairSide(executor=FakeExecutor(draw=draw), order=_order("left"))
     measure_pair(side, side, limits=PairLimits(), on_pair=told.append)
     assert told == [1, 2, 3, 4]
+
+
+def test_another_rule_may_say_what_is_enough() -> None:
+    asked: list[int] = []
+
+    def is_enough(found: PairResult, number: int) -> bool:
+        asked.append(number)
+        return len(found.rows) > 0 and number >= 6
+
+    side = PairSide(executor=FakeExecutor(draw=_steady(0.01, seed=1)), order=_order("left"))
+    limits = PairLimits(min_launches=4, max_launches=20)
+    measure_pair(side, side, limits=limits, is_enough=is_enough)
+    assert asked == [4, 6]
