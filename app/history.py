@@ -7,6 +7,8 @@ from typing import Any
 
 from db.summaries import Point
 
+_NO_REASON = ("torch", "peaks", "packages", "model_commits")
+
 
 def segments(points: Sequence[Point]) -> list[list[Point]]:
     """Return `points` cut where the environment changes."""
@@ -23,11 +25,12 @@ def differences(
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the environment facts that differ, torch's own aside: those are the revision.
 
-    Nor the peaks: they are measured, so they differ each time.
+    Nor the peaks, which are measured and so differ each time, nor packages and commits of models:
+    no baseline starts anew with them.
     """
     names = sorted(set(before) | set(after))
     return tuple(
         (name, str(before.get(name, "")), str(after.get(name, "")))
         for name in names
-        if before.get(name) != after.get(name) and not name.startswith(("torch", "peaks"))
+        if before.get(name) != after.get(name) and not name.startswith(_NO_REASON)
     )

@@ -25,6 +25,7 @@ from runner.interleave import MeasureCase, launch_in_turn
 from runner.interrupts import Interrupts
 from runner.keeper import Keeper
 from runner.locks import holder_text, waiting_lock
+from runner.model_commits import model_commits
 from runner.paired import PairSide
 from runner.plan import PlannedCase, make_plan, plan_case
 from runner.protocol import MeasureSettings
@@ -221,6 +222,9 @@ def _prepare(request: RunRequest, *, executor: Executor, around: Surroundings) -
     }
     if resumed is None:
         plan = _plan(request, around=around)
+        names = dict.fromkeys(planned.case.model for planned in plan)
+        specs = [around.catalog[name] for name in names if name in around.catalog]
+        facts["model_commits"] = model_commits(specs)
         run = _new_run(request, plan=plan, facts=facts, at=around.now())
     else:
         _check_can_resume(resumed.run, facts=facts)

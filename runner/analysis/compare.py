@@ -32,6 +32,8 @@ DEFAULT_FAIL_ABOVE = 0.05
 OUTCOME = "outcome"
 # Facts that say which code ran, not where: a difference in them is what one compares for.
 REVISION_FACTS = ("torch_version", "torch_git", "revision")
+# Facts that are no part of the fingerprint, so that they forbid no comparison.
+SOFTWARE_FACTS = ("packages", "model_commits")
 # What a run measures of its device differs each time, and says nothing of the environment.
 MEASURED_FACTS = ("peaks",)
 
@@ -110,13 +112,23 @@ def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> Ca
 
 
 def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
-    """Return the facts of the two environments that differ, by name; not what was measured."""
+    """Return the facts of the two environments that differ, by name; not what was measured.
+
+    Of packages and commits, which are tables, there is only what differs.
+    """
     left, right = baseline.environment, candidate.environment
     return tuple(
-        FactDifference(name=name, baseline=left.get(name), candidate=right.get(name))
+        _difference(name, left.get(name), right.get(name))
         for name in sorted({*left, *right}.difference(MEASURED_FACTS))
         if left.get(name) != right.get(name)
     )
+
+
+def _difference(name: str, before: Any, after: Any) -> FactDifference:
+    if name in SOFTWARE_FACTS and isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+        before, after = ({key: side.get(key) for key in keys} for side in (before, after))
+    return FactDifference(name=name, baseline=before, candidate=after)
 
 
 def check_comparable(baseline: Run, *, candidate: Run) -> None:
@@ -127,7 +139,7 @@ def check_comparable(baseline: Run, *, candidate: Run) -> None:
     texts = [
         f"{item.name}: {item.baseline!r} -> {item.candidate!r}"
         for item in differences
-        if item.name not in REVISION_FACTS
+        if item.name not in (*REVISION_FACTS, *SOFTWARE_FACTS)
     ]
     raise NotComparableError(
         f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"

@@ -43,6 +43,7 @@ def gather_facts(device_kind: str) -> dict[str, Any]:
         "cxx_compiler": _compiler_version(),
         "device_kind": device_kind,
         "flags": _flags(),
+        "packages": _packages(),
     }
     for package in PACKAGES:
         facts[f"{package}_version"] = _package_version(package)
@@ -92,6 +93,18 @@ def _cpu_model() -> str:
         return platform.machine()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
+
+
+def _packages() -> dict[str, str]:
+    """Return every installed package with its version, as `pip freeze` would; tells, not decides.
+
+    Not part of the fingerprint: an update is a suspect of a step, no reason for a new baseline.
+    """
+    found: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        # The first on the path is the one that is imported.
+        found.setdefault(distribution.name, distribution.version)
+    return dict(sorted(found.items()))
 
 
 def _package_version(name: str) -> str | None:

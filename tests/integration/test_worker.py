@@ -35,6 +35,7 @@ def test_facts_describe_the_environment(executor: LocalExecutor) -> None:
     assert facts["torch_version"]
     assert facts["python_minor"] == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert facts["num_cpus"] == len(os.sched_getaffinity(0))
+    assert facts["packages"]["numpy"] == facts["numpy_version"]
 
 
 def test_facts_hold_the_measured_peaks_of_the_device(executor: LocalExecutor) -> None:
