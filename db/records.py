@@ -44,18 +44,32 @@ REFERENCE_FAMILY = "reference"
 
 
 class Phase(StrEnum):
-    """What one iteration executes."""
+    """What one iteration executes; only an imported history has another than the first two."""
 
     INFERENCE = "inference"
     TRAINING = "training"
+    OTHER = "other"
 
 
 class Dtype(StrEnum):
-    """Number format of a case; an autocast case keeps its weights in fp32."""
+    """Number format of a case; an autocast case keeps its weights in fp32.
+
+    Only an imported history has another than the first three.
+    """
 
     FP32 = "fp32"
     BF16 = "bf16"
     FP16_AUTOCAST = "fp16-autocast"
+    FP16 = "fp16"
+    AMP = "amp"
+    OTHER = "other"
+
+
+MEASURED_PHASES = (Phase.INFERENCE, Phase.TRAINING)
+MEASURED_DTYPES = (Dtype.FP32, Dtype.BF16, Dtype.FP16_AUTOCAST)
+# What started a run that is none of ours; its toolchain begins with the second of these.
+IMPORT_TRIGGER = "import"
+IMPORTED_TOOLCHAIN = "imported"
 
 
 class Outcome(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 
-from db.records import Case, Dtype, Phase
+from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
 from models_zoo.catalog import find_models, find_size
 from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
@@ -57,8 +57,8 @@ def _plan_models(
     # The variants are in the order of their table, where eager is first: each model's first
     # number is there before its first compilation.
     variants = find_names(selection.modes, known=VARIANTS, kind="mode")
-    phases = find_names(selection.phases, known=list(Phase), kind="phase")
-    dtypes = find_names(selection.dtypes, known=list(Dtype), kind="dtype")
+    phases = find_names(selection.phases, known=MEASURED_PHASES, kind="phase")
+    dtypes = find_names(selection.dtypes, known=MEASURED_DTYPES, kind="dtype")
     planned = tuple(
         plan_case(
             Case(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apscheduler.triggers.cron import CronTrigger
 
-from db.records import Dtype, Phase
+from db.records import MEASURED_DTYPES, MEASURED_PHASES
 from models_zoo.spec import Tolerance
 from runner.protocol import MeasureSettings
 
@@ -43,7 +43,7 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _members(value: Any, kind: type[StrEnum]) -> tuple[str, ...]:
+def _members(value: Any, kind: Sequence[StrEnum]) -> tuple[str, ...]:
     allowed = [str(member) for member in kind]
     if not all(item in allowed for item in texts(value)):
         raise ValueError(f"one or more of {', '.join(allowed)}")
@@ -52,22 +52,22 @@ def _members(value: Any, kind: type[StrEnum]) -> tuple[str, ...]:
 
 def phases(value: Any) -> tuple[str, ...]:
     """Return one phase or a list of them as a tuple; raise ValueError otherwise."""
-    return _members(value, Phase)
+    return _members(value, MEASURED_PHASES)
 
 
 def dtypes(value: Any) -> tuple[str, ...]:
     """Return one dtype or a list of them as a tuple; raise ValueError otherwise."""
-    return _members(value, Dtype)
+    return _members(value, MEASURED_DTYPES)
 
 
 def tolerances(value: Any) -> Mapping[str, Tolerance]:
     """Return a table of dtypes, each a table of limits, as records; raise ValueError otherwise."""
     names = [item.name for item in fields(Tolerance)]
     problem = (
-        f"a table of {', '.join(Dtype)}, each a table of numbers from 0 up (cosines up to 1):"
+        f"a table of {', '.join(MEASURED_DTYPES)}, each a table of numbers from 0 up (cosines up to 1):"
         f" {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
     )
-    if not isinstance(value, dict) or not all(dtype in list(Dtype) for dtype in value):
+    if not isinstance(value, dict) or not all(dtype in MEASURED_DTYPES for dtype in value):
         raise ValueError(problem)
     for limits in value.values():
         if not isinstance(limits, dict) or not all(name in names for name in limits):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from db.records import Case, CaseResult, Dtype, Outcome, Phase
+from db.records import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.executor import LocalExecutor
@@ -157,6 +157,6 @@ def test_the_energy_counter_agrees_with_integrated_power() -> None:
     assert integrated.energy_j / integrated.duration_s == pytest.approx(counted_w, rel=0.1)
 
 
-@pytest.mark.parametrize("dtype", list(Dtype))
+@pytest.mark.parametrize("dtype", MEASURED_DTYPES)
 def test_training_is_accurate_in_every_dtype(executor: LocalExecutor, dtype: Dtype) -> None:
     measured(executor, "default", phase=Phase.TRAINING, dtype=dtype)
