@@ -50,10 +50,19 @@ class MeasureSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A commit of a repository, checked out into a folder of its own; both are resolved paths."""
+
+    folder: str
+    repository: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What the worker must build: the model's file and one size of it.
 
-    `tolerance` holds what the catalog gives for the model and the case's dtype, by name.
+    `tolerance` holds what the catalog gives for the model and the case's dtype, by name. With a
+    `checkout` the code is that commit's.
     """
 
     build: str
@@ -63,6 +72,13 @@ class Workload:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
+    checkout: Checkout | None = None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Workload:
+        """Return the workload that `dataclasses.asdict` made `document` of."""
+        checkout = document.get("checkout")
+        return cls(**{**document, "checkout": None if checkout is None else Checkout(**checkout)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +126,7 @@ class LaunchRequest:
         check_protocol_version(document)
         return cls(
             case=Case.from_json(document["case"]),
-            workload=Workload(**document["workload"]),
+            workload=Workload.from_json(document["workload"]),
             settings=MeasureSettings(**document["settings"]),
             launch=document["launch"],
             cache_dir=document["cache_dir"],

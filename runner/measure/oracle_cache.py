@@ -73,6 +73,7 @@ def _digest(context: Context) -> str:
         "dtype": request.case.dtype,
         "device": dataclasses.asdict(context.device),
         "build": request.workload.build,
+        "checkout": request.workload.checkout and request.workload.checkout.folder,
         "config": request.workload.config,
         "seed": request.settings.seed,
         "tensors": [[name, str(item.dtype), list(item.shape)] for name, item in _state(subject)],

@@ -17,6 +17,7 @@ import torch
 
 from db.records import Dtype, Phase
 from models_zoo.loader import load_builder
+from runner.measure.checkout import check_imports, enter
 from runner.measure.device import Device
 from runner.measure.outputs import GRADIENTS, Result, as_vector, floating_tensors, take_apart
 from runner.protocol import LaunchRequest
@@ -143,10 +144,15 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
 
     Raises models_zoo's ModelLoadError, or whatever the model's own code raises.
     """
+    checkout = request.workload.checkout
+    if checkout is not None:
+        enter(checkout)
     builder = load_builder(request.workload.build)
     config = request.workload.config
     model = builder.build(config)
     inputs = builder.example_inputs(config, seed=request.settings.seed)
+    if checkout is not None:
+        check_imports(checkout, build=request.workload.build)
     case = request.case
     weights = torch.bfloat16 if case.dtype is Dtype.BF16 else torch.float32
     model = model.to(device=device.kind, dtype=weights)

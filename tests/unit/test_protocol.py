@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from db.records import Outcome, RunWarning
 from runner.measure.steps import STEP_ORDER, StepLog
-from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings, RawMetric, Workload
+from runner.protocol import (
+    Checkout,
+    LaunchReport,
+    LaunchRequest,
+    MeasureSettings,
+    RawMetric,
+    Workload,
+)
 from tests.builders import make_case
 
 REQUEST = LaunchRequest(
@@ -31,6 +39,12 @@ REPORT = LaunchReport(
 
 def test_a_request_survives_json() -> None:
     assert LaunchRequest.from_json(json.loads(json.dumps(REQUEST.to_json()))) == REQUEST
+
+
+def test_a_request_for_another_commit_survives_json() -> None:
+    checkout = Checkout(folder="/state/checkout", repository="/home/me/models")
+    request = replace(REQUEST, workload=replace(REQUEST.workload, checkout=checkout))
+    assert LaunchRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
 
 
 def test_a_report_survives_json() -> None:

@@ -1,0 +1,93 @@
+"""Let a model's code come from the checkout of another commit, not from where it stands.
+
+Whatever Python would import from the repository it imports from the checkout: entries of the path,
+what is installed from there in editable mode, and the working directory. What came from the
+repository nevertheless is an error: the launch would have measured another commit.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from models_zoo.loader import ModelLoadError
+from runner.protocol import Checkout
+
+_OUR_ROOT = Path(__file__).resolve().parents[2]
+_OURS = tuple(str(_OUR_ROOT / name) for name in ("db", "models_zoo", "runner"))
+# What setuptools names the finder of a package that is installed in editable mode.
+_EDITABLE_PREFIX = "__editable__"
+
+
+def enter(checkout: Checkout) -> None:
+    """Let this process import from `checkout` what it would import from its repository."""
+    for folder in _editable_folders(checkout):
+        # The finder comes after the path: what the path has wins.
+        sys.path.insert(0, str(folder))
+    sys.path[:] = [str(_moved(Path(entry), checkout)) if entry else entry for entry in sys.path]
+    folder = _moved(Path.cwd(), checkout)
+    if folder.is_dir():
+        os.chdir(folder)
+
+
+def check_imports(checkout: Checkout, *, build: str) -> None:
+    """Raise ModelLoadError when some module is the repository's, or none is the checkout's."""
+    num_inside = 0
+    for name, path in _loaded_files():
+        num_inside += path.is_relative_to(checkout.folder)
+        if _is_repositorys(path, checkout):
+            raise ModelLoadError(
+                f"the model {build!r} imports {name} from {path}, not from the commit that is"
+                f" measured ({checkout.folder}): let the folder it is imported from be one that"
+                " this commit has"
+            )
+    if not num_inside:
+        raise ModelLoadError(
+            f"the model {build!r} imports nothing from {checkout.repository}: is it another"
+            " repository's?"
+        )
+
+
+def _moved(path: Path, checkout: Checkout) -> Path:
+    """Return where `path` is in the checkout; `path` itself where the checkout has no such file."""
+    resolved = path.resolve()
+    if not _is_repositorys(resolved, checkout):
+        return path
+    inside = Path(checkout.folder) / resolved.relative_to(checkout.repository)
+    return inside if inside.exists() else path
+
+
+def _is_repositorys(path: Path, checkout: Checkout) -> bool:
+    """Return whether `path` is code of the repository: no checkout, and nothing installed."""
+    return (
+        path.is_relative_to(checkout.repository)
+        and not path.is_relative_to(checkout.folder)
+        and not any(path.is_relative_to(folder) for folder in _installed())
+    )
+
+
+def _installed() -> set[str]:
+    """Return the folders of what is installed, us included: they may stand in the repository."""
+    folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), sys.prefix}
+    return {*_OURS, *(str(Path(folder).resolve()) for folder in folders)}
+
+
+def _loaded_files() -> Iterator[tuple[str, Path]]:
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str):
+            yield name, Path(file).resolve()
+
+
+def _editable_folders(checkout: Checkout) -> Iterator[Path]:
+    """Yield the folders of the repository's packages that are installed in editable mode."""
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(_EDITABLE_PREFIX):
+            continue
+        for target in getattr(module, "MAPPING", {}).values():
+            if _is_repositorys(Path(target).resolve(), checkout):
+                yield Path(target).parent

@@ -1,0 +1,95 @@
+"""Importing from the checkout of a commit what stands in the repository."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from models_zoo.loader import ModelLoadError
+from runner.measure.checkout import check_imports, enter
+from runner.protocol import Checkout
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """Return a repository with a checkout in it, both with a folder `src`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    place = Checkout(
+        folder=str(tmp_path / "repo" / ".hud" / "checkout"), repository=str(tmp_path / "repo")
+    )
+    (tmp_path / "repo" / "src").mkdir(parents=True)
+    Path(place.folder, "src").mkdir(parents=True)
+    return place
+
+
+def load(name: str, file: str | Path) -> ModuleType:
+    """Stand for an import of `file`."""
+    module = ModuleType(name)
+    module.__file__ = str(file)
+    sys.modules[name] = module
+    return module
+
+
+def test_the_path_leads_into_the_checkout(place: Checkout, tmp_path: Path) -> None:
+    sys.path[:] = ["", f"{place.repository}/src", str(tmp_path), f"{place.repository}/later"]
+    enter(place)
+    # A folder that the commit does not have stays, and what is imported from it is found out.
+    assert sys.path == ["", f"{place.folder}/src", str(tmp_path), f"{place.repository}/later"]
+
+
+def test_the_working_directory_is_the_checkouts(
+    place: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(f"{place.repository}/src")
+    enter(place)
+    assert os.getcwd() == f"{place.folder}/src"
+
+
+def test_a_working_directory_elsewhere_stays(place: Checkout, tmp_path: Path) -> None:
+    enter(place)
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_what_is_installed_in_editable_mode_comes_from_the_checkout(place: Checkout) -> None:
+    finder = load("__editable___net_1_0_finder", "/venv/__editable___net_1_0_finder.py")
+    finder.MAPPING = {  # type: ignore[attr-defined]
+        "net": f"{place.repository}/src/net",
+        "other": "/elsewhere/other",
+    }
+    enter(place)
+    assert sys.path[0] == f"{place.folder}/src"
+    assert "/elsewhere" not in sys.path
+
+
+def test_an_environment_in_the_repository_stays(
+    place: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", f"{place.repository}/.venv")
+    packages = f"{place.repository}/.venv/lib/site-packages"
+    Path(place.folder, ".venv/lib/site-packages").mkdir(parents=True)
+    sys.path[:] = [packages]
+    enter(place)
+    assert sys.path == [packages]
+    load("net", f"{place.folder}/net.py")
+    load("numpy_like", f"{packages}/numpy_like.py")
+    check_imports(place, build="net")
+
+
+def test_a_module_of_the_repository_is_an_error_that_names_it(place: Checkout) -> None:
+    load("net", f"{place.folder}/net.py")
+    load("layers", f"{place.repository}/layers.py")
+    with pytest.raises(ModelLoadError, match=r"'net' imports layers from .*/repo/layers\.py, not"):
+        check_imports(place, build="net")
+
+
+def test_a_model_that_takes_nothing_from_the_commit_is_an_error(place: Checkout) -> None:
+    with pytest.raises(
+        ModelLoadError, match=r"imports nothing from .*: is it another repository's"
+    ):
+        check_imports(place, build="net")
