@@ -20,6 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "eager_latency_cpu_s",
         "throughput_samples_per_s",
         "throughput_tokens_per_s",
+        "pace_s",
     ),
     "compilation": (
         "compile_cold_s",

@@ -77,6 +77,13 @@ _ROWS = (
         description="Eager over variant latency, round by round in the same process.",
     ),
     Metric(
+        name="pace_s",
+        unit="s",
+        direction=LOWER,
+        description="CPU time of a fixed piece of work between the samples: the machine's pace.",
+        is_judged=False,
+    ),
+    Metric(
         name="throughput_samples_per_s",
         unit="samples/s",
         direction=HIGHER,

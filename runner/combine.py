@@ -97,7 +97,7 @@ def needs_launch(
     headline = find_headline(measured)
     if headline is None:
         return False
-    levels = measured_levels(measured, headline, device=order.case.device)
+    levels = measured_levels(measured, headline)
     return half_width(levels) > settings.target_interval
 
 

@@ -16,15 +16,19 @@ import numpy as np
 from db.records import Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
-from runner.analysis.levels import launch_levels
+from runner.analysis.levels import PACE, launch_levels
+from runner.analysis.stats import launch_medians
 from runner.combine import combine
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost
 from runner.plan import plan_case
 from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
 
-# Short launches, and many: launches differ by more than the samples of one.
-SETTINGS = MeasureSettings(num_rounds=20, budget_s=0.6, target_interval=0.0)
+# Most of a launch is its compilation; sampling for a fifth of it is worth it.
+SETTINGS = MeasureSettings(num_rounds=60, budget_s=1.2, target_interval=0.0)
+
+# The pace to which the times of all estimates are brought; which one makes no difference.
+PACE_S = 5e-4
 
 # Forking, ending and reporting.
 AROUND_STEPS_S = 0.3
@@ -112,12 +116,24 @@ def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> L
 
 def numbers(result: CaseResult) -> dict[str, Any]:
     """Return medians over launches of their levels, on both clocks, and what tables show."""
-    levels = {name: launch_levels(result, metric) for name, metric in METRICS.items()}
+    levels = {
+        name: launch_levels(result, metric, pace_s=PACE_S) for name, metric in METRICS.items()
+    }
     shown = {name: result.measurement(metric) for name, metric in METRICS.items()}
     return {
         **{name: float(np.median(own)) for name, own in levels.items()},
         "shown": {name: item.median for name, item in shown.items() if item is not None},
         "launches": {name: own.tolist() for name, own in levels.items()},
+        "launch_medians": _launch_medians(result),
+    }
+
+
+def _launch_medians(result: CaseResult) -> dict[str, list[float]]:
+    """Return what the levels are made of, the pace included."""
+    return {
+        metric: launch_medians(item.samples, launches=item.launches)
+        for metric in (*METRICS.values(), PACE)
+        if (item := result.measurement(metric)) is not None
     }
 
 

@@ -1,59 +1,70 @@
 """The level of each launch: the number that comparisons take for what a launch measured.
 
-Method: on a CPU the lower decile of a launch's samples, for a speedup the ratio of two such levels;
-elsewhere the median. Whatever else the machine does makes a sample slower, never faster, so its
-fastest samples are those that the code alone decides. Measured (docs/methodology.md, "The level of
-a launch"): launches of one build differ by their deciles 0.7 times as much as by their medians on a
-calm machine and half as much on a busy one.
-Assumptions: a launch's samples differ by what disturbs them. What the code itself does to fewer
-than nine of ten samples is not seen.
+Method: the median of a launch's samples. A time on a CPU is then brought to one pace: divided by
+the pace that the same launch saw (the CPU time of a fixed piece of work, taken in every round
+between the samples), times a pace that all launches share. Measured (docs/methodology.md, "The
+level of a launch"): launches of one build differ half as much then.
+Assumptions: what slows the machine (its clock, a neighbour on the same core) slows the fixed work
+and the model alike.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from db.records import CaseResult, Measurement
-from runner.analysis.stats import launch_quantiles
+from runner.analysis.stats import launch_medians
 
-LEVEL_QUANTILE = 0.1
-MEDIAN = 0.5
-
+PACE = "pace_s"
 _TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
-# The clocks that a speedup may be taken on, the steadier one first, as in the worker.
-_SPEEDUP_CLOCKS = (("eager_latency_cpu_s", "latency_cpu_s"), ("eager_latency_s", "latency_s"))
 
 
-def launch_levels(result: CaseResult, metric: str) -> np.ndarray:
+def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = None) -> np.ndarray:
     """Return the level of `metric` in each launch that took it, in the metric's unit.
 
-    Raises ValueError when `result` does not have `metric`.
+    A time for which the pace is known is what it would be at `pace_s`, by default the median pace
+    of the result's own launches. Raises ValueError when `result` does not have `metric`.
     """
     measured = {item.metric: item for item in result.measurements}
     if metric not in measured:
         raise ValueError(f"{result.case.key} has no {metric}")
-    return measured_levels(measured, metric, device=result.case.device)
+    return measured_levels(measured, metric, pace_s=pace_s)
 
 
-def measured_levels(measured: Mapping[str, Measurement], metric: str, *, device: str) -> np.ndarray:
-    """Return the level of `metric`, one of `measured` on a `device`, in each launch."""
-    if metric == "speedup" and device == "cpu":
-        for names in _SPEEDUP_CLOCKS:
-            eager, variant = (measured.get(name) for name in names)
-            if eager is not None and variant is not None and _are_pairs(eager, variant):
-                ratio = _quantiles(eager, LEVEL_QUANTILE) / _quantiles(variant, LEVEL_QUANTILE)
-                return np.asarray(ratio)
-    is_time = metric in _TIMES and device == "cpu"
-    return _quantiles(measured[metric], LEVEL_QUANTILE if is_time else MEDIAN)
+def measured_levels(
+    measured: Mapping[str, Measurement], metric: str, *, pace_s: float | None = None
+) -> np.ndarray:
+    """Return the level of `metric`, one of `measured`, in each launch (see `launch_levels`)."""
+    levels = _medians(measured[metric])
+    paces = _paces(measured, metric)
+    if paces is None:
+        return levels
+    common = float(np.median(paces)) if pace_s is None else pace_s
+    return np.asarray(levels * (common / paces))
 
 
-def _are_pairs(eager: Measurement, variant: Measurement) -> bool:
-    return eager.launches == variant.launches and min(variant.samples) > 0
+def common_pace(*results: CaseResult) -> float | None:
+    """Return the pace in s that lies between those of `results`; None unless all have one."""
+    logs = []
+    for result in results:
+        pace = result.measurement(PACE)
+        if pace is None or pace.median <= 0:
+            return None
+        logs.append(math.log(float(np.median(_medians(pace)))))
+    return math.exp(sum(logs) / len(logs))
 
 
-def _quantiles(measurement: Measurement, quantile: float) -> np.ndarray:
-    return np.asarray(
-        launch_quantiles(measurement.samples, launches=measurement.launches, quantile=quantile)
-    )
+def _paces(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
+    """Return the pace of each launch of the time `metric`, None where it is not known of all."""
+    pace = measured.get(PACE)
+    if metric not in _TIMES or pace is None or pace.launches != measured[metric].launches:
+        return None
+    paces = _medians(pace)
+    return paces if paces.min() > 0 else None
+
+
+def _medians(measurement: Measurement) -> np.ndarray:
+    return np.asarray(launch_medians(measurement.samples, launches=measurement.launches))

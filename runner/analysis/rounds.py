@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from db.records import CaseResult, Measurement, Outcome
-from runner.analysis.levels import launch_levels
+from runner.analysis.levels import common_pace, launch_levels
 from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 
@@ -27,8 +27,11 @@ class Pair:
         return None if left is None or right is None else (left, right)
 
     def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the level of each launch on both sides, which both have `metric`."""
-        return launch_levels(self.baseline, metric), launch_levels(self.candidate, metric)
+        """Return the level of each launch on both sides, which both have `metric`, at one pace."""
+        pace_s = common_pace(self.baseline, self.candidate)
+        sides = (self.baseline, self.candidate)
+        before, after = (launch_levels(side, metric, pace_s=pace_s) for side in sides)
+        return before, after
 
 
 def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:

@@ -89,7 +89,7 @@ def stability_warnings(
     evidence = _Evidence(
         metric=headline,
         launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
-        levels=measured_levels(measured, headline, device=tried.device),
+        levels=measured_levels(measured, headline),
         details=details,
         tried=tried,
     )

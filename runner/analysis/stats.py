@@ -65,13 +65,6 @@ def estimate(
 
 def launch_medians(samples: Sequence[float], *, launches: Sequence[int] = ()) -> list[float]:
     """Return the median of each launch that gave samples; one median when `launches` is empty."""
-    return launch_quantiles(samples, launches=launches, quantile=0.5)
-
-
-def launch_quantiles(
-    samples: Sequence[float], *, launches: Sequence[int], quantile: float
-) -> list[float]:
-    """Return a quantile of each launch that gave samples; of all when `launches` is empty."""
     numbers = np.asarray(samples, dtype=float)
     if numbers.size == 0:
         raise ValueError("no samples: an estimate needs at least one")
@@ -81,7 +74,7 @@ def launch_quantiles(
     if min(sizes) < 0 or sum(sizes) != numbers.size:
         raise ValueError(f"launches {sizes} do not add up to {numbers.size} samples")
     parts = np.split(numbers, np.cumsum(sizes)[:-1])
-    return [float(np.quantile(part, quantile)) for part in parts if part.size]
+    return [float(np.median(part)) for part in parts if part.size]
 
 
 def order_statistic_interval(

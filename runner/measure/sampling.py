@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from runner.measure.conditions import conditions, look
 from runner.measure.context import Context, Forward
 from runner.measure.memory import storage_bytes
+from runner.measure.pace import open_pace
 from runner.measure.telemetry import open_telemetry
 from runner.measure.timing import (
     Side,
@@ -32,6 +33,7 @@ def sample(context: Context, forward: Forward) -> None:
     if not context.is_eager:
         sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
     telemetry = open_telemetry(context)
+    pace = open_pace(device)
     with (
         device.pinned() as core,
         device.flushing(working_set_bytes=_working_set_bytes(context)) as timer,
@@ -47,6 +49,7 @@ def sample(context: Context, forward: Forward) -> None:
                 device=timer,
                 settings=settings,
                 between_rounds=None if telemetry is None else telemetry.read,
+                pace=pace,
             )
             after = look(core=core)
         clock = timer.clock
@@ -57,6 +60,10 @@ def sample(context: Context, forward: Forward) -> None:
     details["sampling"] = course_details(sides, course)
     details["conditions"] = conditions(before, after, sides=sides)
     _report(context, sides=sides, clock=clock)
+    if pace is not None:
+        context.found.metrics["pace_s"] = _raw(
+            pace, lambda timing: timing.cpu_s, method="thread CPU time, once a round"
+        )
 
 
 def _working_set_bytes(context: Context) -> int:

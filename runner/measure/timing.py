@@ -184,12 +184,14 @@ def take_samples(
     device: Timer,
     settings: MeasureSettings,
     between_rounds: Callable[[], None] | None = None,
+    pace: Side | None = None,
 ) -> Course:
     """Append `settings.num_rounds` samples to each side; return how it went.
 
     Fewer when `budget_s` is spent first, or when the samples of this launch are already much closer
     to each other than launches need to be. Never fewer than MIN_ROUNDS. `between_rounds` is called
-    after every round, outside every timer.
+    after every round, outside every timer. `pace` is timed once a round and keeps a sample for each
+    round that is kept.
     """
     deadline_s = time.perf_counter() + settings.budget_s
     num_falls = num_rounds = num_extra = 0
@@ -204,9 +206,14 @@ def take_samples(
             continue
         for side in sides if num_rounds % 2 == 0 else list(reversed(sides)):
             side.samples.append(side.time(device))
+        if pace is not None:
+            pace.samples.append(pace.time(device))
         num_rounds += 1
         if between_rounds is not None:
             between_rounds()
+    if pace is not None:
+        # Rounds that turned out to be warm-ups were the first ones.
+        del pace.samples[: len(pace.samples) - len(sides[0].samples)]
     return Course(stopped_by=stopped_by, num_falls=num_falls, is_settled=num_falls <= MAX_FALLS)
 
 

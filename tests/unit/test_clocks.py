@@ -53,6 +53,26 @@ def times(
     return {name: levels for name, levels in named.items() if levels is not None}
 
 
+@pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
+def test_machine_that_is_slower_for_a_while_is_no_regression(metric: str) -> None:
+    before, after = {metric: SAME, "pace_s": SAME}, {metric: SLOWER, "pace_s": SLOWER}
+    found = compare(before, after)[metric]
+    assert found.ratio == pytest.approx(1.0)
+    assert not found.is_significant
+
+
+@pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
+def test_code_that_is_slower_on_a_faster_machine_is_a_regression(metric: str) -> None:
+    before, after = {metric: SAME, "pace_s": SLOWER}, {metric: SLOW, "pace_s": SAME}
+    found = compare(before, after)[metric]
+    assert found.verdict is REGRESSION
+    assert found.ratio == pytest.approx(2.6)
+
+
+def test_pace_itself_is_not_judged() -> None:
+    assert "pace_s" not in compare({"pace_s": SAME}, {"pace_s": SLOWER})
+
+
 def test_wall_clock_of_a_busy_machine_is_no_regression() -> None:
     found = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),

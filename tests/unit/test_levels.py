@@ -6,72 +6,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.records import CaseResult, Measurement
-from runner.analysis.levels import launch_levels
+from runner.analysis.levels import common_pace, launch_levels
 from tests.builders import make_case, make_measurement, make_result
 
-TWENTY = [float(number) for number in range(1, 22)]
+TIMES = ["latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s"]
 
 
 def _result(*measurements: Measurement, device: str = "cpu") -> CaseResult:
     return make_result(case=make_case(device=device), measurements=measurements)
 
 
-def _two(metric: str, first: list[float], second: list[float]) -> Measurement:
-    return make_measurement(metric, samples=[*first, *second], launches=(len(first), len(second)))
+def _launches(metric: str, *launches: list[float]) -> Measurement:
+    samples = [sample for launch in launches for sample in launch]
+    return make_measurement(metric, samples=samples, launches=tuple(map(len, launches)))
+
+
+@pytest.mark.parametrize("metric", [*TIMES, "compile_warm_s", "speedup"])
+def test_level_is_the_median_of_each_launch(metric: str) -> None:
+    result = _result(_launches(metric, [3.0, 1.0, 2.0], [5.0, 4.0, 9.0, 6.0]))
+    assert launch_levels(result, metric).tolist() == [2.0, 5.5]
+
+
+@pytest.mark.parametrize("metric", TIMES)
+def test_time_of_a_slow_moment_is_brought_to_the_common_pace(metric: str) -> None:
+    time = _launches(metric, [2.0, 2.0], [4.0, 4.0], [2.0, 2.0])
+    pace = _launches("pace_s", [0.5, 0.5], [1.0, 1.0], [0.5, 0.5])
+    assert launch_levels(_result(time, pace), metric).tolist() == [2.0, 2.0, 2.0]
+    at_one = launch_levels(_result(time, pace), metric, pace_s=1.0)
+    assert at_one.tolist() == [4.0, 4.0, 4.0]
+
+
+def test_a_ratio_of_two_times_has_no_pace() -> None:
+    speedup = _launches("speedup", [2.0], [3.0])
+    pace = _launches("pace_s", [0.5], [1.0])
+    assert launch_levels(_result(speedup, pace), "speedup", pace_s=1.0).tolist() == [2.0, 3.0]
 
 
 @pytest.mark.parametrize(
-    "metric", ["latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s"]
-)
-def test_level_of_a_time_on_a_cpu_is_the_lower_decile_of_each_launch(metric: str) -> None:
-    result = _result(_two(metric, TWENTY, [2 * number for number in TWENTY]))
-    assert launch_levels(result, metric).tolist() == [3.0, 6.0]
-
-
-def test_level_of_a_time_on_another_device_is_the_median() -> None:
-    result = _result(_two("latency_s", TWENTY, TWENTY), device="cuda")
-    assert launch_levels(result, "latency_s").tolist() == [11.0, 11.0]
-
-
-def test_level_of_anything_else_is_the_median() -> None:
-    result = _result(_two("compile_warm_s", TWENTY, TWENTY))
-    assert launch_levels(result, "compile_warm_s").tolist() == [11.0, 11.0]
-
-
-def test_level_of_a_speedup_is_the_ratio_of_the_levels_on_the_steadier_clock() -> None:
-    result = _result(
-        make_measurement("eager_latency_cpu_s", samples=TWENTY),
-        make_measurement("latency_cpu_s", samples=[1.5] * 21),
-        make_measurement("eager_latency_s", samples=[100.0] * 21),
-        make_measurement("latency_s", samples=[1.0] * 21),
-        make_measurement("speedup", samples=[7.0] * 21),
-    )
-    assert launch_levels(result, "speedup").tolist() == [2.0]
-
-
-def test_level_of_a_speedup_without_cpu_times_is_that_of_the_wall_clock() -> None:
-    result = _result(
-        make_measurement("eager_latency_s", samples=[4.0] * 5),
-        make_measurement("latency_s", samples=[2.0] * 5),
-        make_measurement("speedup", samples=[7.0] * 5),
-    )
-    assert launch_levels(result, "speedup").tolist() == [2.0]
-
-
-@pytest.mark.parametrize(
-    ("variant", "device"),
+    "pace",
     [
-        (make_measurement("latency_s", samples=[2.0] * 4, launches=(2, 2)), "cpu"),
-        (make_measurement("latency_s", samples=[2.0, 0.0, 2.0, 2.0], launches=(4,)), "cpu"),
-        (make_measurement("latency_s", samples=[2.0] * 4, launches=(4,)), "cuda"),
+        _launches("pace_s", [0.5], [1.0], [2.0]),
+        _launches("pace_s", [0.5], [0.0]),
+        _launches("latency_cpu_s", [0.5], [1.0]),
     ],
+    ids=["of another number of launches", "of no time", "not taken"],
 )
-def test_level_of_a_speedup_that_no_times_give_is_its_median(
-    variant: Measurement, device: str
-) -> None:
-    eager = make_measurement("eager_latency_s", samples=[4.0] * 4, launches=(4,))
-    speedup = make_measurement("speedup", samples=[6.0, 7.0, 8.0])
-    assert launch_levels(_result(eager, variant, speedup, device=device), "speedup") == [7.0]
+def test_without_the_pace_of_every_launch_levels_are_left_alone(pace: Measurement) -> None:
+    result = _result(_launches("latency_s", [2.0], [4.0]), pace)
+    assert launch_levels(result, "latency_s", pace_s=9.0).tolist() == [2.0, 4.0]
+
+
+def test_common_pace_lies_between_those_of_two_results() -> None:
+    slow, fast = _result(_launches("pace_s", [4.0], [4.0])), _result(_launches("pace_s", [1.0]))
+    assert common_pace(slow, fast) == pytest.approx(2.0)
+    assert common_pace(slow) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("other", [_result(), _result(_launches("pace_s", [0.0]))])
+def test_there_is_no_common_pace_unless_all_have_one(other: CaseResult) -> None:
+    assert common_pace(_result(_launches("pace_s", [1.0])), other) is None
 
 
 def test_a_metric_that_is_not_there_is_refused_by_name() -> None:

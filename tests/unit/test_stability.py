@@ -162,6 +162,8 @@ def test_a_small_drift_does_not_matter() -> None:
 
 
 ALTERNATING = np.tile([1.0, 1.5], 15)
+# The median lies in the fast mode.
+MOSTLY_FAST = np.tile([1.0, 1.0, 1.5], 10)
 
 
 def test_two_modes() -> None:
@@ -179,11 +181,11 @@ def test_the_hint_for_two_modes_with_several_threads_is_one_thread() -> None:
 
 
 def test_two_modes_in_one_launch_of_three_are_an_accident() -> None:
-    assert found(STEADY[0] * ALTERNATING, *STEADY[1:]) == ()
+    assert found(STEADY[0] * MOSTLY_FAST, *STEADY[1:]) == ()
 
 
 def test_launches_too_short_for_modes_do_not_outvote_the_others() -> None:
-    warnings = found(STEADY[0] * ALTERNATING, STEADY[1][:6], STEADY[2][:6])
+    warnings = found(STEADY[0] * MOSTLY_FAST, STEADY[1][:6], STEADY[2][:6])
     assert only(warnings, "bimodal")
 
 
@@ -269,7 +271,7 @@ def at_levels(*levels: float) -> list[np.ndarray]:
 def test_launches_that_stay_apart_after_the_most_launches() -> None:
     launches = at_levels(1.0, 1.2, 1.4, 1.0, 1.2, 1.4)
     warning = only(found(*launches), "launches-disagree")
-    assert "6 launches are up to 39.2% apart, their 95 % interval is +-" in warning.text
+    assert "6 launches are up to 40.7% apart, their 95 % interval is +-" in warning.text
     assert "max_launches above 6" in warning.hint
 
 
@@ -287,7 +289,7 @@ def test_two_launches_must_differ_much() -> None:
     quick = replace(TRIED, num_launches=2, max_launches=2)
     assert found(*at_levels(1.0, 1.06), tried=quick) == ()
     warning = only(found(*at_levels(1.0, 1.15), tried=quick), "launches-disagree")
-    assert warning.text.endswith("2 launches are up to 15.3% apart")
+    assert warning.text.endswith("2 launches are up to 15.4% apart")
     assert "max_launches above 2" in warning.hint
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -210,6 +211,22 @@ def test_both_sides_lose_the_same_rounds() -> None:
     take_samples(sides, device=timer, settings=FIXED)
     assert [len(side.warmups) for side in sides] == [20, 20]
     assert [len(side.samples) for side in sides] == [40, 40]
+
+
+def test_pace_has_one_sample_for_each_round_that_is_kept() -> None:
+    side, pace = variant(), Side(name="pace", step=second)
+    falling, number = following([0.015] * 20 + [0.01]), itertools.count()
+    timer = ScriptedTimer(
+        lambda step: (
+            float(next(number))
+            if step is second
+            else falling.time_iterations(step, num_iterations=1).wall_s
+        )
+    )
+    take_samples([side], device=timer, settings=FIXED, pace=pace)
+    assert len(side.samples) == FIXED.num_rounds
+    # Those of the 20 rounds that turned out to be warm-ups went with them.
+    assert walls(pace.samples) == [20.0 + place for place in range(FIXED.num_rounds)]
 
 
 def test_samples_that_became_too_short_are_taken_again() -> None:
