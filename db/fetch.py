@@ -21,9 +21,11 @@ from db.records import (
 from db.rows import (
     alert_record,
     case_record,
+    change_record,
     measurement_record,
     result_record,
     run_record,
+    settings_record,
     utc,
     warnings_of,
 )
@@ -36,14 +38,17 @@ from db.summaries import (
     SeriesHeader,
 )
 from db.tables import (
+    AlertChangeTable,
     AlertTable,
     CaseResultTable,
     CaseTable,
     MeasurementTable,
     RunTable,
     SampleTable,
+    SeriesSettingsTable,
     SeriesTable,
 )
+from db.triage import AlertChange, SeriesSettings, with_settings
 
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
 LAST_RESULT: Final = (CaseResultTable.finished_at.desc(), CaseResultTable.id.desc())
@@ -292,11 +297,46 @@ def outcome_facts(run: Run) -> dict[str, Any]:
 
 
 def alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Alert, ...]:
-    """Return the alerts that fit `where`, the last seen first."""
+    """Return the alerts that fit `where`, the last seen first.
+
+    Where an alert has no owner or mute of its own, it has that of its series.
+    """
+    settings = series_settings(connection)
     wanted = (
         select(AlertTable.__table__, *_CASE_COLUMNS)
         .join(CaseTable, CaseTable.key == AlertTable.case_key)
         .where(*where)
         .order_by(AlertTable.last_seen.desc(), AlertTable.id)
     )
-    return tuple(alert_record(row) for row in connection.execute(wanted))
+    return tuple(with_settings(alert_record(row), settings) for row in connection.execute(wanted))
+
+
+def one_alert(connection: Connection, alert_id: str) -> Alert:
+    """Return the alert with this id or unique start of an id."""
+    fits = AlertTable.id.startswith(alert_id, autoescape=True)
+    found = alerts(connection, fits)
+    exact = [alert for alert in found if alert.id == alert_id]
+    if len(found) > 1 and not exact:
+        ids = ", ".join(sorted(alert.id for alert in found)[:3])
+        raise NotFoundError(
+            f"{len(found)} alerts start with {alert_id!r}: {ids}, ... Give more of the id"
+        )
+    if not found or not alert_id:
+        raise NotFoundError(f"no alert {alert_id!r} in this store. `hud alerts list` shows them")
+    return (exact or found)[0]
+
+
+def series_settings(
+    connection: Connection, *where: ColumnElement[bool]
+) -> tuple[SeriesSettings, ...]:
+    """Return the settings that fit `where`, in the order of their patterns."""
+    wanted = select(SeriesSettingsTable.__table__).where(*where)
+    rows = connection.execute(wanted.order_by(SeriesSettingsTable.pattern))
+    return tuple(settings_record(row) for row in rows)
+
+
+def changes(connection: Connection, *where: ColumnElement[bool]) -> tuple[AlertChange, ...]:
+    """Return the changes that fit `where`, oldest first."""
+    wanted = select(AlertChangeTable.__table__).where(*where)
+    rows = connection.execute(wanted.order_by(AlertChangeTable.at, AlertChangeTable.number))
+    return tuple(change_record(row) for row in rows)

@@ -40,6 +40,7 @@ from db.summaries import (
     SeriesHeader,
 )
 from db.tables import (
+    AlertChangeTable,
     AlertTable,
     CaseResultTable,
     CaseTable,
@@ -48,6 +49,7 @@ from db.tables import (
     SampleTable,
     SeriesTable,
 )
+from db.triage import AlertChange, SeriesSettings
 
 # Series read in one transaction by `load_histories`: a two-year history of these is about 100 MB.
 _SERIES_PER_READ: Final = 200
@@ -273,12 +275,25 @@ def load_alerts(store: Store, *, states: Sequence[AlertState] | None = None) -> 
 
 
 def load_alert(store: Store, alert_id: str) -> Alert:
-    """Return one alert; raise NotFoundError when it is not in the store."""
+    """Return the alert with this id or unique start of an id.
+
+    Raises NotFoundError when there is none, or more than one.
+    """
     with store.read() as connection:
-        alerts = fetch.alerts(connection, AlertTable.id == alert_id)
-    if not alerts:
-        raise NotFoundError(f"no alert {alert_id!r} in {store.name}")
-    return alerts[0]
+        return fetch.one_alert(connection, alert_id)
+
+
+def load_changes(store: Store, *, alert_id: str | None = None) -> tuple[AlertChange, ...]:
+    """Return the changes of one alert (default: of all, and of settings), oldest first."""
+    of_alert = [] if alert_id is None else [AlertChangeTable.alert_id == alert_id]
+    with store.read() as connection:
+        return fetch.changes(connection, *of_alert)
+
+
+def load_series_settings(store: Store) -> tuple[SeriesSettings, ...]:
+    """Return what people set for series, in the order of the patterns."""
+    with store.read() as connection:
+        return fetch.series_settings(connection)
 
 
 def load_samples(store: Store, result_id: str, metric: str) -> tuple[Sample, ...]:

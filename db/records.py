@@ -29,6 +29,7 @@ from db.fields import (
     get_value,
     time_to_json,
 )
+from db.sighting import Sighting
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
@@ -398,28 +399,6 @@ class RunDocument:
         return cls(
             run=Run.from_json(get_value(document, "run")),
             results=tuple(CaseResult.from_json(item) for item in get_list(document, "results")),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """A run as an alert points at it."""
-
-    run_id: str
-    revision: str
-    at: datetime
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the sighting as a JSON object."""
-        return {"run_id": self.run_id, "revision": self.revision, "at": time_to_json(self.at)}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Sighting:
-        """Return the sighting that `document` describes; raise RecordError when it does not."""
-        return cls(
-            run_id=get_text(document, "run_id"),
-            revision=get_text(document, "revision"),
-            at=get_time(document, "at"),
         )
 
 

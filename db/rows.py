@@ -22,10 +22,11 @@ from db.records import (
     Run,
     RunState,
     RunWarning,
-    Sighting,
     Verdict,
     series_key,
 )
+from db.sighting import Sighting
+from db.triage import AlertChange, ChangedField, SeriesSettings
 
 Values = dict[str, Any]
 
@@ -307,6 +308,56 @@ def alert_record(row: Row[Any]) -> Alert:
         note=row.note or "",
         confirmation=row.confirmation,
         environment_diff=row.environment_diff,
+    )
+
+
+def change_values(change: AlertChange) -> Values:
+    """Return the row of `change`, less its number."""
+    texts = {"by": change.by, "old": change.old, "new": change.new, "why": change.why}
+    return {
+        "id": change.id,
+        "alert_id": change.alert_id,
+        "pattern": change.pattern,
+        "at": utc(change.at),
+        "field": str(change.field),
+        **{name: clean_text(text) for name, text in texts.items()},
+    }
+
+
+def change_record(row: Row[Any]) -> AlertChange:
+    """Return the change of a row of `alert_changes`."""
+    return AlertChange(
+        id=row.id,
+        alert_id=row.alert_id,
+        pattern=row.pattern,
+        at=utc(row.at),
+        by=row.by,
+        field=ChangedField(row.field),
+        old=row.old,
+        new=row.new,
+        why=row.why,
+    )
+
+
+def settings_values(settings: SeriesSettings) -> Values:
+    """Return the row of `settings`."""
+    return {
+        "pattern": settings.pattern,
+        "floor": settings.floor,
+        "muted_until": utc_or_none(settings.muted_until),
+        "owner": clean_text(settings.owner) or None,
+        "baseline_run_id": settings.baseline_run_id or None,
+    }
+
+
+def settings_record(row: Row[Any]) -> SeriesSettings:
+    """Return the settings of a row of `series_settings`."""
+    return SeriesSettings(
+        pattern=row.pattern,
+        floor=row.floor,
+        muted_until=utc_or_none(row.muted_until),
+        owner=row.owner or "",
+        baseline_run_id=row.baseline_run_id or "",
     )
 
 

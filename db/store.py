@@ -6,20 +6,32 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from typing import Protocol, TypeVar
 
-from sqlalchemy import insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db import ingest, jobs, migrate
+from db import fetch, ingest, jobs, migrate
+from db.alerts import put_alerts, put_revisions, put_settings
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
 from db.jobs import Job, JobState
 from db.records import Alert, CaseResult, Run, RunState
-from db.rows import alert_values, case_values
-from db.tables import AlertTable, Base, CaseTable, RunTable
+from db.tables import Base, RunTable
+from db.triage import Revision, SeriesSettings, Signature
 from db.turnstile import Patience
+
+
+class Decision(Protocol):
+    """What somebody decided about alerts."""
+
+    @property
+    def revisions(self) -> Sequence[Revision]:
+        """Return the alerts that are new or other than before."""
+
+
+Decided = TypeVar("Decided", bound=Decision)
 
 
 def utc_now() -> datetime:
@@ -135,15 +147,39 @@ class Store:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
 
     def save_alerts(self, alerts: Sequence[Alert]) -> None:
-        """Insert `alerts`, or replace those with the same id."""
+        """Insert `alerts`, or replace those with the same id; no change is recorded."""
         if not alerts:
             return
         with self.write() as session:
-            cases = {alert.case.key: alert.case for alert in alerts}
-            for case in cases.values():
-                row = upsert(CaseTable).values(**case_values(case))
-                session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
-            _replace_alerts(session, alerts)
+            put_alerts(session, alerts)
+
+    def revise_alerts(self, decide: Callable[[tuple[Alert, ...]], Decided], *, by: str) -> Decided:
+        """Save the revisions that `decide` makes of all alerts, and record every change.
+
+        Nobody changes an alert between the reading and the saving. `decide` is called twice when
+        there is something to save; what it returned last is returned.
+        """
+        # Looked at before: most judging changes nothing, and a write makes every page load again.
+        with self.read() as connection:
+            decided = decide(fetch.alerts(connection))
+        if decided.revisions:
+            with self.write() as session:
+                decided = decide(fetch.alerts(session.connection()))
+                put_revisions(session, decided.revisions, by=by, at=self._now())
+        return decided
+
+    def revise_settings(
+        self,
+        pattern: str,
+        revise: Callable[[SeriesSettings], SeriesSettings],
+        *,
+        by: str,
+        why: str = "",
+    ) -> SeriesSettings:
+        """Save what `revise` makes of the settings of `pattern`, and record every change."""
+        with self.write() as session:
+            signature = Signature(by=by, at=self._now(), why=why)
+            return put_settings(session, pattern, revise=revise, signature=signature)
 
     def enqueue_job(self, *, dedupe_key: str, suite: str, toolchain: str, trigger: str) -> bool:
         """Queue a run; return False when a job with `dedupe_key` was ever queued."""
@@ -178,17 +214,6 @@ class Store:
         """Set a job `done` or `failed`; raise NotFoundError without such a job."""
         with self.write() as session:
             jobs.end_job(session, job_id, run_id=run_id, state=JobState(state))
-
-
-def _replace_alerts(session: Session, alerts: Sequence[Alert]) -> None:
-    known = select(AlertTable.id).where(AlertTable.id.in_([alert.id for alert in alerts]))
-    ids = set(session.execute(known).scalars())
-    for alert in {alert.id: alert for alert in alerts}.values():
-        values = alert_values(alert)
-        if alert.id in ids:
-            session.execute(update(AlertTable).where(AlertTable.id == alert.id).values(**values))
-        else:
-            session.execute(insert(AlertTable).values(**values))
 
 
 @contextmanager

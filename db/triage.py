@@ -5,9 +5,13 @@ Only the standard library is needed; the rules that use these are in `runner.ana
 
 from __future__ import annotations
 
+import dataclasses
+import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 from db.fields import (
@@ -19,6 +23,7 @@ from db.fields import (
     get_value,
     time_to_json,
 )
+from db.records import Alert
 
 # Who changed an alert when nobody did: judging the history again.
 JUDGE = "judge"
@@ -83,6 +88,23 @@ class AlertChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Who changes something, when and why."""
+
+    by: str
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An alert as it shall be, and why."""
+
+    alert: Alert
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSettings:
     """What people set for the series that fit `pattern`.
 
@@ -118,3 +140,87 @@ class SeriesSettings:
             owner=get_text(document, "owner", default=""),
             baseline_run_id=get_text(document, "baseline_run_id", default=""),
         )
+
+
+def changes_of_alert(
+    old: Alert | None, new: Alert, *, signature: Signature
+) -> tuple[AlertChange, ...]:
+    """Return a change for each thing that differs between an alert (None: not there) and `new`."""
+    fields = (ChangedField.STATE, ChangedField.OWNER, ChangedField.MUTED_UNTIL)
+    changes = _changes(fields, old, new, signature)
+    return tuple(dataclasses.replace(item, alert_id=new.id) for item in changes)
+
+
+def changes_of_settings(
+    old: SeriesSettings, new: SeriesSettings, *, signature: Signature
+) -> tuple[AlertChange, ...]:
+    """Return a change for each setting that differs between `old` and `new`."""
+    fields = tuple(item for item in ChangedField if item is not ChangedField.STATE)
+    changes = _changes(fields, old, new, signature)
+    return tuple(dataclasses.replace(item, pattern=new.pattern) for item in changes)
+
+
+def _changes(
+    fields: Iterable[ChangedField], old: object, new: object, signature: Signature
+) -> list[AlertChange]:
+    texts = [(item, _text(getattr(old, item, None)), _text(getattr(new, item))) for item in fields]
+    return [
+        AlertChange(
+            id=uuid.uuid4().hex,
+            alert_id="",
+            pattern="",
+            at=signature.at,
+            by=signature.by,
+            field=item,
+            old=before,
+            new=after,
+            why=signature.why,
+        )
+        for item, before, after in texts
+        if before != after
+    ]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return time_to_json(value) if isinstance(value, datetime) else str(value)
+
+
+def is_muted(alert: Alert, *, at: datetime) -> bool:
+    """Return whether nobody is to be told about `alert` at that time."""
+    return alert.muted_until is not None and at < alert.muted_until
+
+
+def fits(pattern: str, *, series_key: str) -> bool:
+    """Return whether `pattern` is this series, or a glob that its `case#metric` fits."""
+    subject, _, _ = series_key.rpartition("@")
+    return pattern == series_key or fnmatchcase(subject, pattern)
+
+
+def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> SeriesSettings:
+    """Return what holds for one series: for each setting the most specific pattern with it.
+
+    The series itself is more specific than any glob, and a longer glob more than a shorter one.
+    """
+    fitting = [item for item in settings if fits(item.pattern, series_key=series_key)]
+    fitting.sort(key=lambda item: (item.pattern == series_key, len(item.pattern), item.pattern))
+    found = SeriesSettings(pattern=series_key)
+    for item in fitting:
+        given = {
+            name: value
+            for name in ("floor", "muted_until", "owner", "baseline_run_id")
+            if (value := getattr(item, name)) not in (None, "")
+        }
+        found = dataclasses.replace(found, **given)
+    return found
+
+
+def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
+    """Return `alert` with the owner and mute of its series where it has none of its own."""
+    found = settings_of(alert.series_key, settings=settings)
+    return dataclasses.replace(
+        alert,
+        owner=alert.owner or found.owner,
+        muted_until=alert.muted_until or found.muted_until,
+    )

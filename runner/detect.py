@@ -8,14 +8,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from db.errors import NotFoundError
-from db.queries import load_alerts, load_histories, load_outcomes, load_result
+from db.queries import (
+    load_alerts,
+    load_histories,
+    load_outcomes,
+    load_result,
+    load_series_settings,
+)
 from db.records import REFERENCE_FAMILY, Alert
 from db.store import Store
 from db.summaries import OutcomeHistory
+from db.triage import JUDGE
 from runner.analysis.judge import NEEDED_METRICS, judge_histories
 from runner.analysis.lifecycle import update_alerts
 from runner.analysis.machine import CLOCKS
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
+from runner.analysis.rules import series_rules
 
 logger = logging.getLogger(__name__)
 
@@ -35,20 +43,22 @@ class DetectReport:
 def detect(store: Store) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
-    Raises what the store raises. Nothing is locked while the numbers are looked at, and the alerts
-    are read last, so that what people set meanwhile is kept.
+    Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
+    read and saved in one transaction, so that what people set meanwhile is kept.
     """
+    stored = load_alerts(store)
+    rules = series_rules(stored, settings=load_series_settings(store))
     outcomes = load_outcomes(store)
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     histories = load_histories(store, metrics=NEEDED_METRICS)
-    found = list(judge_histories(histories, references=references))
+    found = list(judge_histories(histories, references=references, rules=rules))
     # A reference case that is left out, or fails, is no news about a model.
     failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
-    stored = load_alerts(store)
     known = {alert.id for alert in stored}
     found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
-    update = update_alerts(found, stored=stored, judged_runs=_run_ids(outcomes))
-    store.save_alerts(update.changed)
+    update = store.revise_alerts(
+        lambda now: update_alerts(found, stored=now, judged_runs=_run_ids(outcomes)), by=JUDGE
+    )
     logger.info(
         "judged %d runs: %d alerts, %d new, %d fixed",
         len(_run_ids(outcomes)),

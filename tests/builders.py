@@ -21,10 +21,10 @@ from db.records import (
     RunDocument,
     RunState,
     RunWarning,
-    Sighting,
     Verdict,
     series_key,
 )
+from db.sighting import Sighting
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
 FINGERPRINT = "f" * 64

@@ -20,9 +20,9 @@ from db.records import (
     RunDocument,
     RunState,
     RunWarning,
-    Sighting,
     Verdict,
 )
+from db.sighting import Sighting
 from db.triage import AlertChange, ChangedField, SeriesSettings
 
 # What both databases keep as it is: `db.rows.clean_text` replaces the rest.

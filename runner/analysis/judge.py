@@ -3,27 +3,31 @@
 Method: find_steps on each series of each machine, higher-is-better metrics inverted first; counts
 by a rule of their own, since they have no noise and may be 0: a value outside everything seen in
 the last 14 points is news at once. A series is one environment class, so nothing is ever compared
-across a change of the fingerprint.
+across a change of the fingerprint, nor across a run from which people expect another level.
 Assumptions: those of detector.py; points are ordered by the start of their run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from db.metrics import METRICS, Direction, Metric
-from db.records import Alert, AlertState, Sighting, Verdict
+from db.records import Alert, AlertState, Verdict
+from db.sighting import Sighting
 from db.summaries import OutcomePoint, Point, Series
 from runner.analysis.cause import Cause, cause_of, wall_clock_is_alone
 from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, describe_steps
 from runner.analysis.machine import CLOCKS
+from runner.analysis.rules import SeriesRule, SeriesRules
 from runner.analysis.shift import Shift, Track, relative
 
 STEP = "step"
+NO_RULES = SeriesRules()
 # What the judge has to read: what it judges, and what tells whose fault a step is.
 NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
@@ -44,18 +48,24 @@ def sighting(point: Point | OutcomePoint) -> Sighting:
 
 
 def judge_histories(
-    histories: Iterable[Series], *, references: Sequence[Series] = ()
+    histories: Iterable[Series],
+    *,
+    references: Sequence[Series] = (),
+    rules: SeriesRules = NO_RULES,
 ) -> Iterator[Alert]:
     """Yield the alerts of all series; those of one case must come one after the other.
 
-    `references` are the series of the reference cases, which witness for the machine.
+    `references` are the series of the reference cases, which witness for the machine; `rules` are
+    the floors and new baselines that people set.
     """
     witnesses = _steadiest([track for series in references for track in _tracks(series)])
     for _, group in groupby(histories, key=lambda series: series.header.case.key):
-        yield from judge_case(list(group), witnesses=witnesses)
+        yield from judge_case(list(group), witnesses=witnesses, rules=rules)
 
 
-def judge_case(histories: Sequence[Series], *, witnesses: Sequence[Track] = ()) -> list[Alert]:
+def judge_case(
+    histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
+) -> list[Alert]:
     """Return an alert for every step in the series of one case, the fixed ones too.
 
     `witnesses` are the tracks of the reference cases.
@@ -68,10 +78,21 @@ def judge_case(histories: Sequence[Series], *, witnesses: Sequence[Track] = ()) 
             other.header.metric: other for other in tracks if _place(other) == _place(track)
         }
         seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
-        for shift in _shifts(track, metric):
-            if not wall_clock_is_alone(shift, track, siblings):
-                found.append(_alert(track, shift, cause_of(shift, track, siblings, seen_by)))
+        rule = rules.rule_of(track.header.key)
+        for part in _parts(track, rule):
+            for shift in _shifts(part, metric, rule):
+                if not wall_clock_is_alone(shift, part, siblings):
+                    found.append(_alert(part, shift, cause_of(shift, part, siblings, seen_by)))
     return found
+
+
+def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
+    """Yield the points of `track` from each new baseline to the next."""
+    starts = [
+        place for place, point in enumerate(track.points) if point.run_id in rule.baseline_run_ids
+    ]
+    for start, end in pairwise(sorted({0, *starts, len(track.points)})):
+        yield dataclasses.replace(track, points=track.points[start:end])
 
 
 def _judged(tracks: Sequence[Track]) -> list[Track]:
@@ -118,8 +139,13 @@ def _tracks(series: Series) -> list[Track]:
     ]
 
 
-def _shifts(track: Track, metric: Metric) -> list[Shift]:
-    shifts = _count_shifts(track, metric) if metric.is_exact else _level_shifts(track, metric)
+def _shifts(track: Track, metric: Metric, rule: SeriesRule) -> list[Shift]:
+    floor = metric.relevance_floor if rule.floor is None else rule.floor
+    is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+    if metric.is_exact:
+        shifts = _count_shifts(track, metric)
+    else:
+        shifts = _level_shifts(track, floor=floor, is_inverted=is_inverted)
     kept: list[Shift] = []
     for shift in shifts:
         # Back to where a regression started from is the end of that one, not news of its own.
@@ -128,11 +154,10 @@ def _shifts(track: Track, metric: Metric) -> list[Shift]:
     return kept
 
 
-def _level_shifts(track: Track, metric: Metric) -> list[Shift]:
+def _level_shifts(track: Track, *, floor: float, is_inverted: bool) -> list[Shift]:
     # A number of 0 or below has no relative change.
     points = tuple(point for point in track.points if point.median > 0)
     values = np.array([point.median for point in points])
-    is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
     costs = 1 / values if is_inverted else values
     return [
         Shift(
@@ -143,11 +168,11 @@ def _level_shifts(track: Track, metric: Metric) -> list[Shift]:
             before=step.before,
             after=step.after,
             interval=(step.low, step.high),
-            floor=metric.relevance_floor,
+            floor=floor,
             num_points_to_return=SUSTAINED_POINTS,
             is_inverted=is_inverted,
         )
-        for step in describe_steps(costs, floor=metric.relevance_floor)
+        for step in describe_steps(costs, floor=floor)
     ]
 
 

@@ -1,30 +1,49 @@
-"""What becomes of the alerts in the store when the history is judged again."""
+"""What becomes of alerts: when the history is judged again, and when people decide.
+
+An alert keeps its identity for good. A step whose onset moved as later nights came in is the same
+alert, and a step back to the old bad level after it was fixed is the same alert, reopened; only
+what people expect is closed for good, and the next step is another alert.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from db.records import Alert, AlertState
+from db.triage import Revision
 
-# A person has decided these; judging again does not reopen or close them.
-_FINAL = (AlertState.EXPECTED, AlertState.NOISE)
+# A new level nearer than this share of the old change to the old bad level is that level.
+SAME_LEVEL_SHARE = 0.5
+NOT_FOUND = "no longer found when the history was judged again"
 _ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+
+_Place = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """All alerts as they are now, and which of them changed.
 
-    `changed` has to be saved; `new` are those that were opened (or opened again), `fixed` those
+    `revisions` have to be saved; `new` are those that were opened (or opened again), `fixed` those
     that were ongoing and are over.
     """
 
     alerts: tuple[Alert, ...]
-    changed: tuple[Alert, ...]
+    revisions: tuple[Revision, ...]
     new: tuple[Alert, ...]
     fixed: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the judge found last of one alert; `is_relapse`: it was over, and came back."""
+
+    alert: Alert
+    is_relapse: bool
 
 
 def update_alerts(
@@ -37,47 +56,146 @@ def update_alerts(
     run is no longer in the store stays as it is.
     """
     known = {alert.id: alert for alert in stored}
-    present = {alert.id: _merged(alert, known.get(alert.id)) for alert in found}
-    for alert in known.values():
-        if alert.id not in present:
-            present[alert.id] = _not_found(alert, judged_runs)
-    changed = [alert for alert in present.values() if alert != known.get(alert.id)]
+    seen = _identified(found, known)
+    revised = {id: _merged(item, known.get(id)) for id, item in seen.items()}
+    for id, alert in known.items():
+        if id not in seen:
+            revised[id] = _not_found(alert, judged_runs)
+    revisions = tuple(item for id, item in revised.items() if item.alert != known.get(id))
     return Update(
-        alerts=tuple(present.values()),
-        changed=tuple(changed),
-        new=tuple(alert for alert in changed if _was_opened(alert, known)),
-        fixed=tuple(alert for alert in changed if _was_fixed(alert, known)),
+        alerts=tuple(item.alert for item in revised.values()),
+        revisions=revisions,
+        new=tuple(item.alert for item in revisions if _was_opened(item.alert, known, seen=seen)),
+        fixed=tuple(item.alert for item in revisions if _was_fixed(item.alert, known)),
     )
 
 
-def _merged(found: Alert, stored: Alert | None) -> Alert:
+def _identified(found: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Found]:
+    """Return what was found last of each alert, by the id that it is known by."""
+    by_place: dict[_Place, list[Alert]] = defaultdict(list)
+    for alert in found:
+        by_place[_place(alert)].append(alert)
+    stored: dict[_Place, list[Alert]] = defaultdict(list)
+    for alert in known.values():
+        stored[_place(alert)].append(alert)
+    seen: dict[str, _Found] = {}
+    for place, alerts in by_place.items():
+        seen |= _followed(sorted(alerts, key=_onset), stored[place])
+    return seen
+
+
+def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Found]:
+    """Follow one series through the steps of one direction, oldest first."""
+    ids = {alert.first_bad.run_id: alert.id for alert in stored}
+    by_id = {alert.id: alert for alert in stored}
+    claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    seen: dict[str, _Found] = {}
+    last: Alert | None = None
+    for alert in found:
+        id = ids.get(alert.first_bad.run_id, alert.id)
+        is_relapse = False
+        if id not in by_id:
+            moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
+            if moved:
+                id = moved[0].id
+            elif last is not None and _came_back(alert, last, stored=by_id.get(last.id)):
+                id, is_relapse = last.id, True
+        last = dataclasses.replace(alert, id=id)
+        seen[id] = _Found(alert=last, is_relapse=is_relapse)
+    return seen
+
+
+def _place(alert: Alert) -> _Place:
+    return (
+        alert.series_key,
+        alert.machine,
+        alert.toolchain,
+        alert.kind,
+        str(alert.verdict),
+    )
+
+
+def _onset(alert: Alert) -> tuple[datetime, str]:
+    return (alert.first_bad.at, alert.first_bad.run_id)
+
+
+def _overlap(found: Alert, stored: Alert) -> bool:
+    """Return whether `found` is what `stored` was, with an onset that moved."""
+    if stored.state not in (*_ONGOING, AlertState.NOISE):
+        return False
+    begins_in_time = found.first_bad.at <= stored.last_seen
+    return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
+
+
+def _came_back(found: Alert, last: Alert, *, stored: Alert | None) -> bool:
+    is_settled = stored is not None and stored.state is AlertState.EXPECTED
+    return last.state is AlertState.FIXED and not is_settled and _same_level(found, last)
+
+
+def _same_level(alert: Alert, other: Alert) -> bool:
+    """Return whether the bad levels are the same; without numbers they are."""
+    if alert.candidate is None or other.candidate is None or other.baseline is None:
+        return True
+    moved = abs(other.candidate - other.baseline)
+    return abs(alert.candidate - other.candidate) <= SAME_LEVEL_SHARE * moved
+
+
+def _merged(found: _Found, stored: Alert | None) -> Revision:
+    alert = found.alert
     if stored is None:
-        return found
-    state = found.state
-    if stored.state in _FINAL or (
-        stored.state is AlertState.ACKNOWLEDGED and state is AlertState.OPEN
+        return Revision(alert=alert, why=f"found: {_since(alert)}")
+    if stored.state is AlertState.EXPECTED:
+        return Revision(alert=stored)
+    state = alert.state
+    if stored.state is AlertState.NOISE or (
+        stored.state is AlertState.ACKNOWLEDGED
+        and state is AlertState.OPEN
+        and not found.is_relapse
     ):
         state = stored.state
-    # Whoever looked closer may have added to the text that the judge starts.
-    is_longer = stored.cause_text.startswith(found.cause_text)
-    return dataclasses.replace(
-        found,
-        state=state,
-        is_confirmed=stored.is_confirmed,
-        cause_text=stored.cause_text if is_longer else found.cause_text,
+    merged = dataclasses.replace(
+        alert, state=state, owner=stored.owner, muted_until=stored.muted_until, note=stored.note
     )
+    if not found.is_relapse:
+        merged = _with_evidence(merged, stored)
+    return Revision(alert=merged, why=_reason(merged, stored))
 
 
-def _not_found(stored: Alert, judged_runs: Collection[str]) -> Alert:
+def _with_evidence(alert: Alert, stored: Alert) -> Alert:
+    # Whoever looked closer may have added to the text that the judge starts.
+    is_longer = stored.cause_text.startswith(alert.cause_text)
+    known = {
+        name: getattr(stored, name)
+        for name in ("is_confirmed", "confirmation", "environment_diff")
+        if getattr(alert, name) is None
+    }
+    text = stored.cause_text if is_longer else alert.cause_text
+    return dataclasses.replace(alert, cause_text=text, **known)
+
+
+def _reason(alert: Alert, stored: Alert) -> str:
+    if alert.state is AlertState.FIXED:
+        return f"recovered: seen last on {alert.last_seen:%Y-%m-%d}"
+    if stored.state in (AlertState.FIXED, AlertState.ACKNOWLEDGED):
+        return f"came back: {_since(alert)}"
+    return ""
+
+
+def _since(alert: Alert) -> str:
+    return f"since run {alert.first_bad.run_id} of {alert.first_bad.at:%Y-%m-%d}"
+
+
+def _not_found(stored: Alert, judged_runs: Collection[str]) -> Revision:
     if stored.state in _ONGOING and stored.first_bad.run_id in judged_runs:
-        return dataclasses.replace(stored, state=AlertState.FIXED)
-    return stored
+        return Revision(alert=dataclasses.replace(stored, state=AlertState.FIXED), why=NOT_FOUND)
+    return Revision(alert=stored)
 
 
-def _was_opened(alert: Alert, known: Mapping[str, Alert]) -> bool:
+def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, _Found]) -> bool:
+    if alert.state is not AlertState.OPEN or alert.id not in seen:
+        return False
     before = known.get(alert.id)
-    is_news = before is None or before.state is not AlertState.OPEN
-    return alert.state is AlertState.OPEN and is_news
+    return before is None or before.state is not AlertState.OPEN or seen[alert.id].is_relapse
 
 
 def _was_fixed(alert: Alert, known: Mapping[str, Alert]) -> bool:

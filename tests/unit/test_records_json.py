@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.records import Case, CaseResult, Measurement, Run, RunDocument, RunWarning, Sighting
+from db.records import Case, CaseResult, Measurement, Run, RunDocument, RunWarning
+from db.sighting import Sighting
 from db.triage import AlertChange, SeriesSettings
 from tests.strategies import (
     CASES,

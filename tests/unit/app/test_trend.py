@@ -19,7 +19,8 @@ from app.trend import (
     scale_of,
     unit_of,
 )
-from db.records import AlertState, Outcome, RunState, Sighting, Verdict
+from db.records import AlertState, Outcome, RunState, Verdict
+from db.sighting import Sighting
 from db.summaries import Sample
 from tests.builders import START, make_alert
 from tests.unit.app.results import header, outcome_point, point, series_page

@@ -1,0 +1,106 @@
+"""Alerts, series settings and the record of their changes, inside the caller's transaction.
+
+Whoever changes them reads, decides and writes in one transaction that no other writer runs beside,
+so that nobody's change is lost, and every difference leaves a row in `alert_changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.orm import Session
+
+from db import fetch
+from db.records import Alert
+from db.rows import alert_values, case_values, change_values, settings_values
+from db.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
+from db.triage import (
+    AlertChange,
+    Revision,
+    SeriesSettings,
+    Signature,
+    changes_of_alert,
+    changes_of_settings,
+)
+
+# Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
+_SHARED: Final = ("owner", "muted_until")
+
+
+def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
+    """Insert `alerts`, or replace those with the same id; no change is recorded."""
+    known = {alert.id: alert for alert in fetch.alerts(session.connection())}
+    wanted = {alert.id: alert for alert in alerts}
+    new = [alert for alert in wanted.values() if alert.id not in known]
+    cases = {alert.case.key: alert.case for alert in wanted.values()}
+    for key in cases.keys() - {alert.case.key for alert in known.values()}:
+        row = upsert(CaseTable).values(**case_values(cases[key]))
+        session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
+    if new:
+        session.execute(insert(AlertTable), [alert_values(alert) for alert in new])
+    for alert in wanted.values():
+        if alert.id in known:
+            _update(session, alert, old=known[alert.id])
+
+
+def put_revisions(
+    session: Session, revisions: Sequence[Revision], *, by: str, at: datetime
+) -> None:
+    """Insert or replace the alerts of `revisions`, and record every difference."""
+    known = {alert.id: alert for alert in fetch.alerts(session.connection())}
+    put_alerts(session, [revision.alert for revision in revisions])
+    changes = [
+        change
+        for revision in revisions
+        for change in changes_of_alert(
+            known.get(revision.alert.id),
+            revision.alert,
+            signature=Signature(by=by, at=at, why=revision.why),
+        )
+    ]
+    put_changes(session, changes)
+
+
+def put_settings(
+    session: Session,
+    pattern: str,
+    *,
+    revise: Callable[[SeriesSettings], SeriesSettings],
+    signature: Signature,
+) -> SeriesSettings:
+    """Store what `revise` makes of the settings of `pattern`, and record every difference."""
+    found = fetch.series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
+    old = found[0] if found else SeriesSettings(pattern=pattern)
+    new = revise(old)
+    changes = changes_of_settings(old, new, signature=signature)
+    if changes:
+        values = settings_values(new)
+        row = upsert(SeriesSettingsTable).values(**values)
+        session.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
+        put_changes(session, changes)
+    return new
+
+
+def put_changes(session: Session, changes: Sequence[AlertChange]) -> int:
+    """Record `changes` in this order, those that are in already left out; return how many."""
+    known = set(session.execute(select(AlertChangeTable.id)).scalars()) if changes else set()
+    new = [change for change in changes if change.id not in known]
+    last = session.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+    rows = [
+        {**change_values(change), "number": number} for number, change in enumerate(new, last + 1)
+    ]
+    if rows:
+        session.execute(insert(AlertChangeTable), rows)
+    return len(rows)
+
+
+def _update(session: Session, alert: Alert, *, old: Alert) -> None:
+    values = alert_values(alert)
+    for name in _SHARED:
+        if getattr(alert, name) == getattr(old, name):
+            del values[name]
+    session.execute(update(AlertTable).where(AlertTable.id == alert.id).values(**values))
