@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, select
 
 from db import fetch
-from db.records import Run, RunState
-from db.rows import run_record, utc_or_none
+from db.records import Run, RunState, RunWarning
+from db.rows import run_record, utc_or_none, warnings_of
 from db.store import Store
-from db.tables import RunTable
+from db.summaries import Series
+from db.tables import CaseResultTable, RunTable, SeriesTable
+
+# Ids in one statement; every driver takes so many parameters.
+_IDS_PER_READ: Final = 500
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
@@ -25,6 +29,44 @@ def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | N
     is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)
     rows = _rows(store, is_running)
     return tuple((run_record(row), utc_or_none(row.heartbeat_at)) for row in rows)
+
+
+def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
+    """Return the runs with these ids, by id; those that are not in the store are left out."""
+    found: dict[str, Run] = {}
+    for ids in _batches(run_ids):
+        found |= {row.id: run_record(row) for row in _rows(store, RunTable.id.in_(ids))}
+    return found
+
+
+def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
+    """Return the warnings of these results, by result; those not in the store are left out."""
+    found: dict[str, tuple[RunWarning, ...]] = {}
+    for ids in _batches(result_ids):
+        wanted = select(CaseResultTable.id, CaseResultTable.warnings)
+        with store.read() as connection:
+            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
+        found |= {row.id: warnings_of(row) for row in rows}
+    return found
+
+
+def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
+    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
+    planned = {case.key for case in run.plan}
+    with store.read() as connection:
+        headers = fetch.headers(
+            connection,
+            SeriesTable.metric.in_(metrics),
+            SeriesTable.fingerprint == run.fingerprint,
+        )
+        ours = [header for header in headers if header.case.key in planned]
+        return tuple(fetch.with_points(connection, ours))
+
+
+def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    unique = list(dict.fromkeys(ids))
+    for start in range(0, len(unique), _IDS_PER_READ):
+        yield unique[start : start + _IDS_PER_READ]
 
 
 def _rows(store: Store, is_wanted: ColumnElement[bool]) -> Sequence[Row[Any]]:

@@ -24,6 +24,7 @@ from runner.analysis.lifecycle import update_alerts
 from runner.analysis.machine import CLOCKS
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
+from runner.ends import with_ends
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ def detect(store: Store) -> DetectReport:
     failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
     known = {alert.id for alert in stored}
     found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
+    found = with_ends(store, found, stored=stored, outcomes=outcomes)
     update = store.revise_alerts(
         lambda now: update_alerts(found, stored=now, judged_runs=_run_ids(outcomes)), by=JUDGE
     )

@@ -15,6 +15,7 @@ COMPILER = "compiler"
 EAGER = "eager"
 MACHINE = "machine"
 EAGER_OR_MACHINE = "eager_or_machine"
+MEASUREMENT = "measurement"
 # A witness that moved by half of the step explains it; one that moved by less than a quarter
 # (noise, mostly) is no part of it. In between nothing is said.
 EXPLAINING_SHARE = 0.5
@@ -24,8 +25,14 @@ INNOCENT_SHARE = 0.25
 # another week would count.
 NUM_RUNS_AT_ONSET = 7
 
+# Nights whose own intervals are so much wider than those before, and wider than the step itself,
+# were measured worse: they do not tell that anything moved.
+NOISE_GROWTH = 2.0
+
 _LATENCIES = ("latency_s", "latency_cpu_s")
 _COMPILE_TIMES = ("compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
+# What a clock measures; sizes and counts do not care for what else the machine does.
+TIMED_METRICS = (*_LATENCIES, *_COMPILE_TIMES, "speedup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +43,31 @@ class Cause:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnesses:
+    """What moved beside `metric`, whose cost changed by `change`; all relative, above 0 is slower.
+
+    `eager` is None where no eager iterations were interleaved. With `ran_in_turn` both sides ran
+    side by side on one machine, which is then no part of the change.
+    """
+
+    metric: str
+    change: float
+    eager: float | None = None
+    references: Sequence[MachineChange] = ()
+    ran_in_turn: bool = False
+
+    def share(self, moved: float) -> float:
+        """Return which part of the change the move of a witness is."""
+        return moved / self.change if self.change else 0.0
+
+
 def wall_clock_is_alone(shift: Shift, track: Track, siblings: Mapping[str, Track]) -> bool:
     """Return whether this is a CPU's wall clock that moved while its CPU time did not."""
     if track.header.metric != "latency_s" or track.header.case.device != "cpu":
         return False
-    moved = _change_of(siblings.get("latency_cpu_s"), shift)
-    return moved is not None and _share(moved, shift) < EXPLAINING_SHARE
+    moved, change = _change_of(siblings.get("latency_cpu_s"), shift), shift.cost_change
+    return moved is not None and (not change or moved / change < EXPLAINING_SHARE)
 
 
 def cause_of(
@@ -50,58 +76,93 @@ def cause_of(
     siblings: Mapping[str, Track],
     references: Sequence[Track] = (),
 ) -> Cause:
-    """Return who made the step: compiler, eager or machine.
+    """Return who made the step: compiler, eager, the machine or the measuring itself.
 
     The witnesses are the eager iterations interleaved with the variant's, and `references`, the
     tracks of the reference cases in the same runs.
     """
-    metric = track.header.metric
-    if metric not in (*_LATENCIES, *_COMPILE_TIMES, "speedup"):
+    metric, case = track.header.metric, track.header.case
+    if metric not in TIMED_METRICS:
         return Cause()
-    if track.header.case.is_reference:
-        return Cause(kind=MACHINE, text=_reference_text(track, shift.change or 0.0))
-    if track.header.case.mode == "eager":
-        return _beyond_compiler(shift, references, told="nothing is compiled in an eager case")
+    if case.is_reference:
+        return Cause(kind=MACHINE, text=_reference_text(case.model, shift.change or 0.0))
+    if grown := _grown_noise(shift):
+        return Cause(kind=MEASUREMENT, text=grown)
     clock = "eager_latency_cpu_s" if "eager_latency_cpu_s" in siblings else "eager_latency_s"
-    moved = _change_of(siblings.get(clock), shift)
+    changes = [_reference_change(reference, shift) for reference in references]
+    witnesses = Witnesses(
+        metric=metric,
+        change=shift.cost_change or 0.0,
+        eager=_change_of(siblings.get(clock), shift),
+        references=[change for change in changes if change is not None],
+    )
+    return blame(witnesses, is_eager=case.mode == "eager")
+
+
+def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:
+    """Return who changed a time, of an eager case or of a compiled one."""
+    if is_eager:
+        return _beyond_compiler(witnesses, told="nothing is compiled in an eager case")
+    moved = witnesses.eager
     if moved is None:
         return Cause()
-    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
-    told = f"eager latency in the same processes moved by {round(100 * moved, 1) + 0.0:+.1f} %"
+    told = f"eager latency in the same processes moved by {_percent(moved)}"
     # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
-    share = _share(-moved if metric == "speedup" else moved, shift)
+    share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
     if share >= EXPLAINING_SHARE:
-        if metric == "speedup":
+        if witnesses.metric == "speedup" and not witnesses.ran_in_turn:
             # A ratio within one process: a machine moves both of its sides.
             return Cause(kind=EAGER_OR_MACHINE, text=f"{told}: not the compiler")
-        return _beyond_compiler(shift, references, told=f"{told}: not the compiler")
+        return _beyond_compiler(witnesses, told=f"{told}: not the compiler")
     if abs(share) < INNOCENT_SHARE:
         return Cause(kind=COMPILER, text=f"{told}: compiler side")
     return Cause(text=told)
 
 
-def _beyond_compiler(shift: Shift, references: Sequence[Track], *, told: str) -> Cause:
-    """Return whether eager torch or the machine made the step, by the reference cases."""
-    changes = [(track, _reference_change(track, shift)) for track in references]
-    known = [(track, change) for track, change in changes if change is not None]
-    for track, change in sorted(known, key=lambda item: -_share(item[1].change or 0.0, shift)):
-        share = _share(change.change or 0.0, shift)
-        if share >= EXPLAINING_SHARE and _leaves_out_no_change(change):
-            text = _reference_text(track, change.change or 0.0)
+def _beyond_compiler(witnesses: Witnesses, *, told: str) -> Cause:
+    """Return whether eager torch, the model or the machine made the change."""
+    if witnesses.ran_in_turn:
+        return Cause(kind=EAGER, text=f"{told}; both sides ran in turn: eager side")
+    known = witnesses.references
+    for found in sorted(known, key=lambda item: -witnesses.share(item.change or 0.0)):
+        share = witnesses.share(found.change or 0.0)
+        if share >= EXPLAINING_SHARE and _leaves_out_no_change(found):
+            text = _reference_text(found.model, found.change or 0.0)
             return Cause(kind=MACHINE, text=f"{text}; {told}")
-    if known and all(abs(_share(item.change or 0.0, shift)) < INNOCENT_SHARE for _, item in known):
+    if known and all(abs(witnesses.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
         return Cause(kind=EAGER, text=f"{told}; the reference cases stayed: eager side")
     return Cause(kind=EAGER_OR_MACHINE, text=told)
 
 
-def _reference_text(track: Track, change: float) -> str:
-    model = track.header.case.model
-    shown = f"{round(100 * change, 1) + 0.0:+.1f} %"
-    return f"machine side: {model} ({KINDS.get(model, model)}) moved {shown}"
+def _reference_text(model: str, change: float) -> str:
+    return f"machine side: {model} ({KINDS.get(model, model)}) moved {_percent(change)}"
+
+
+def _percent(change: float) -> str:
+    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    return f"{round(100 * change, 1) + 0.0:+.1f} %"
 
 
 def _leaves_out_no_change(change: MachineChange) -> bool:
     return change.low is not None and change.high is not None and not change.low <= 0 <= change.high
+
+
+def _grown_noise(shift: Shift) -> str:
+    """Return that the nights since the step tell too little to show one, empty when they do."""
+    before, after = (_half_width(shift, places) for places in (shift.old, shift.new))
+    change = abs(shift.cost_change or 0.0)
+    if before <= 0 or after < NOISE_GROWTH * before or after < change:
+        return ""
+    return (
+        f"the interval of a night's result grew from +-{100 * before:.1f} % to"
+        f" +-{100 * after:.1f} %, more than the step itself: measurement side"
+    )
+
+
+def _half_width(shift: Shift, places: range) -> float:
+    """Return the median half-width of the nights' own intervals, relative to their values."""
+    points = [shift.points[place] for place in places]
+    return statistics.median((point.high - point.low) / (2 * point.median) for point in points)
 
 
 def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
@@ -120,11 +181,6 @@ def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
     return level_change(
         case.model, sides[0], sides[1], metric=track.header.metric, device=case.device
     )
-
-
-def _share(moved: float, shift: Shift) -> float:
-    change = shift.cost_change
-    return moved / change if change else 0.0
 
 
 def _change_of(witness: Track | None, shift: Shift) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 from db.bulk import put_documents
 from db.errors import NotFoundError
 from db.queries import load_alerts
-from db.records import AlertState, CaseResult, RunDocument
+from db.records import AlertState, CaseResult, RunDocument, RunWarning
 from db.store import Store
 from runner import detect as detect_module
 from runner.detect import MAX_REASON_LENGTH, detect
@@ -49,6 +49,50 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     assert (second.new, second.fixed) == ((), ())
     assert second.alerts == first.alerts
     assert store.generation() == generation
+
+
+def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(store: Store) -> None:
+    made = nights([2.0] * 12 + [1.7] * 4)
+    for number, document in enumerate(made):
+        environment = {
+            "torch_version": "2.13.0" if number < 12 else "2.14.0",
+            "packages": {"numpy": "2.1" if number < 12 else "2.2", "idna": "3.1"},
+        }
+        revision = f"{environment['torch_version']}@0123"
+        run = dataclasses.replace(document.run, environment=environment, revision=revision)
+        result = document.results[0]
+        if number == 12:
+            warning = RunWarning(code="throttled", text="too hot")
+            result = dataclasses.replace(result, warnings=(warning,))
+        made[number] = dataclasses.replace(document, run=run, results=(result,))
+    put(store, made)
+    (alert,) = detect(store).new
+    assert alert.environment_diff == {
+        "torch": ["2.13.0@0123", "2.14.0@0123"],
+        "packages.numpy": ["2.1", "2.2"],
+        "warnings.throttled": [None, "too hot"],
+    }
+    assert alert.cause_kind == "machine"
+    assert alert.cause_text == (
+        "only the bad side is throttled; since the last good run:"
+        " torch 2.13.0@0123 -> 2.14.0@0123, numpy 2.1 -> 2.2"
+    )
+    put(store, nights([1.7], first=16))
+    (again,) = detect(store).alerts
+    assert (again.environment_diff, again.cause_text) == (alert.environment_diff, alert.cause_text)
+
+
+def test_an_alert_whose_last_good_run_is_gone_has_no_difference(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.ends.load_runs_of", lambda _store, _ids: {})
+    put(store, nights([2.0] * 12 + [1.7] * 4))
+    (alert,) = detect(store).new
+    assert alert.environment_diff is None
+    monkeypatch.undo()
+    # Found again, it is looked up again.
+    (alert,) = detect(store).alerts
+    assert alert.environment_diff == {}
 
 
 def test_toolchains_in_turn_have_alerts_of_their_own(store: Store) -> None:

@@ -33,6 +33,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("within {:g} (`CALM_WIDTHS`) widths", paired.CALM_WIDTHS),
         ("prior worth {:g} (`PRIOR_RUNS`)", machine.PRIOR_RUNS),
         ("by the {} runs (`NUM_RUNS_AT_ONSET`)", cause.NUM_RUNS_AT_ONSET),
+        ("{:g} times (`NOISE_GROWTH`) as wide", cause.NOISE_GROWTH),
     ],
 )
 def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:

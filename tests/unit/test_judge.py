@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -479,3 +480,31 @@ def test_the_memory_of_a_reference_case_is_no_news() -> None:
     case = make_case("ref_gemm", family="reference", mode="eager")
     memory = make_series(noisy([(20, 1e6), (30, 2e6)]), case=case, metric="peak_bytes")
     assert list(judge_histories([memory])) == []
+
+
+def with_intervals(values: Sequence[float], half_widths: Sequence[float]) -> Series:
+    """Return a history whose nights have intervals of these relative half-widths."""
+    series = make_series(values, metric="latency_cpu_s")
+    points = tuple(
+        dataclasses.replace(point, low=point.median * (1 - width), high=point.median * (1 + width))
+        for point, width in zip(series.points, half_widths, strict=True)
+    )
+    return dataclasses.replace(series, points=points)
+
+
+def test_nights_that_were_measured_worse_are_the_measurings_fault() -> None:
+    values = noisy([(20, 0.010), (10, 0.0108)])
+    (alert,) = judge_case([with_intervals(values, [0.01] * 20 + [0.09] * 10)])
+    assert alert.cause_kind == "measurement"
+    assert alert.cause_text == (
+        "the interval of a night's result grew from +-1.0 % to +-9.0 %, more than the step itself:"
+        " measurement side"
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.01, 0.05), (0.06, 0.09), (0.0, 0.09)], ids=str)
+def test_wide_intervals_alone_blame_no_measuring(before: float, after: float) -> None:
+    # Narrower than the step, hardly wider than before, or nothing known of before.
+    values = noisy([(20, 0.010), (10, 0.0108)])
+    (alert,) = judge_case([with_intervals(values, [before] * 20 + [after] * 10)])
+    assert alert.cause_kind == "unknown"

@@ -1,0 +1,98 @@
+"""What else tells whose fault a step is: how both ends differ, and what measuring again showed.
+
+What the witnesses of cause.py leave open is settled by what only the bad side has: warnings of its
+result, another driver, another commit of the model. A case that was measured again is told by that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from db.records import Alert
+from runner.analysis.cause import (
+    EAGER,
+    EAGER_OR_MACHINE,
+    MACHINE,
+    MEASUREMENT,
+    TIMED_METRICS,
+    UNKNOWN,
+    Cause,
+)
+from runner.analysis.environment_diff import (
+    MODEL_PREFIX,
+    WARNING_PREFIX,
+    EnvironmentDiff,
+    environment_text,
+)
+
+# Warnings of results, by what they speak against.
+MACHINE_WARNINGS = ("throttled", "clock-change", "shared-gpu")
+MEASUREMENT_WARNINGS = (
+    "bimodal",
+    "noisy-neighbour",
+    "launches-disagree",
+    "unsettled",
+    "drift",
+    "few-samples",
+    "few-launches",
+)
+_MACHINE_FACTS = ("driver", "os")
+_OPEN = (UNKNOWN, EAGER_OR_MACHINE)
+
+
+def with_evidence(alert: Alert) -> Alert:
+    """Return `alert`, whose cause is that of the witnesses, with all else that is known of it.
+
+    That is its `environment_diff` and its `confirmation`; the same comes out whenever the history
+    is judged, as long as both are kept.
+    """
+    difference = alert.environment_diff or {}
+    found = Cause(kind=alert.cause_kind, text=alert.cause_text)
+    settled = _settled(found, alert, difference) if _is_timed(alert) else Cause(kind=found.kind)
+    measured = confirmed_cause(alert.confirmation)
+    told = environment_text(difference)
+    parts = (
+        found.text,
+        measured.text,
+        settled.text,
+        f"since the last good run: {told}" if told else "",
+    )
+    return dataclasses.replace(
+        alert,
+        cause_kind=settled.kind if measured.kind == UNKNOWN else measured.kind,
+        cause_text="; ".join(part for part in parts if part),
+    )
+
+
+def confirmed_cause(confirmation: Mapping[str, Any] | None) -> Cause:
+    """Return whose fault measuring again said it is; unknown and no text where nothing was."""
+    cause = (confirmation or {}).get("cause") or {}
+    return Cause(kind=str(cause.get("kind", UNKNOWN)), text=str(cause.get("text", "")))
+
+
+def _is_timed(alert: Alert) -> bool:
+    return alert.metric in TIMED_METRICS and not alert.case.is_reference
+
+
+def _settled(found: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
+    """Return the cause by what only the bad side has, with that part of the text."""
+    new = [
+        name.removeprefix(WARNING_PREFIX)
+        for name, (before, after) in difference.items()
+        if name.startswith(WARNING_PREFIX) and before is None and after is not None
+    ]
+    warned = [code for code in (*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS) if code in new]
+    changed = [name for name in _MACHINE_FACTS if name in difference]
+    has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
+    parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
+    parts += ["the model itself is at another commit"] if has_new_model else []
+    kind = found.kind
+    if kind in _OPEN and (changed or any(code in MACHINE_WARNINGS for code in warned)):
+        kind = MACHINE
+    elif kind == EAGER_OR_MACHINE and has_new_model:
+        kind = EAGER
+    elif kind in _OPEN and warned:
+        kind = MEASUREMENT
+    return Cause(kind=kind, text="; ".join(parts))

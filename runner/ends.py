@@ -1,0 +1,117 @@
+"""Compare both ends of alerts, the last good and the first bad run, and tell the cause by that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from db.records import Alert, RunWarning
+from db.runs import load_runs_of, load_warnings
+from db.store import Store
+from db.summaries import OutcomeHistory
+from runner.analysis.environment_diff import environment_diff, warnings_diff
+from runner.analysis.evidence import with_evidence
+from runner.analysis.judge import STEP
+
+# A result by machine, case and run.
+_ResultIds = Mapping[tuple[str, str, str], str | None]
+
+
+def with_ends(
+    store: Store,
+    found: Iterable[Alert],
+    *,
+    stored: Iterable[Alert],
+    outcomes: Sequence[OutcomeHistory],
+) -> list[Alert]:
+    """Return the alerts that were just found, each with its ends and the cause by all evidence.
+
+    What `stored` knows of them already, their confirmation included, is not looked up again.
+    """
+    known = {alert.id: alert for alert in stored}
+    alerts = attach_ends(
+        store, [_with_known(alert, known.get(alert.id)) for alert in found], outcomes=outcomes
+    )
+    # The reason of a failure is looked up once and kept in the text, which then stays as it is.
+    return [
+        with_evidence(alert) if alert.kind == STEP or alert.id not in known else alert
+        for alert in alerts
+    ]
+
+
+def attach_ends(
+    store: Store, alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory] = ()
+) -> list[Alert]:
+    """Return the alerts, each with what its two ends differ in.
+
+    Warnings of results are among it for those that `outcomes` has. An alert whose runs are no
+    longer in the store has no difference.
+    """
+    missing = [alert for alert in alerts if alert.environment_diff is None]
+    found = _differences(store, missing, outcomes=outcomes)
+    return [
+        dataclasses.replace(alert, environment_diff=found.get(alert.id, alert.environment_diff))
+        for alert in alerts
+    ]
+
+
+def _with_known(alert: Alert, known: Alert | None) -> Alert:
+    if known is None:
+        return alert
+    return dataclasses.replace(
+        alert, environment_diff=known.environment_diff, confirmation=known.confirmation
+    )
+
+
+def _differences(
+    store: Store, alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory]
+) -> dict[str, dict[str, Any]]:
+    """Return what the ends of each alert differ in, by its id, where both are in the store."""
+    ends = {
+        alert.id: (alert.last_good.run_id, alert.first_bad.run_id)
+        for alert in alerts
+        if alert.last_good is not None
+    }
+    if not ends:
+        return {}
+    runs = load_runs_of(store, [run_id for both in ends.values() for run_id in both])
+    results = _results_of(alerts, outcomes=outcomes)
+    warnings = load_warnings(store, [result for both in results.values() for result in both])
+    return {
+        alert_id: {
+            **environment_diff(runs[good], after=runs[bad]),
+            **_warnings_diff(results.get(alert_id), warnings),
+        }
+        for alert_id, (good, bad) in ends.items()
+        if good in runs and bad in runs
+    }
+
+
+def _results_of(
+    alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory]
+) -> dict[str, tuple[str, str]]:
+    """Return the results at both ends of each alert of a step, by its id."""
+    result_ids: _ResultIds = {
+        (history.machine, history.case.key, point.run_id): point.result_id
+        for history in outcomes
+        for point in history.points
+    }
+    found = {}
+    for alert in alerts:
+        if alert.kind == STEP and alert.last_good is not None:
+            place = (alert.machine, alert.case.key)
+            good = result_ids.get((*place, alert.last_good.run_id))
+            bad = result_ids.get((*place, alert.first_bad.run_id))
+            if good is not None and bad is not None:
+                found[alert.id] = (good, bad)
+    return found
+
+
+def _warnings_diff(
+    results: tuple[str, str] | None, warnings: Mapping[str, tuple[RunWarning, ...]]
+) -> dict[str, Any]:
+    if results is None:
+        return {}
+    good, bad = results
+    return warnings_diff(warnings.get(good, ()), after=warnings.get(bad, ()))
