@@ -45,7 +45,7 @@ from db.queries import (
 )
 from db.records import REFERENCE_FAMILY, Alert, Case
 from db.store import Store
-from db.summaries import LatestCell, OutcomeHistory, Point, RunSummary, Sample, SeriesHeader
+from db.summaries import LatestCell, OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
 from runner.analysis.aggregate import cohort_means, pass_rate
 from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE, describe_steps
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
@@ -194,7 +194,7 @@ def repro(case: Case, *, toolchain: str) -> str:
     return repro_command(case, toolchain=toolchain)
 
 
-def noise_bands(points: Sequence[Point]) -> tuple[Band, ...]:
+def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
     """Return the levels of a series with their noise bands.
 
     A level ends where the environment changes or the detector finds a step. Its band is the median
@@ -385,7 +385,7 @@ def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
     )
 
 
-def _newest_toolchain(points: Sequence[Point], histories: Sequence[OutcomeHistory]) -> str:
+def _newest_toolchain(points: Sequence[TrendPoint], histories: Sequence[OutcomeHistory]) -> str:
     """Return the toolchain of the newest point, else of the newest outcome, else ""."""
     if points:
         return points[-1].toolchain
@@ -429,7 +429,7 @@ def _siblings(
     return tuple(found)
 
 
-def _ending_with(header: SeriesHeader, points: Sequence[Point]) -> SeriesHeader:
+def _ending_with(header: SeriesHeader, points: Sequence[TrendPoint]) -> SeriesHeader:
     first, last = points[0], points[-1]
     return dataclasses.replace(
         header,
@@ -443,7 +443,9 @@ def _ending_with(header: SeriesHeader, points: Sequence[Point]) -> SeriesHeader:
     )
 
 
-def _environment_changes(store: Store, points: Sequence[Point]) -> tuple[EnvironmentChange, ...]:
+def _environment_changes(
+    store: Store, points: Sequence[TrendPoint]
+) -> tuple[EnvironmentChange, ...]:
     parts = segments(points)
     changes = []
     for old, new in zip(parts, parts[1:], strict=False):
@@ -457,7 +459,7 @@ def _environment_changes(store: Store, points: Sequence[Point]) -> tuple[Environ
     return tuple(changes)
 
 
-def _band(level: Sequence[Point]) -> Band:
+def _band(level: Sequence[TrendPoint]) -> Band:
     values = [point.median for point in level]
     middle = float(np.median(values))
     margin = NOISE_MULTIPLE * robust_sd(values)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.summaries import Point
+from db.summaries import TrendPoint
 
 _NO_REASON = ("torch", "peaks", "packages", "model_commits")
 
 
-def segments(points: Sequence[Point]) -> list[list[Point]]:
+def segments(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
     """Return `points` cut where the environment changes."""
-    found: list[list[Point]] = []
+    found: list[list[TrendPoint]] = []
     for point in points:
         if not found or found[-1][-1].fingerprint != point.fingerprint:
             found.append([])

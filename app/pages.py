@@ -8,7 +8,14 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from db.records import Alert, Case, Run
-from db.summaries import LatestCell, OutcomePoint, Point, ResultSummary, RunSummary, SeriesHeader
+from db.summaries import (
+    LatestCell,
+    OutcomePoint,
+    ResultSummary,
+    RunSummary,
+    SeriesHeader,
+    TrendPoint,
+)
 
 _Value = TypeVar("_Value")
 
@@ -85,7 +92,7 @@ class SeriesPage:
     toolchains: tuple[str, ...]
     headers: tuple[SeriesHeader, ...]
     siblings: tuple[SeriesHeader, ...]
-    points: tuple[Point, ...]
+    points: tuple[TrendPoint, ...]
     bands: tuple[Band, ...]
     outcomes: tuple[OutcomePoint, ...]
     environment_changes: tuple[EnvironmentChange, ...]

@@ -18,7 +18,7 @@ from app.ranking import levels_text, sightings_text
 from app.state import run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
 from db.metrics import METRICS
-from db.summaries import Point
+from db.summaries import TrendPoint
 
 TREND_CAPTION = (
     "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
@@ -67,7 +67,7 @@ def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     ]
 
 
-def point_facts(page: SeriesPage, point: Point, *, metric: str) -> list[tuple[str, Cell]]:
+def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tuple[str, Cell]]:
     """Return the estimate of a point and what it stands on."""
     unit = unit_of(page, metric=metric)
     return [

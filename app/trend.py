@@ -12,7 +12,7 @@ from app.pages import EnvironmentChange, SeriesPage
 from app.ranking import change_text
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
-from db.summaries import MeasurementSummary, Point, Sample
+from db.summaries import MeasurementSummary, Sample, TrendPoint
 
 _LABEL_LENGTH = 60
 # Labels of changes close to each other go into rows below one another.
@@ -47,7 +47,7 @@ def trend_chart(*_key: object, metric: str, _page: SeriesPage) -> dict[str, Any]
 
 
 def samples_chart(
-    page: SeriesPage, point: Point, *, samples: Sequence[Sample], metric: str
+    page: SeriesPage, point: TrendPoint, *, samples: Sequence[Sample], metric: str
 ) -> dict[str, Any]:
     """Return the specification of the samples of one point."""
     scale = scale_of(page, metric=metric)
@@ -104,7 +104,7 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
     return rows
 
 
-def point_note(points: Sequence[Point], number: int, alert: Alert | None) -> str:
+def point_note(points: Sequence[TrendPoint], number: int, alert: Alert | None) -> str:
     """Return what is special about a point: a verdict, a new environment; "" when nothing is."""
     notes = [alert_label(alert)] if alert else []
     if number and points[number - 1].fingerprint != points[number].fingerprint:
@@ -112,7 +112,7 @@ def point_note(points: Sequence[Point], number: int, alert: Alert | None) -> str
     return ", ".join(notes)
 
 
-def has_new_revision(points: Sequence[Point], number: int) -> bool:
+def has_new_revision(points: Sequence[TrendPoint], number: int) -> bool:
     """Return whether the revision differs from that of the point before."""
     return number > 0 and points[number - 1].revision != points[number].revision
 
@@ -216,7 +216,7 @@ def change_label(change: EnvironmentChange) -> str:
     return shortened(f"new baseline: {text or 'environment changed'}", limit=_LABEL_LENGTH)
 
 
-def change_from_previous(points: Sequence[Point], number: int) -> str:
+def change_from_previous(points: Sequence[TrendPoint], number: int) -> str:
     """Return the change from the point before, signed; empty over a change of environment."""
     if number == 0 or points[number - 1].fingerprint != points[number].fingerprint:
         return ""

@@ -14,6 +14,7 @@ from sqlalchemy import extract, func, select
 
 from db import fetch
 from db.errors import NotFoundError
+from db.metrics import METRICS
 from db.records import (
     Alert,
     AlertState,
@@ -32,12 +33,12 @@ from db.summaries import (
     LatestCell,
     OutcomeHistory,
     OutcomePoint,
-    Point,
     ResultSummary,
     RunSummary,
     Sample,
     Series,
     SeriesHeader,
+    TrendPoint,
 )
 from db.tables import (
     AlertChangeTable,
@@ -51,8 +52,10 @@ from db.tables import (
 )
 from db.triage import AlertChange, SeriesSettings
 
-# Series read in one transaction by `load_histories`: a two-year history of these is about 100 MB.
-_SERIES_PER_READ: Final = 200
+# Points read in one transaction by `load_histories`: about 150 MB while they are put in order.
+_POINTS_PER_READ: Final = 2_000_000
+# Each series is a parameter of the statement, and every driver takes so many.
+_SERIES_PER_READ: Final = 10_000
 
 
 def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
@@ -192,7 +195,7 @@ def load_series(store: Store, key: str) -> Series | None:
 
 def load_trend(
     store: Store, *, case_key: str, metric: str, machine: str, toolchain: str | None = None
-) -> tuple[Point, ...]:
+) -> tuple[TrendPoint, ...]:
     """Return every point of a metric of a case on a machine, oldest first.
 
     Without `toolchain` the points of all toolchains are there, in the order of their runs. The
@@ -223,10 +226,37 @@ def load_histories(
     with store.read() as connection:
         of_family = [] if family is None else [CaseTable.family == family]
         headers = fetch.headers(connection, SeriesTable.metric.in_(metrics), *of_family)
-    for start in range(0, len(headers), _SERIES_PER_READ):
+    for batch in _batches(headers):
         with store.read() as connection:
-            found = fetch.with_points(connection, headers[start : start + _SERIES_PER_READ])
+            found = fetch.with_points(connection, batch)
         yield from found
+
+
+def _batches(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
+    batch: list[SeriesHeader] = []
+    num_points = 0
+    for header in headers:
+        if batch and (
+            num_points + header.num_points > _POINTS_PER_READ or len(batch) == _SERIES_PER_READ
+        ):
+            yield batch
+            batch, num_points = [], 0
+        batch.append(header)
+        num_points += header.num_points
+    if batch:
+        yield batch
+
+
+def load_family_sizes(store: Store) -> dict[str, int]:
+    """Return how many series each run has a point in that a verdict with noise rests on."""
+    noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
+    counts = (
+        select(MeasurementTable.run_id, func.count().label("num"))
+        .where(MeasurementTable.metric.in_(noisy))
+        .group_by(MeasurementTable.run_id)
+    )
+    with store.read() as connection:
+        return {row.run_id: row.num for row in connection.execute(counts)}
 
 
 def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[OutcomeHistory, ...]:

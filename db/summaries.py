@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -77,7 +77,6 @@ class Point:
 
     series_key: str
     run_id: str
-    result_id: str
     revision: str
     at: datetime
     machine: str
@@ -86,6 +85,13 @@ class Point:
     median: float
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint(Point):
+    """A point with what leads to its samples."""
+
+    result_id: str
     num_samples: int
 
 
@@ -111,7 +117,7 @@ class Series:
     """A series with its points, oldest first."""
 
     header: SeriesHeader
-    points: tuple[Point, ...]
+    points: Sequence[Point]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

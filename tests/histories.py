@@ -34,7 +34,6 @@ def make_series(
         Point(
             series_key=key,
             run_id=f"run-{number}",
-            result_id=f"result-{number}",
             revision=f"2.14.0.dev{number}",
             at=night(number),
             machine=machine,
@@ -43,7 +42,6 @@ def make_series(
             median=value,
             low=value,
             high=value,
-            num_samples=1,
         )
         for number, value in enumerate(values, start=first_night)
     )

@@ -22,6 +22,7 @@ from tests.builders import (
 )
 from tests.fakes import FakeClock
 
+LATER = START + timedelta(days=99)
 BERT = make_case("bert")
 EAGER = make_case("bert", mode="eager")
 VIT = make_case("vit")
@@ -359,14 +360,31 @@ def test_series_are_found_by_any_part(store: Store) -> None:
     assert queries.find_series(store, machine="elsewhere") == ()
 
 
+@pytest.mark.parametrize("name", ["_SERIES_PER_READ", "_POINTS_PER_READ"])
 def test_histories_hold_every_series_of_the_metrics(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(queries, "_SERIES_PER_READ", 1)
+    monkeypatch.setattr(queries, name, 1)
     _fill(store)
     histories = list(queries.load_histories(store, metrics=["latency_s"]))
     assert [item.header.case.model for item in histories] == ["bert", "vit"]
     assert [[point.median for point in item.points] for item in histories] == [[1.0, 2.0, 3.0]] * 2
+
+
+def test_result_measured_again_in_a_run_counts_once_in_histories(store: Store) -> None:
+    _fill(store)
+    run = make_run("run-1", plan=[BERT, VIT], started_at=START + timedelta(days=1))
+    latency = make_measurement("latency_s", samples=[9.0])
+    again = make_result("again", run=run, case=BERT, measurements=[latency], finished_at=LATER)
+    store.ingest(run, again, spool_id="again")
+    bert, vit = queries.load_histories(store, metrics=["latency_s"])
+    assert [point.median for point in bert.points] == [1.0, 9.0, 3.0]
+    assert [point.median for point in vit.points] == [1.0, 2.0, 3.0]
+
+
+def test_family_of_a_run_is_its_series_with_noise(store: Store) -> None:
+    _fill(store, days=2)
+    assert queries.load_family_sizes(store) == {"run-0": 2, "run-1": 2}
 
 
 def test_outcomes_show_what_was_planned_and_did_not_come(store: Store) -> None:

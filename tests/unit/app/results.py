@@ -13,9 +13,9 @@ from db.summaries import (
     LatestCell,
     MeasurementSummary,
     OutcomePoint,
-    Point,
     ResultSummary,
     SeriesHeader,
+    TrendPoint,
 )
 from tests.builders import FINGERPRINT, START, make_case, make_run
 
@@ -83,9 +83,9 @@ def latest(
 
 def point(
     number: int, median: float = 0.010, *, fingerprint: str = "a" * 64, revision: str | None = None
-) -> Point:
+) -> TrendPoint:
     """Return the point of a night."""
-    return Point(
+    return TrendPoint(
         series_key=f"bert@{fingerprint[:4]}",
         run_id=f"run-{number}",
         result_id=f"result-{number}",
@@ -140,7 +140,7 @@ def header(case: Case | None = None, *, metric: str = "latency_s", **values: Any
 
 
 def series_page(
-    points: Sequence[Point] = (),
+    points: Sequence[TrendPoint] = (),
     *,
     case: Case | None = None,
     headers: Sequence[SeriesHeader] = (),
