@@ -12,6 +12,8 @@ import click
 from db.errors import StoreError
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
+from runner.analysis.triage import AlertStateError
+from runner.commands.alerts import alerts_group
 from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.look import list_group, regressions, runs, show
@@ -23,7 +25,14 @@ from runner.errors import RunInterrupted, RunnerError
 
 EXIT_USAGE = 2
 # OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
-_EXPECTED = (RunnerError, StoreError, UnknownNameError, NotComparableError, OSError)
+_EXPECTED = (
+    RunnerError,
+    StoreError,
+    UnknownNameError,
+    NotComparableError,
+    AlertStateError,
+    OSError,
+)
 
 
 class _Commands(click.Group):
@@ -77,6 +86,7 @@ for command in (
     runs,
     show,
     regressions,
+    alerts_group,
     compare,
     toolchain_group,
     detect,

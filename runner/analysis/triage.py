@@ -6,7 +6,7 @@ Each function looks at the alerts as they are when it is called, within the tran
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,83 +29,97 @@ class AlertStateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The alert as it is after somebody decided, and what has to be saved for that."""
+    """The alerts as they are after somebody decided, and what has to be saved for that."""
 
-    alert: Alert
+    alerts: tuple[Alert, ...]
     revisions: tuple[Revision, ...]
 
 
 Decide = Callable[[Sequence[Alert]], Decision]
 
 
-def set_state(alert_id: str, state: AlertState, *, why: str = "") -> Decide:
-    """Return the decision that moves an alert to `state`; AlertStateError where it cannot go there.
+def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -> Decide:
+    """Return the decision that moves alerts to `state`: all of them, or none and AlertStateError.
 
     Whoever expects a level expects the steps that led to it too: what is ongoing in the same series
     since before is settled with it.
     """
 
     def decide(stored: Sequence[Alert]) -> Decision:
-        alert = _find(stored, alert_id)
-        if alert.state is state:
-            return Decision(alert=alert, revisions=())
-        _check_allowed(alert, state)
-        chosen = [alert, *(_leading_to(alert, stored) if state is AlertState.EXPECTED else ())]
-        return _decision(chosen, lambda item: dataclasses.replace(item, state=state), why=why)
+        alerts = _find(stored, alert_ids)
+        for alert in alerts:
+            _check_allowed(alert, state)
+        before = _leading_to(alerts, stored) if state is AlertState.EXPECTED else []
+        return _decision(
+            alerts, lambda item: dataclasses.replace(item, state=state), why=why, others=before
+        )
 
     return decide
 
 
-def set_owner(alert_id: str, owner: str, *, why: str = "") -> Decide:
-    """Return the decision that `owner` takes care of an alert; empty takes the owner away."""
+def set_owner(alert_ids: Collection[str], owner: str, *, why: str = "") -> Decide:
+    """Return the decision that `owner` takes care of alerts; empty takes the owner away."""
 
     def decide(stored: Sequence[Alert]) -> Decision:
-        chosen = [_find(stored, alert_id)]
-        return _decision(chosen, lambda item: dataclasses.replace(item, owner=owner), why=why)
+        alerts = _find(stored, alert_ids)
+        return _decision(alerts, lambda item: dataclasses.replace(item, owner=owner), why=why)
 
     return decide
 
 
-def set_muted(alert_id: str, until: datetime | None, *, why: str = "") -> Decide:
-    """Return the decision that nobody is told about an alert before `until`."""
+def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = "") -> Decide:
+    """Return the decision that nobody is told about alerts before `until`; None ends a mute."""
 
     def decide(stored: Sequence[Alert]) -> Decision:
-        chosen = [_find(stored, alert_id)]
-        return _decision(chosen, lambda item: dataclasses.replace(item, muted_until=until), why=why)
+        alerts = _find(stored, alert_ids)
+        return _decision(alerts, lambda item: dataclasses.replace(item, muted_until=until), why=why)
 
     return decide
 
 
-def _find(stored: Sequence[Alert], alert_id: str) -> Alert:
-    return next(alert for alert in stored if alert.id == alert_id)
+def _find(stored: Sequence[Alert], alert_ids: Collection[str]) -> list[Alert]:
+    return [alert for alert in stored if alert.id in alert_ids]
 
 
 def _check_allowed(alert: Alert, state: AlertState) -> None:
     allowed = ALLOWED_STATES[alert.state]
-    if state not in allowed:
+    if state not in (alert.state, *allowed):
         raise AlertStateError(
             f"alert {alert.id} is {alert.state} and cannot become {state}; allowed:"
             f" {', '.join(allowed)}. It opens again by itself when the step comes back"
         )
 
 
-def _leading_to(alert: Alert, stored: Sequence[Alert]) -> list[Alert]:
-    def place(item: Alert) -> tuple[str, ...]:
-        return (item.series_key, item.machine, item.toolchain, item.kind)
-
+def _leading_to(alerts: Sequence[Alert], stored: Sequence[Alert]) -> list[Alert]:
+    last = {_place(alert): alert.first_bad.at for alert in alerts}
     return [
         other
         for other in stored
-        if place(other) == place(alert)
+        if other not in alerts
         and other.state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)
-        and other.first_bad.at < alert.first_bad.at
+        and _place(other) in last
+        and other.first_bad.at < last[_place(other)]
     ]
 
 
-def _decision(chosen: Sequence[Alert], revise: Callable[[Alert], Alert], *, why: str) -> Decision:
-    revised = [revise(alert) for alert in chosen]
-    if why:
-        revised = [dataclasses.replace(alert, note=why) for alert in revised]
-    pairs = zip(chosen, revised, strict=True)
-    revisions = tuple(Revision(alert=new, why=why) for old, new in pairs if new != old)
-    return Decision(alert=revised[0], revisions=revisions)
+def _place(alert: Alert) -> tuple[str, ...]:
+    return (alert.series_key, alert.machine, alert.toolchain, alert.kind)
+
+
+def _decision(
+    alerts: Sequence[Alert],
+    revise: Callable[[Alert], Alert],
+    *,
+    why: str,
+    others: Sequence[Alert] = (),
+) -> Decision:
+    revisions = []
+    after = []
+    for alert in (*alerts, *others):
+        revised = revise(alert)
+        if revised != alert:
+            note = why or alert.note
+            revised = dataclasses.replace(revised, note=note)
+            revisions.append(Revision(alert=revised, why=why))
+        after.append(revised)
+    return Decision(alerts=tuple(after), revisions=tuple(revisions))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from db.summaries import RunSummary
 from models_zoo.variants import VARIANTS
 from runner.analysis.machine import CLOCKS, machine_history, machine_text
 from runner.analysis.repro import repro_command
+from runner.commands.alert_text import print_alerts
 from runner.commands.case_text import find_case, print_case
 from runner.commands.common import (
     Column,
@@ -29,7 +29,6 @@ from runner.commands.compile_table import print_compile
 from runner.commands.run import print_results
 from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
-from runner.text import percent, quantity
 from runner.wiring import Workplace
 
 ALL_STATES = "all"
@@ -272,40 +271,14 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
         for alert in load_alerts(workplace.store(), states=wanted)
         if has_all or alert.verdict is Verdict.REGRESSION
     ]
-    alerts.sort(key=_worst_first)
+    alerts.sort(key=worst_first)
     if as_json:
         print_json([alert_json(alert, workplace=workplace) for alert in alerts])
         return
     if not alerts:
         click.echo("no alert in this state", err=True)
         return
-    _print_alerts(alerts)
-
-
-def _print_alerts(alerts: Sequence[Alert]) -> None:
-    has_toolchains = len({alert.toolchain for alert in alerts}) > 1
-    rows = [
-        (
-            alert.case.key,
-            *([alert.toolchain] if has_toolchains else []),
-            alert.metric,
-            str(alert.state),
-            str(alert.verdict),
-            quantity(alert.baseline, unit=alert.unit),
-            quantity(alert.candidate, unit=alert.unit),
-            percent(alert.change_pct),
-            alert.first_bad.revision,
-            alert.cause_text,
-        )
-        for alert in alerts
-    ]
-    names = ("case", *(["toolchain"] if has_toolchains else []), "metric", "state", "verdict")
-    columns = [
-        *(Column(name=name) for name in names),
-        *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
-        *(Column(name=name) for name in ("since", "what")),
-    ]
-    print_table(columns, rows=rows)
+    print_alerts(alerts, at=workplace.seams.now())
 
 
 def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
@@ -318,7 +291,8 @@ def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
     }
 
 
-def _worst_first(alert: Alert) -> tuple[bool, float]:
+def worst_first(alert: Alert) -> tuple[bool, float]:
+    """Return the sort key that puts the largest change first."""
     # A case that failed or vanished has no number; it comes before every slowdown.
     return (alert.change_pct is not None, -abs(alert.change_pct or 0.0))
 

@@ -34,9 +34,13 @@ def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
         make_alert("e", case=make_case("moe"), verdict="improvement", change_pct=-60.0),
     )
     lines = terminal.hud("regressions").stdout.splitlines()
-    assert [line.split("/")[0] for line in lines[1:]] == ["vit", "gpt2", "bert"]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["c", "vit/inference/tiny/fp32/default/cpu"],
+        ["b", "gpt2/inference/tiny/fp32/default/cpu"],
+        ["a", "bert/inference/tiny/fp32/default/cpu"],
+    ]
     assert re.sub(" +", " ", lines[3]) == (
-        "bert/inference/tiny/fp32/default/cpu latency_s open regression"
+        "a bert/inference/tiny/fp32/default/cpu latency_s open regression"
         " 10.0 ms 12.0 ms +20.0 % 2.13.0+abc1234"
     )
     assert [item["id"] for item in terminal.json("regressions", "--json")] == ["c", "b", "a"]
@@ -62,8 +66,8 @@ def test_regressions_name_the_toolchain_where_there_are_several(terminal: Termin
     assert "toolchain" not in terminal.hud("regressions").stdout
     save_alerts(terminal, make_alert("b", toolchain="nightly"))
     heading, *lines = terminal.hud("regressions").stdout.splitlines()
-    assert heading.split()[:3] == ["case", "toolchain", "metric"]
-    assert sorted(line.split()[1] for line in lines) == ["nightly", "stable"]
+    assert heading.split()[:4] == ["id", "case", "toolchain", "metric"]
+    assert sorted(line.split()[2] for line in lines) == ["nightly", "stable"]
 
 
 def test_no_regression_is_said(terminal: Terminal) -> None:

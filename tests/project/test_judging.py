@@ -10,6 +10,7 @@ from runner.analysis import (
     clocks,
     comparison,
     detector,
+    lifecycle,
     machine,
     noise,
     outcomes,

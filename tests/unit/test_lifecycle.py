@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from db.records import Alert, AlertState
+from db.records import Alert, AlertState, Verdict
 from db.sighting import Sighting
-from runner.analysis.lifecycle import Update, update_alerts
+from runner.analysis.lifecycle import NOT_FOUND, Update, update_alerts
 from tests.builders import make_alert
+from tests.histories import night as nth_night
 
 RUN = make_alert().first_bad.run_id
 STATES = list(AlertState)
@@ -109,3 +110,163 @@ def test_alert_whose_run_is_no_longer_in_the_store_stays() -> None:
     found = update([], [stored])
     assert found.alerts == (stored,)
     assert changed(found) == ()
+
+
+def step(
+    night: int, *, until: int, state: AlertState | str = AlertState.OPEN, candidate: float = 0.012
+) -> Alert:
+    """Return a step of one series from 10 ms, found from one night until another."""
+    return make_alert(
+        f"alert-{night}",
+        state=state,
+        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        last_seen=nth_night(until),
+        candidate=candidate,
+    )
+
+
+RUNS = tuple(f"run-{number}" for number in range(100))
+
+
+def test_step_that_comes_back_after_it_was_fixed_reopens_its_alert() -> None:
+    first = step(10, until=15, state="fixed")
+    known = update([first], [step(10, until=12)], runs=RUNS)
+    assert [alert.id for alert in known.fixed] == ["alert-10"]
+    relapse = step(30, until=33)
+    found = update([first, relapse], list(known.alerts), runs=RUNS)
+    assert [alert.id for alert in found.new] == ["alert-10"]
+    assert found.new[0].first_bad == relapse.first_bad
+    assert [revision.why for revision in found.revisions] == [
+        "came back: since run run-30 of 2026-01-31"
+    ]
+    again = update([first, relapse], found.alerts, runs=RUNS)
+    assert (again.revisions, again.alerts) == ((), found.alerts)
+
+
+def test_history_judged_at_once_gives_the_alerts_that_it_gave_night_by_night() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    by_night = update([first], [step(10, until=12)], runs=RUNS)
+    by_night = update([first, relapse], by_night.alerts, runs=RUNS)
+    assert update([relapse, first], [], runs=RUNS).alerts == by_night.alerts
+
+
+@pytest.mark.parametrize("candidate", [0.0125, 0.0115])
+def test_step_to_about_the_old_bad_level_is_a_relapse(candidate: float) -> None:
+    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10"]
+
+
+@pytest.mark.parametrize("candidate", [0.0131, 0.0109])
+def test_step_to_another_level_is_another_alert(candidate: float) -> None:
+    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_step_on_top_of_an_open_one_is_another_alert() -> None:
+    found = update([step(10, until=33), step(30, until=33)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_improvement_is_no_relapse_of_a_regression() -> None:
+    gain = dataclasses.replace(step(30, until=33), verdict=Verdict.IMPROVEMENT)
+    found = update([step(10, until=15, state="fixed"), gain], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_case_that_fails_again_reopens_its_alert() -> None:
+    failures = [
+        make_alert(
+            f"alert-{night}",
+            kind="outcome",
+            state=state,
+            first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+            last_seen=nth_night(night),
+        )
+        for night, state in ((1, "fixed"), (3, "fixed"), (5, "open"))
+    ]
+    found = update(failures, [])
+    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-1", AlertState.OPEN)]
+
+
+def test_relapse_of_an_acknowledged_alert_is_news() -> None:
+    first = step(10, until=15, state="fixed")
+    stored = step(10, until=15, state="acknowledged")
+    found = update([first, step(30, until=33)], [stored], runs=RUNS)
+    assert [alert.state for alert in found.new] == [AlertState.OPEN]
+    assert found.revisions[0].why.startswith("came back: ")
+
+
+def test_relapse_while_open_is_news_though_the_state_is_the_same() -> None:
+    found = update(
+        [step(10, until=15, state="fixed"), step(30, until=33)], [step(10, until=15)], runs=RUNS
+    )
+    assert [(alert.id, alert.first_bad.run_id) for alert in found.new] == [("alert-10", "run-30")]
+
+
+def test_relapse_of_noise_stays_silent() -> None:
+    stored = step(10, until=15, state="noise")
+    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
+    assert (found.new, [alert.state for alert in found.alerts]) == ((), [AlertState.NOISE])
+
+
+def test_next_step_after_an_expected_one_is_another_alert() -> None:
+    stored = dataclasses.replace(step(10, until=15), state=AlertState.EXPECTED)
+    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
+    assert [alert.id for alert in found.new] == ["alert-30"]
+    assert stored in found.alerts
+
+
+def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:
+    expected = dataclasses.replace(step(30, until=33), id="alert-10", state=AlertState.EXPECTED)
+    found = update([step(10, until=15, state="fixed")], [expected], runs=RUNS)
+    assert (found.alerts, found.revisions) == ((expected,), ())
+
+
+def test_step_whose_onset_moved_is_the_same_alert() -> None:
+    stored = dataclasses.replace(step(11, until=15, state="acknowledged"), owner="ada")
+    found = update([step(10, until=16)], [stored], runs=RUNS)
+    (alert,) = found.alerts
+    assert (alert.id, alert.state, alert.owner) == ("alert-11", AlertState.ACKNOWLEDGED, "ada")
+    assert alert.first_bad.run_id == "run-10"
+    again = update([step(10, until=16)], found.alerts, runs=RUNS)
+    assert (again.alerts, again.revisions) == (found.alerts, ())
+
+
+def test_step_to_another_level_at_the_same_time_is_no_moved_one() -> None:
+    found = update([step(10, until=16, candidate=0.02)], [step(11, until=15)], runs=RUNS)
+    assert {alert.id: str(alert.state) for alert in found.alerts} == {
+        "alert-10": "open",
+        "alert-11": "fixed",
+    }
+
+
+def test_what_people_set_survives_judging() -> None:
+    told = {"owner": "ada", "note": "known", "muted_until": nth_night(50)}
+    found = update([step(10, until=16)], [dataclasses.replace(step(10, until=15), **told)])
+    assert {name: getattr(found.alerts[0], name) for name in told} == told
+
+
+def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
+    evidence = {"confirmation": {"launches": 8}, "environment_diff": {}, "is_confirmed": True}
+    stored = dataclasses.replace(step(10, until=15), **evidence)
+    (same,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
+    assert {name: getattr(same, name) for name in evidence} == evidence
+    fixed = step(10, until=15, state="fixed")
+    (back,) = update([fixed, step(30, until=33)], [stored], runs=RUNS).alerts
+    assert {name: getattr(back, name) for name in evidence} == dict.fromkeys(evidence)
+
+
+def test_evidence_that_was_found_now_replaces_what_was_known() -> None:
+    stored = dataclasses.replace(step(10, until=15), is_confirmed=False)
+    found = dataclasses.replace(step(10, until=16), is_confirmed=True)
+    assert update([found], [stored]).alerts[0].is_confirmed
+
+
+def test_reasons_say_what_the_judge_saw() -> None:
+    assert update([step(10, until=12)], []).revisions[0].why == (
+        "found: since run run-10 of 2026-01-11"
+    )
+    fixed = update([step(10, until=15, state="fixed")], [step(10, until=12)])
+    assert fixed.revisions[0].why == "recovered: seen last on 2026-01-16"
+    gone = update([], [step(10, until=12)], runs=RUNS)
+    assert gone.revisions[0].why == NOT_FOUND

@@ -1,0 +1,127 @@
+"""Alerts, their changes and the settings of series, as people read them in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from db.records import Alert
+from db.triage import AlertChange, ChangedField, SeriesSettings, is_muted
+from runner.analysis.repro import repro_command
+from runner.commands.common import Column, print_table, printable, stdout
+from runner.text import percent, quantity
+
+# Enough to be unique among many thousands of alerts; commands take the start of an id.
+SHOWN_ID_LENGTH = 8
+
+
+def state_text(alert: Alert, *, at: datetime) -> str:
+    """Return the state of `alert`, and until when it is muted at `at`."""
+    if alert.muted_until is None or not is_muted(alert, at=at):
+        return str(alert.state)
+    return f"{alert.state}, muted until {_moment(alert.muted_until)}"
+
+
+def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
+    """Print a row for each alert as it is at `at`."""
+    has_toolchains = len({alert.toolchain for alert in alerts}) > 1
+    has_owners = any(alert.owner for alert in alerts)
+    rows = [
+        (
+            alert.id[:SHOWN_ID_LENGTH],
+            alert.case.key,
+            *([alert.toolchain] if has_toolchains else []),
+            alert.metric,
+            state_text(alert, at=at),
+            *([alert.owner] if has_owners else []),
+            str(alert.verdict),
+            quantity(alert.baseline, unit=alert.unit),
+            quantity(alert.candidate, unit=alert.unit),
+            percent(alert.change_pct),
+            alert.first_bad.revision,
+            alert.cause_text,
+        )
+        for alert in alerts
+    ]
+    names = (
+        *("id", "case", *(["toolchain"] if has_toolchains else []), "metric", "state"),
+        *(*(["owner"] if has_owners else []), "verdict"),
+    )
+    columns = [
+        *(Column(name=name) for name in names),
+        *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+        *(Column(name=name) for name in ("since", "what")),
+    ]
+    print_table(columns, rows=rows)
+
+
+def print_alert(alert: Alert, *, at: datetime) -> None:
+    """Print what is known of one alert, as it is at `at`."""
+    good = alert.last_good
+    change = percent(alert.change_pct)
+    if alert.interval_pct is not None:
+        change += " ({} to {})".format(*map(percent, alert.interval_pct))
+    levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
+    facts = [
+        ("alert", alert.id),
+        ("state", state_text(alert, at=at)),
+        ("owner", alert.owner or "-"),
+        ("note", alert.note or "-"),
+        ("series", alert.series_key),
+        ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
+        ("verdict", f"{alert.verdict}, {' -> '.join(levels)}, {change}"),
+        ("last good", "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
+        ("first bad", f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
+        ("last seen", _moment(alert.last_seen)),
+        ("what", alert.cause_text or "-"),
+        ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
+    ]
+    console = stdout()
+    for name, value in facts:
+        console.print(f"{name:10} {printable(value)}", markup=False)
+
+
+def print_changes(changes: Sequence[AlertChange]) -> None:
+    """Print a row for each change, in this order."""
+    names = ("when (UTC)", "who", "of", "what", "was", "is", "why")
+    rows = [
+        (
+            f"{change.at:%Y-%m-%d %H:%M:%S}",
+            change.by,
+            change.alert_id[:SHOWN_ID_LENGTH] or change.pattern,
+            str(change.field).replace("_", " "),
+            _value(change, change.old),
+            _value(change, change.new),
+            change.why,
+        )
+        for change in changes
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+def print_settings(settings: Sequence[SeriesSettings]) -> None:
+    """Print a row for each pattern that has settings."""
+    names = ("series", "floor", "muted until", "owner", "baseline from run")
+    rows = [
+        (
+            item.pattern,
+            "-" if item.floor is None else f"{item.floor:.2%}",
+            "-" if item.muted_until is None else _moment(item.muted_until),
+            item.owner or "-",
+            item.baseline_run_id or "-",
+        )
+        for item in settings
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+def _value(change: AlertChange, text: str) -> str:
+    if not text:
+        return "-"
+    if change.field is ChangedField.MUTED_UNTIL:
+        return _moment(datetime.fromisoformat(text))
+    return f"{float(text):.2%}" if change.field is ChangedField.FLOOR else text
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"

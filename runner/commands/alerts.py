@@ -1,0 +1,318 @@
+"""hud alerts: what people decide about alerts and series, and the record of it."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any, TypeVar, cast
+
+import click
+
+from db.errors import NotFoundError
+from db.queries import (
+    find_series,
+    load_alert,
+    load_alerts,
+    load_changes,
+    load_run,
+    load_series_settings,
+)
+from db.records import AlertState
+from db.triage import JUDGE, SeriesSettings, fits
+from runner.analysis.triage import Decide, set_muted, set_owner, set_state
+from runner.commands.alert_text import (
+    print_alert,
+    print_alerts,
+    print_changes,
+    print_settings,
+)
+from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.compare import Percentage
+from runner.commands.look import ALL_STATES, alert_json, worst_first
+from runner.wiring import Workplace
+
+NONE = "none"
+# An id has none of them, and each pattern of a case and a metric has one.
+_PATTERN_SIGNS = frozenset("/#*?[")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Revise = Callable[[SeriesSettings], SeriesSettings]
+
+
+class Until(click.ParamType[datetime | str]):
+    """A day, which ends a mute as it begins, a time, or `none`."""
+
+    name = "date"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | str:
+        """Return the time in UTC that `value` stands for, or NONE."""
+        if value == NONE or isinstance(value, datetime):
+            return cast("datetime | str", value)
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is neither like 2026-02-01 nor {NONE!r}", param, ctx)
+        return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
+
+
+class Floor(click.ParamType[float | str]):
+    """`5%`, `0.05` or `none`."""
+
+    name = "percentage"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        """Return the fraction that `value` stands for, or NONE."""
+        return NONE if value == NONE else Percentage().convert(value, param, ctx)
+
+
+def _deciding(function: _Function) -> _Function:
+    """Add `--by`, `--why` and what every command has."""
+
+    @click.option("--by", metavar="NAME", help="Who decides. Default: the user of this machine.")
+    @click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")
+    @json_option
+    @with_workplace
+    def wrapper(workplace: Workplace, *, by: str | None, **options: Any) -> Any:
+        return function(workplace, by=_person(by), **options)
+
+    return cast("_Function", functools.update_wrapper(wrapper, function))
+
+
+def _person(by: str | None) -> str:
+    if by is None:
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            # The user of a container often has no name.
+            return f"uid {os.getuid()}"
+    if by.strip() in ("", JUDGE):
+        raise click.UsageError(f"--by is {by!r}; give the name of a person")
+    return by.strip()
+
+
+@click.group("alerts")
+def alerts_group() -> None:
+    """Look at alerts and decide: acknowledge, expect, call noise, mute, assign."""
+
+
+@alerts_group.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
+    default=(str(AlertState.OPEN), str(AlertState.ACKNOWLEDGED)),
+    show_default=True,
+    help="Alerts in this state; may be repeated.",
+)
+@click.option("--owner", metavar="NAME", help="Alerts that NAME takes care of.")
+@json_option
+@with_workplace
+def list_alerts(
+    workplace: Workplace, *, states: tuple[str, ...], owner: str | None, as_json: bool
+) -> None:
+    """List the alerts, improvements too, the largest change first."""
+    wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
+    every = load_alerts(workplace.store(), states=wanted)
+    found = sorted(
+        (alert for alert in every if owner in (None, alert.owner)),
+        key=worst_first,
+    )
+    if as_json:
+        print_json([alert_json(alert, workplace=workplace) for alert in found])
+    elif found:
+        print_alerts(found, at=workplace.seams.now())
+    else:
+        click.echo("no such alert; --state all lists every one", err=True)
+
+
+@alerts_group.command("show")
+@click.argument("alert_id", metavar="ID")
+@json_option
+@with_workplace
+def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
+    """Show one alert with every change of it; the start of an id will do."""
+    store = workplace.store()
+    alert = load_alert(store, alert_id)
+    changes = load_changes(store, alert_id=alert.id)
+    if as_json:
+        content = alert_json(alert, workplace=workplace)
+        print_json({**content, "changes": [change.to_json() for change in changes]})
+        return
+    print_alert(alert, at=workplace.seams.now())
+    click.echo()
+    print_changes(changes)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_deciding
+def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+    """Say that somebody looks after alerts; they end when the level is back."""
+    _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, **how)
+
+
+@alerts_group.command()
+@click.argument("targets", metavar="ID|SERIES...", nargs=-1, required=True)
+@click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
+@_deciding
+def expect(
+    workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, **how: Any
+) -> None:
+    """Accept a new level: from the first bad run on it is the baseline."""
+    if run_id is None:
+        _set_state(workplace, targets, AlertState.EXPECTED, **how)
+        return
+    found = NONE if run_id == NONE else load_run(workplace.store(), run_id).id
+    start = "" if found == NONE else found
+    _set_series(workplace, targets, lambda old: replace(old, baseline_run_id=start), **how)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_deciding
+def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+    """Say that alerts mean nothing; they stay silent, also when they come back."""
+    _set_state(workplace, alert_ids, AlertState.NOISE, **how)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@_deciding
+def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+    """Take back what was decided about alerts: the judge goes on with them."""
+    _set_state(workplace, alert_ids, AlertState.OPEN, **how)
+
+
+@alerts_group.command()
+@click.argument("target", metavar="ID|SERIES")
+@click.argument("owner")
+@_deciding
+def assign(workplace: Workplace, *, target: str, owner: str, **how: Any) -> None:
+    """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
+    owner = "" if owner == NONE else owner
+    if _is_pattern(target):
+        _set_series(workplace, [target], lambda old: replace(old, owner=owner), **how)
+    else:
+        _decide(workplace, [target], functools.partial(set_owner, owner=owner), **how)
+
+
+@alerts_group.command()
+@click.argument("target", metavar="ID|SERIES")
+@click.option("--until", type=Until(), required=True, metavar="DATE", help="`none` ends a mute.")
+@_deciding
+def mute(workplace: Workplace, *, target: str, until: datetime | str, **how: Any) -> None:
+    """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
+    end = until if isinstance(until, datetime) else None
+    if end is not None and end <= workplace.seams.now():
+        raise click.UsageError(
+            f"--until {end:%Y-%m-%d %H:%M} is over; name a later day or {NONE!r}"
+        )
+    if _is_pattern(target):
+        _set_series(workplace, [target], lambda old: replace(old, muted_until=end), **how)
+    else:
+        _decide(workplace, [target], functools.partial(set_muted, until=end), **how)
+
+
+@alerts_group.command()
+@click.argument("series", metavar="SERIES")
+@click.argument("least", metavar="PCT", type=Floor())
+@_deciding
+def floor(workplace: Workplace, *, series: str, least: float | str, **how: Any) -> None:
+    """Set the least change that matters in a series; `none` is the metric's own."""
+    value = least if isinstance(least, float) else None
+    _set_series(workplace, [series], lambda old: replace(old, floor=value), **how)
+
+
+@alerts_group.command("series")
+@json_option
+@with_workplace
+def list_series(workplace: Workplace, *, as_json: bool) -> None:
+    """List what was set for series: floors, mutes, owners and baselines."""
+    settings = load_series_settings(workplace.store())
+    if as_json:
+        print_json([item.to_json() for item in settings])
+    elif settings:
+        print_settings(settings)
+    else:
+        click.echo("nothing is set for any series", err=True)
+
+
+@alerts_group.command()
+@click.argument("alert_id", metavar="[ID]", required=False)
+@json_option
+@with_workplace
+def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
+    """Show who changed what, when and why: of one alert, or of everything."""
+    store = workplace.store()
+    found = None if alert_id is None else load_alert(store, alert_id).id
+    changes = load_changes(store, alert_id=found)
+    if as_json:
+        print_json([change.to_json() for change in changes])
+    elif changes:
+        print_changes(changes)
+    else:
+        click.echo("nothing was changed yet", err=True)
+
+
+def _is_pattern(target: str) -> bool:
+    return not _PATTERN_SIGNS.isdisjoint(target)
+
+
+def _set_state(
+    workplace: Workplace, alert_ids: Sequence[str], state: AlertState, **how: Any
+) -> None:
+    _decide(workplace, alert_ids, functools.partial(set_state, state=state), **how)
+
+
+def _decide(
+    workplace: Workplace,
+    alert_ids: Sequence[str],
+    decision: Callable[..., Decide],
+    *,
+    by: str,
+    why: str,
+    as_json: bool,
+) -> None:
+    store = workplace.store()
+    found = [load_alert(store, alert_id).id for alert_id in alert_ids]
+    decided = store.revise_alerts(decision(found, why=why), by=by)
+    if as_json:
+        print_json([alert_json(alert, workplace=workplace) for alert in decided.alerts])
+        return
+    print_alerts(decided.alerts, at=workplace.seams.now())
+    num_changed = len(decided.revisions)
+    click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
+
+
+def _set_series(
+    workplace: Workplace,
+    patterns: Sequence[str],
+    revise: _Revise,
+    *,
+    by: str,
+    why: str,
+    as_json: bool,
+) -> None:
+    store = workplace.store()
+    keys = {header.key for header in find_series(store)}
+    keys |= {alert.series_key for alert in load_alerts(store)}
+    for pattern in patterns:
+        if not any(fits(pattern, series_key=key) for key in keys):
+            raise NotFoundError(
+                f"no series fits {pattern!r}. Give the key of one, as `hud alerts show` has it, or"
+                " a glob of case#metric, for example 'bert/*#latency_s'"
+            )
+    settings = [store.revise_settings(pattern, revise, by=by, why=why) for pattern in patterns]
+    if as_json:
+        print_json([item.to_json() for item in settings])
+        return
+    print_settings(settings)
+    click.echo("`hud detect`, like every run, judges by this from now on", err=True)
