@@ -5,6 +5,8 @@ RunnerError
 |-- SpoolFull         a result could not be written down: no room, no permission
 |-- ExecutorError     the worker host is gone for good
 |   `-- ToolchainUnusable   it could not even be started, or not with this device
+|-- BisectError       there is nothing to search, or nothing to search with
+|   `-- RevisionUnusable    one revision cannot be built or started; the search goes on
 |-- ToolchainError    a toolchain cannot be built or removed
 |-- ResumeError       an interrupted run cannot be continued here
 |-- LockUnavailable   a lock file cannot be made, or is not safe to use
@@ -37,6 +39,14 @@ class ExecutorError(RunnerError):
 
 class ToolchainUnusable(ExecutorError):
     """The toolchain cannot measure here; nothing was measured."""
+
+
+class BisectError(RunnerError):
+    """A bisection cannot begin or go on; what it has found is kept."""
+
+
+class RevisionUnusable(BisectError):
+    """A revision cannot be built, checked out or started."""
 
 
 class ToolchainError(RunnerError):

@@ -44,7 +44,15 @@ class CaseSession(Protocol):
         ...
 
 
-class Executor(Protocol):
+class SessionMaker(Protocol):
+    """What launches of a case come from."""
+
+    def begin(self, order: CaseOrder) -> CaseSession:
+        """Return a session of the case, nothing launched yet; raise ExecutorError."""
+        ...
+
+
+class Executor(SessionMaker, Protocol):
     """Executes cases one at a time, each in fresh processes."""
 
     def start(self) -> None:
@@ -62,14 +70,10 @@ class Executor(Protocol):
         ...
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return what the case did, whatever it did; blocks until it is over.
+        """Return what the case did, whatever it did: one session from end to end.
 
         Raises ExecutorError only when the host is gone for good.
         """
-        ...
-
-    def begin(self, order: CaseOrder) -> CaseSession:
-        """Return a session of the case, nothing launched yet; `execute` is one from end to end."""
         ...
 
     def cancel(self) -> None:

@@ -206,7 +206,7 @@ class _Installation:
             [str(python_of(self.folder)), "-c", script],
             capture_output=True,
             text=True,
-            env=_own_environment(),
+            env=own_environment(),
         )
         if answer.returncode:
             raise self._error(f"{package} was not installed")
@@ -231,7 +231,7 @@ class _Installation:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                env=_own_environment(),
+                env=own_environment(),
                 # Ctrl-C in the terminal is for us; we end it in good order.
                 start_new_session=True,
                 preexec_fn=die_with_parent,
@@ -262,7 +262,8 @@ class _Installation:
             self._notify(Said(text=f"unpacking {line.count(',') + 1} packages"))
 
 
-def _own_environment() -> dict[str, str]:
+def own_environment() -> dict[str, str]:
+    """Return the variables of this process without those that lead pip to other packages."""
     return {name: text for name, text in os.environ.items() if name not in _FOREIGN_VARIABLES}
 
 
@@ -283,7 +284,7 @@ def _python_version(python: Path) -> tuple[int, int]:
     """Return the version of `python`; raise ToolchainError unless it can hold a toolchain."""
     try:
         answer = subprocess.run(
-            [str(python), "-c", _PROBE], capture_output=True, text=True, env=_own_environment()
+            [str(python), "-c", _PROBE], capture_output=True, text=True, env=own_environment()
         )
     except OSError as error:
         raise ToolchainError(f"cannot start {python}: {error.strerror}") from error

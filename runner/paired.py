@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from db.records import CaseResult, Outcome
 from runner.analysis.compare import CaseComparison
 from runner.analysis.paired import PairStandard, compare_pair, is_decided, looks
-from runner.executor_api import CaseOrder, CaseSession, Executor
+from runner.executor_api import CaseOrder, CaseSession, SessionMaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSide:
     """One side of a paired measurement: what is launched, and by whom."""
 
-    executor: Executor
+    executor: SessionMaker
     order: CaseOrder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from db.records import Case
 
@@ -12,18 +13,28 @@ _DEFAULT_TOOLCHAIN = "current"
 
 def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
     """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell."""
-    options = {
-        "model": glob_escape(case.model),
-        "mode": glob_escape(case.variant),
-        "phase": str(case.phase),
-        "dtype": str(case.dtype),
-        "shape": case.shape,
-        "device": case.device,
-    }
+    options = case_options(case)
     if toolchain != _DEFAULT_TOOLCHAIN:
-        options["toolchain"] = toolchain
-    words = [word for name, value in options.items() for word in _option(name, value)]
-    return " ".join(["hud", "run", *words])
+        options = (*options, ("toolchain", toolchain))
+    return command_line("run", options)
+
+
+def case_options(case: Case) -> tuple[tuple[str, str], ...]:
+    """Return the options, by name, that select `case` and no other one."""
+    return (
+        ("model", glob_escape(case.model)),
+        ("mode", glob_escape(case.variant)),
+        ("phase", str(case.phase)),
+        ("dtype", str(case.dtype)),
+        ("shape", case.shape),
+        ("device", case.device),
+    )
+
+
+def command_line(command: str, options: Sequence[tuple[str, str]]) -> str:
+    """Return `hud COMMAND` with `options`, by name, quoted for a POSIX shell."""
+    words = [word for name, value in options for word in _option(name, value)]
+    return " ".join(["hud", command, *words])
 
 
 def glob_escape(name: str) -> str:

@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -56,6 +56,27 @@ def with_workplace(function: _Function) -> _Function:
         return function(Workplace(config=config, seams=seams), *args, **options)
 
     return cast("_Function", functools.update_wrapper(wrapper, function))
+
+
+def gather_options(
+    kind: type[Any], *, name: str, options: Sequence[Callable[[Any], Any]]
+) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds `options` and passes what they hold as the record `name`.
+
+    `kind` is a dataclass with a field for the parameter of each option.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        def wrapper(*args: Any, **values: Any) -> Any:
+            record = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
+            return function(*args, **{name: record}, **values)
+
+        wrapped = functools.update_wrapper(wrapper, function)
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return cast("_Function", wrapped)
+
+    return decorate
 
 
 def as_store_url(text: str) -> str:

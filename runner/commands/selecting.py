@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar, cast
 
 import click
 
+from runner.commands.common import gather_options
 from runner.plan import DEVICES, find_suite
 from runner.suites import QUICK, Selection, Suite
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),
@@ -52,17 +48,7 @@ class CaseOptions:
         return [f"--{name.removesuffix('s')}" for name in names]
 
 
-def case_options(function: _Function) -> _Function:
-    """Add the options and pass what they hold as `wanted`."""
-
-    def wrapper(*args: Any, **options: Any) -> Any:
-        wanted = CaseOptions(**{item.name: options.pop(item.name) for item in fields(CaseOptions)})
-        return function(*args, wanted=wanted, **options)
-
-    wrapped = functools.update_wrapper(wrapper, function)
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return cast("_Function", wrapped)
+case_options = gather_options(CaseOptions, name="wanted", options=_OPTIONS)
 
 
 def make_orders(

@@ -22,6 +22,7 @@ from runner.commands.common import (
 )
 from runner.config import CURRENT_TOOLCHAIN, Config
 from runner.errors import ToolchainError
+from runner.events import Notify
 from runner.installer import InstallSeams, ToolchainRequest, build_toolchain
 from runner.progress import TerminalProgress
 from runner.toolchains import (
@@ -67,16 +68,13 @@ def add(
     request = ToolchainRequest(
         name=name,
         torch=torch,
-        python=_find_python(python),
+        python=find_python(python),
         index_url=index_url,
         packages=packages,
         is_nightly=is_nightly,
     )
-    seams = InstallSeams(
-        facts=lambda interpreter: _worker_facts(interpreter, workplace=workplace),
-        now=workplace.seams.now,
-        notify=TerminalProgress(stderr(), now=workplace.seams.now),
-    )
+    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    seams = install_seams(workplace, notify=notify)
     built = build_toolchain(request, state_dir=state_dir, seams=seams)
     text = f"toolchain {name} is ready: {built}. `hud run --toolchain {name}` measures with it"
     stderr().print(text, markup=False, soft_wrap=True)
@@ -192,13 +190,23 @@ def _check_unused(name: str, *, config: Config) -> None:
         )
 
 
-def _find_python(python: str | None) -> Path:
+def find_python(python: str | None) -> Path:
+    """Return the Python to build on, hud's own for None; raise ToolchainError for none at all."""
     if python is None:
         return Path(sys.executable)
     found = shutil.which(python)
     if found is None:
         raise ToolchainError(f"there is no Python {python}; name one by its path or as in PATH")
     return Path(found)
+
+
+def install_seams(workplace: Workplace, *, notify: Notify) -> InstallSeams:
+    """Return what installations in `workplace` work with."""
+    return InstallSeams(
+        facts=lambda interpreter: _worker_facts(interpreter, workplace=workplace),
+        now=workplace.seams.now,
+        notify=notify,
+    )
 
 
 def _worker_facts(python: Path, *, workplace: Workplace) -> Mapping[str, Any]:
