@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from runner.analysis.history import MEDIAN_INEFFICIENCY, checked
 from runner.analysis.stats import CONFIDENCE, robust_sd, student_quantile
 
 BASELINE_POINTS = 14
@@ -31,8 +32,6 @@ DEFAULT_FLOOR = 0.05
 TRIGGER_OF_FLOOR = 0.7
 # The median of three points strays three sd of one point in about one of 10^5 nights.
 NOISE_MULTIPLE = 3.0
-# Standard error of a median of normal values, over that of a mean.
-MEDIAN_INEFFICIENCY = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +74,7 @@ def describe_steps(values: np.ndarray, *, floor: float = DEFAULT_FLOOR) -> list[
 
     Raises ValueError unless all values are finite and above 0: changes are ratios.
     """
-    numbers = np.asarray(values, dtype=float)
-    if not (np.isfinite(numbers) & (numbers > 0)).all():
-        raise ValueError("a history must hold finite numbers above 0 to have relative changes")
+    numbers = checked(values)
     levels = _find_levels(numbers, trigger=floor * TRIGGER_OF_FLOOR)
     ends = [*(level.start for level in levels), numbers.size][1:]
     steps = [_describe(numbers, level, end) for level, end in zip(levels, ends, strict=True)]

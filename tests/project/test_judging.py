@@ -10,11 +10,13 @@ from runner.analysis import (
     clocks,
     comparison,
     detector,
+    drift,
     lifecycle,
     machine,
     noise,
     outcomes,
     paired,
+    variance,
 )
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
@@ -28,6 +30,13 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("{} points in a row (`SUSTAINED_POINTS`)", detector.SUSTAINED_POINTS),
         ("{:g} times the noise (`NOISE_MULTIPLE`)", detector.NOISE_MULTIPLE),
         ("The trigger is {:g} (`TRIGGER_OF_FLOOR`)", detector.TRIGGER_OF_FLOOR),
+        ("by {:g} (`MIN_LAST_SHARE`) of the mean", drift.MIN_LAST_SHARE),
+        ("{:g} floors (`SHORT_FLOORS`)", drift.SHORT_FLOORS),
+        ("{:g} standard errors (`MIN_ERRORS`)", drift.MIN_ERRORS),
+        ("is {:g} (`MIN_LOG_LIKELIHOOD_RATIO`)", drift.MIN_LOG_LIKELIHOOD_RATIO),
+        ("median of the {} points up to it (`LEVEL_POINTS`)", variance.LEVEL_POINTS),
+        ("a factor of {:g} (`MIN_FACTOR`)", variance.MIN_FACTOR),
+        ("{:g} standard errors from that of", variance.MIN_ERRORS),
         ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
         ("worth {:g} launches (`PRIOR_DEGREES`)", noise.PRIOR_DEGREES),
         ("worth {:g} launches (`PAIR_PRIOR_DEGREES`)", noise.PAIR_PRIOR_DEGREES),
@@ -45,6 +54,8 @@ def test_shares_in_the_prose_are_those_in_the_code() -> None:
     assert f"{100 * comparison.FAMILY_ERROR:g} % (`FAMILY_ERROR`)" in TEXT
     assert f"a move of {100 * machine.STEADY_WITHIN:g} % (`STEADY_WITHIN`)" in TEXT
     assert outcomes.MIN_COMPANIONS == 0.5
+    assert lifecycle.SAME_LEVEL_SHARE == 0.5
+    assert "nearer than half (`SAME_LEVEL_SHARE`)" in TEXT
     assert "at least half (`MIN_COMPANIONS`)" in TEXT
 
 
