@@ -14,6 +14,7 @@ from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
 from runner.analysis.triage import AlertStateError
 from runner.commands.alerts import alerts_group
+from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.look import list_group, regressions, runs, show
@@ -88,6 +89,7 @@ for command in (
     regressions,
     alerts_group,
     compare,
+    bisect,
     toolchain_group,
     detect,
     ingest,
