@@ -18,6 +18,7 @@ from db.schema_doc import markdown as schema
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.cli import main as hud
+from runner.interop import foreign, torchbench
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
 
@@ -109,8 +110,40 @@ def commands() -> str:
     return table(("command", "does"), _walk(hud, name="hud"))
 
 
+def foreign_metrics() -> str:
+    """Return the table of the metrics of other tools that are ours under another name."""
+    known = {"v3, dynamo-csv": foreign.KNOWN_METRICS, "torchbench": torchbench.METRICS}
+    return table(
+        ("format", "their metric", "ours", "factor"),
+        (
+            (name, f"`{theirs}`", f"`{ours}`", f"{factor:g}")
+            for name, metrics in known.items()
+            for theirs, (ours, factor) in metrics.items()
+        ),
+    )
+
+
+def foreign_words() -> str:
+    """Return the table of the dtypes, phases and outcomes of other tools."""
+    kinds = {
+        "dtype": foreign.DTYPES.items(),
+        "phase": foreign.PHASES.items(),
+        "accuracy check": foreign.OUTCOMES,
+    }
+    return table(
+        ("what", "their word", "ours"),
+        (
+            (kind, f"`{theirs}`", f"`{ours}`")
+            for kind, words in kinds.items()
+            for theirs, ours in words
+        ),
+    )
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
+    "foreign-metrics": foreign_metrics,
+    "foreign-words": foreign_words,
     "metrics": metrics,
     "models": models,
     "schema": schema,

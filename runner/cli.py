@@ -17,6 +17,7 @@ from runner.commands.alerts import alerts_group
 from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.export import export
+from runner.commands.importing import import_
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
@@ -93,6 +94,7 @@ for command in (
     toolchain_group,
     detect,
     ingest,
+    import_,
     export,
     doctor,
     demo,

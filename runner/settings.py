@@ -22,6 +22,8 @@ from runner.protocol import MeasureSettings
 _MEASURE = MeasureSettings()
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
+# More than this is a percentage that was meant to be a share.
+MAX_MULTIPLE = 10
 _SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
 
@@ -64,8 +66,8 @@ def tolerances(value: Any) -> Mapping[str, Tolerance]:
     """Return a table of dtypes, each a table of limits, as records; raise ValueError otherwise."""
     names = [item.name for item in fields(Tolerance)]
     problem = (
-        f"a table of {', '.join(MEASURED_DTYPES)}, each a table of numbers from 0 up (cosines up to 1):"
-        f" {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
+        f"a table of {', '.join(MEASURED_DTYPES)}, each a table of numbers from 0 up (cosines up"
+        f" to 1): {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
     )
     if not isinstance(value, dict) or not all(dtype in MEASURED_DTYPES for dtype in value):
         raise ValueError(problem)
@@ -101,6 +103,14 @@ def share(value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < 1:
         raise ValueError("a share from 0 up to but not 1, such as 0.02 for 2 %")
+    return float(value)
+
+
+def multiple(value: Any) -> float:
+    """Return `value`, a number from 0 to MAX_MULTIPLE; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_MULTIPLE:
+        raise ValueError(f"a number from 0 to {MAX_MULTIPLE}, such as 0.2 for 20 %")
     return float(value)
 
 
@@ -267,6 +277,22 @@ SETTINGS = (
         default=True,
         description="Whether each run starts with the reference cases, which tell a machine that"
         " moved from code that moved.",
+    ),
+    Setting(
+        section="run",
+        key="confirm",
+        accept=flag,
+        default=True,
+        description="Whether suspected regressions of a run are measured again before anyone is"
+        " told ([how](judging.md#confirmation)).",
+    ),
+    Setting(
+        section="run",
+        key="confirm_share",
+        accept=multiple,
+        default=0.2,
+        description="Time that measuring again may take, as a share of the run's own: 0.2 is 20 %,"
+        " 2 is twice as long.",
     ),
     Setting(
         section="toolchains",

@@ -1,0 +1,116 @@
+"""hud import: histories that other tools measured."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runner.commands.common import json_option, print_json, printable, with_workplace
+from runner.errors import ImportFailed
+from runner.interop.foreign import UNKNOWN
+from runner.interop.history import Unsaid
+from runner.interop.importing import READERS, ImportReport, import_file
+from runner.wiring import Workplace
+
+
+class Moment(click.ParamType[datetime]):
+    """A time as ISO 8601 writes it; without a time zone it is UTC."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Return the time that `value` stands for, in UTC."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time like 2026-01-31 or 2026-01-31T02:30", param, ctx)
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=timezone.utc)
+        return moment.astimezone(timezone.utc)
+
+
+@click.command("import")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(READERS)),
+    help="The format; without it, by the file's name and content.",
+)
+@click.option("--revision", metavar="REV", help="The revision, where a file does not tell it.")
+@click.option("--machine", metavar="NAME", help="The machine, where a file does not tell it.")
+@click.option(
+    "--at",
+    type=Moment(),
+    metavar="TIME",
+    help="When it was measured, where a file does not tell it. Default: its modification time.",
+)
+@json_option
+@with_workplace
+def import_(
+    workplace: Workplace,
+    *,
+    files: tuple[Path, ...],
+    format_name: str | None,
+    revision: str | None,
+    machine: str | None,
+    at: datetime | None,
+    as_json: bool,
+) -> None:
+    """Store what others measured: FILEs of PyTorch's HUD, its nightly suite or TorchBench.
+
+    A file with a mistake is named with the line and leaves nothing behind; the others are stored.
+    The same file twice changes nothing. `hud detect` judges what was imported.
+    """
+    unsaid = Unsaid(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
+    store = workplace.store()
+    reports, errors = [], []
+    for path in files:
+        try:
+            report = import_file(
+                path, store=store, unsaid=unsaid, format_name=format_name, now=workplace.seams.now()
+            )
+        except ImportFailed as error:
+            errors.append({"file": str(path), "error": str(error)})
+            click.echo(f"hud: {printable(str(error))}", err=True)
+            continue
+        reports.append(report)
+        if not as_json:
+            _print_report(report)
+    if as_json:
+        print_json({"files": [report.to_json() for report in reports], "errors": errors})
+    sys.exit(int(bool(errors)))
+
+
+def _print_report(report: ImportReport) -> None:
+    name = printable(str(report.path))
+    if report.is_known:
+        click.echo(f"{name}: imported before, nothing changed")
+        return
+    done = report.results
+    click.echo(
+        f"{name}: {report.num_rows} rows ({report.format}), {report.num_runs} runs;"
+        f" results: {done.num_new} new, {done.num_changed} changed, {done.num_known} in already"
+    )
+    for why, count in report.num_skipped.items():
+        click.echo(f"  skipped {count}: {why}")
+    if report.num_untimed:
+        click.echo("  no time in the file; --at says when, without it the file's own time counts")
+    for metric in report.metrics:
+        if metric.is_guessed:
+            direction = str(metric.direction).replace("_", " ")
+            click.echo(f"  guessed from its name: {metric.name}, {direction}")

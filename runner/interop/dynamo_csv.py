@@ -1,0 +1,150 @@
+"""CSV files of PyTorch's `benchmarks/dynamo`: a case a row, a metric a column.
+
+The file name carries the configuration (dynamo_name.py). A case that failed has zeros, which become
+its outcome and no number. Blank lines and lines that begin with `#` are skipped. The instruction
+counts of `pr_time_benchmarks` are read as well: without a header, `name,metric,value[,noise]`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from db.records import Case, Dtype, Phase
+from runner.interop.dynamo_name import DynamoName, parse_name
+from runner.interop.evidence import ACCURACY
+from runner.interop.foreign import (
+    DEVICES,
+    DTYPES,
+    PHASES,
+    UNKNOWN,
+    as_number,
+    clean_name,
+    clean_part,
+    find_metric,
+    mode_of,
+)
+from runner.interop.history import Origin, Row, Unsaid
+from runner.interop.source import Source
+
+_NAME, _DEVICE, _BATCH, _TAG = "name", "dev", "batch_size", "tag"
+_NOT_METRICS = (_NAME, _DEVICE, _BATCH, _TAG)
+_BACKENDS = ("aot_inductor", "aot_eager", "dynamo_eager", "inductor", "eager", "export")
+_NOTHING = DynamoName(mode="", suite="", dtype="", phase="", device="")
+
+
+@dataclass(slots=True)
+class CsvReader:
+    """Read rows; `num_skipped` counts the cells that are no numbers."""
+
+    unsaid: Unsaid
+    num_skipped: dict[str, int] = field(default_factory=dict)
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
+        named = parse_name(source.path.name) or _NOTHING
+        header: Sequence[str] | None = None
+        for line, text in source.lines():
+            if not text.strip() or text.lstrip().startswith("#"):
+                continue
+            cells = _cells(source, line, text)
+            if _NAME in cells:
+                header = cells
+            elif header is not None:
+                yield from self._case_rows(cells, header, named=named, source=source, line=line)
+            else:
+                yield self._count_row(cells, named=named, source=source, line=line)
+
+    def _case_rows(
+        self,
+        cells: Sequence[str],
+        header: Sequence[str],
+        *,
+        named: DynamoName,
+        source: Source,
+        line: int,
+    ) -> Iterator[Row]:
+        if len(cells) > len(header):
+            what = f"{len(cells)} cells under a header of {len(header)}"
+            raise source.error(what, line)
+        values = dict(zip(header, cells, strict=False))
+        if not values.get(_NAME):
+            raise source.error("a row without a name", line)
+        case = _case(values, named)
+        origin = self._origin(named, source=source, device=case.device)
+        for name, text in values.items():
+            if name in _NOT_METRICS or not text:
+                continue
+            number = _number(text)
+            if name == ACCURACY and number is None:
+                yield _row(origin, case, name, text=text)
+            elif number is None:
+                why = f"{clean_name(name)} is no number"
+                self.num_skipped[why] = self.num_skipped.get(why, 0) + 1
+            else:
+                yield _row(origin, case, name, values=(number,))
+
+    def _count_row(
+        self, cells: Sequence[str], *, named: DynamoName, source: Source, line: int
+    ) -> Row:
+        number = _number(cells[2]) if len(cells) in (3, 4) else None
+        if number is None or not cells[0]:
+            what = "this is neither a header with a column `name` nor `name,metric,value`"
+            raise source.error(what, line)
+        case = _case({_NAME: cells[0]}, named)
+        origin = self._origin(named, source=source, device=case.device)
+        return _row(origin, case, cells[1], values=(number,))
+
+    def _origin(self, named: DynamoName, *, source: Source, device: str) -> Origin:
+        machine = self.unsaid.machine if self.unsaid.machine != UNKNOWN else device
+        return Origin(
+            suite=named.suite or clean_name(source.path.name.partition(".")[0]),
+            branch="",
+            revision=clean_name(self.unsaid.revision),
+            machine=clean_name(machine),
+            workflow="",
+            facts=json.dumps({"device_name": clean_name(machine)}),
+            about=json.dumps({"format": "dynamo-csv"}),
+        )
+
+
+def _row(
+    origin: Origin, case: Case, name: str, *, values: tuple[float, ...] = (), text: str = ""
+) -> Row:
+    return Row(
+        origin=origin, at_s=None, case=case, metric=find_metric(name), values=values, text=text
+    )
+
+
+def _cells(source: Source, line: int, text: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([text], strict=True))]
+    except csv.Error as error:
+        raise source.error(f"this is no CSV: {error}", line) from error
+
+
+def _case(values: dict[str, str], named: DynamoName) -> Case:
+    mode = mode_of(named.mode or UNKNOWN)
+    parts = [f"bs{values[_BATCH]}"] if values.get(_BATCH) else []
+    parts += [values[_TAG]] if values.get(_TAG) else []
+    device = values.get(_DEVICE, "").lower() or named.device
+    return Case(
+        model=clean_name(values[_NAME]),
+        family=named.suite or UNKNOWN,
+        phase=PHASES.get(named.phase, Phase.OTHER),
+        shape=clean_part("-".join(parts) or "default"),
+        dtype=DTYPES.get(named.dtype, Dtype.OTHER),
+        mode=mode,
+        variant=mode,
+        backend=next((name for name in _BACKENDS if name in named.mode), ""),
+        device=device if device in DEVICES else clean_part(device or UNKNOWN),
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return as_number(float(text))
+    except ValueError:
+        return None

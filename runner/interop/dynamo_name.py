@@ -1,0 +1,50 @@
+"""The names of the files that PyTorch's `benchmarks/dynamo` writes: they carry the configuration.
+
+`{backend}_{config}_{suite}_{dtype}_{mode}_{device}_{performance|accuracy}.csv`; files of expected
+values lack some of these.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# No file name is longer, and the form is looked for in what a record says as well.
+_MAX_LENGTH = 255
+SUITES = ("torchbench", "huggingface", "timm_models", "timm")
+_DTYPE = r"float32|float16|bfloat16|amp_bf16|amp_fp16|amp|fp32|fp16|bf16"
+_NAME = re.compile(
+    rf"(?:(?P<mode>.+?)_)?(?P<suite>{'|'.join(SUITES)})"
+    r"(?:_(?P<extra>[a-z0-9]+(?:_[a-z0-9]+)*?))??"
+    rf"(?:_(?P<dtype>{_DTYPE}))?"
+    r"(?:_(?P<phase>inference|training))?"
+    r"(?:_(?P<device>cuda|cpu|rocm|xpu|mps|hpu)(?:_[a-z0-9]+)*?)?"
+    r"(?:_(?P<test>performance|accuracy))?\.(?:csv|json)(?:\.gz)?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamoName:
+    """What a file name says; empty where it does not."""
+
+    mode: str
+    suite: str
+    dtype: str
+    phase: str
+    device: str
+
+
+def parse_name(name: str) -> DynamoName | None:
+    """Return what the file `name` says, None when it is not of this form."""
+    found = _NAME.fullmatch(name) if len(name) <= _MAX_LENGTH else None
+    if found is None:
+        return None
+    said = {key: value or "" for key, value in found.groupdict().items()}
+    mode = "_".join(part for part in (said["mode"], said["extra"]) if part)
+    return DynamoName(
+        mode=mode,
+        suite=said["suite"],
+        dtype=said["dtype"],
+        phase=said["phase"],
+        device=said["device"],
+    )

@@ -1,0 +1,163 @@
+"""What the words of other tools mean here: metrics, dtypes, phases, modes, devices and outcomes.
+
+docs/interop.md has the same tables; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from db.metrics import METRICS, Direction
+from db.records import Dtype, Outcome, Phase
+from models_zoo.variants import MODES
+
+UNKNOWN = "unknown"
+# Long enough for any name that somebody gave on purpose.
+MAX_NAME_LENGTH = 160
+# Nothing that is measured is larger, and squares of it are still numbers.
+MAX_NUMBER = 1e100
+_DIGEST_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignMetric:
+    """A metric of another tool; `scale` turns its numbers into `unit`.
+
+    `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
+    way is better, and that the name did.
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    scale: float = 1.0
+    is_guessed: bool = False
+
+
+# Their name -> ours and the factor between the units.
+KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
+    "abs_latency": ("latency_s", 1e-3),
+    "compilation_latency": ("compile_cold_s", 1.0),
+    "compression_ratio": ("compression_ratio", 1.0),
+    "dynamo_peak_mem": ("peak_bytes", 1e9),
+    "eager_peak_mem": ("eager_peak_bytes", 1e9),
+    "graph_breaks": ("graph_breaks", 1.0),
+    "memory_bandwidth": ("bandwidth_bytes_per_s", 1e9),
+    "mfu": ("mfu", 1.0),
+    "peak_inference_mem_usage(mb)": ("peak_bytes", 1e6),
+    "speedup": ("speedup", 1.0),
+    "unique_graphs": ("graphs", 1.0),
+}
+_DIRECTIONS = {
+    "higher": Direction.HIGHER_IS_BETTER,
+    "up": Direction.HIGHER_IS_BETTER,
+    "lower": Direction.LOWER_IS_BETTER,
+    "down": Direction.LOWER_IS_BETTER,
+    "neither": Direction.NEITHER,
+}
+# Of what is measured most is a cost; these words say otherwise.
+_MORE_IS_BETTER = re.compile(
+    r"speedup|throughput|bandwidth|flops|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu|tps|qps|fps)"
+    r"|_per_s|per_sec|/s\b|hit_rate|pass_?rate|compression",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(
+    r"(?<!_per)[(_](ms|us|ns|s|sec|seconds|kb|mb|gb|mib|gib|bytes|%)\)?$", re.IGNORECASE
+)
+_UNITS = {"sec": "s", "seconds": "s", "bytes": "B", "kb": "kB", "mb": "MB", "gb": "GB"}
+
+DTYPES: Mapping[str, Dtype] = {
+    "float32": Dtype.FP32,
+    "fp32": Dtype.FP32,
+    "float16": Dtype.FP16,
+    "fp16": Dtype.FP16,
+    "bfloat16": Dtype.BF16,
+    "bf16": Dtype.BF16,
+    "amp": Dtype.AMP,
+    "amp_fp16": Dtype.FP16_AUTOCAST,
+    "fp16-autocast": Dtype.FP16_AUTOCAST,
+}
+PHASES: Mapping[str, Phase] = {
+    "inference": Phase.INFERENCE,
+    "eval": Phase.INFERENCE,
+    "training": Phase.TRAINING,
+    "train": Phase.TRAINING,
+}
+DEVICES = ("cuda", "cpu", "rocm", "xpu", "mps", "hpu", "tpu")
+
+# What an accuracy check says, by what its word begins with or holds; the first that fits.
+OUTCOMES: tuple[tuple[str, Outcome], ...] = (
+    ("pass_due_to_skip", Outcome.SKIPPED),
+    ("pass", Outcome.OK),
+    ("skip", Outcome.SKIPPED),
+    ("not_implemented", Outcome.SKIPPED),
+    ("oom", Outcome.OUT_OF_MEMORY),
+    ("out_of_memory", Outcome.OUT_OF_MEMORY),
+    ("timeout", Outcome.TIMEOUT),
+    ("fail_accuracy", Outcome.INACCURATE),
+    ("two_runs_differ", Outcome.INACCURATE),
+    ("inaccurate", Outcome.INACCURATE),
+)
+
+
+def as_number(value: object) -> float | None:
+    """Return `value` as a float when it is a number that a quantity can have, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Also false for what is not a number. A float of any larger integer would fail.
+    return float(value) if -MAX_NUMBER <= value <= MAX_NUMBER else None
+
+
+def outcome_of(word: str) -> Outcome:
+    """Return the outcome that an accuracy check's `word` stands for; FAILED for any other word."""
+    plain = word.strip().lower()
+    return next((outcome for part, outcome in OUTCOMES if part in plain), Outcome.FAILED)
+
+
+def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMetric:
+    """Return what `name` is here; what the file says of unit and direction holds for unknown names.
+
+    Our own names are known as well.
+    """
+    known, scale = KNOWN_METRICS.get(name, (name, 1.0))
+    if known in METRICS:
+        ours = METRICS[known]
+        return ForeignMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
+    said = direction.strip().lower().removesuffix("_is_better")
+    found = _UNIT.search(name)
+    in_name = "" if found is None else found[1].lower()
+    guess = _MORE_IS_BETTER.search(name)
+    return ForeignMetric(
+        name=clean_name(name),
+        unit=clean_name(unit or _UNITS.get(in_name, in_name) or "1"),
+        direction=_DIRECTIONS.get(
+            said, Direction.HIGHER_IS_BETTER if guess else Direction.LOWER_IS_BETTER
+        ),
+        is_guessed=said not in _DIRECTIONS,
+    )
+
+
+def mode_of(name: str) -> str:
+    """Return `name` in torch.compile's spelling where it is one of its modes, else as it is."""
+    spelled = name.strip().lower().replace("_", "-")
+    return spelled if spelled in MODES else clean_part(name)
+
+
+def clean_part(text: str) -> str:
+    """Return `text` as a part of a case's key, which slashes divide."""
+    return clean_name(text.replace("/", "_"))
+
+
+def clean_name(text: str) -> str:
+    """Return `text` as a name that any page, terminal and database shows; the same for the same.
+
+    What cannot be printed and what is too long goes; two names that then look alike still differ.
+    """
+    shown = "".join(sign if sign.isprintable() else "?" for sign in text).strip()
+    if shown == text and len(text) <= MAX_NAME_LENGTH:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    return f"{shown[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"

@@ -1,0 +1,157 @@
+"""Files of other tools into the store: which format, which runs, what is new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from db.imports import Imported, is_imported, mark_imported, put_imported
+from db.records import CaseResult, RunDocument
+from db.store import Store
+from runner.errors import ImportFailed
+from runner.interop.dynamo_csv import CsvReader
+from runner.interop.evidence import evidence_of, result_of
+from runner.interop.foreign import ForeignMetric
+from runner.interop.history import History, Row, Unsaid
+from runner.interop.source import Source
+from runner.interop.torchbench import TorchBenchReader
+from runner.interop.v3 import V3Reader
+
+V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
+# Measurements written in one transaction: about a second, in which nobody else can read.
+_MEASUREMENTS_PER_WRITE = 50_000
+
+
+class Reader(Protocol):
+    """What knows one format."""
+
+    num_skipped: dict[str, int]
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
+        ...
+
+
+READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
+    V3: lambda unsaid: V3Reader(unsaid),
+    DYNAMO_CSV: lambda unsaid: CsvReader(unsaid),
+    TORCHBENCH: lambda unsaid: TorchBenchReader(unsaid),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What became of one file; `num_skipped` counts rows that are no measurement, by reason."""
+
+    path: Path
+    format: str
+    num_rows: int = 0
+    num_runs: int = 0
+    results: Imported = field(default_factory=Imported)
+    num_skipped: Mapping[str, int] = field(default_factory=dict)
+    num_untimed: int = 0
+    metrics: tuple[ForeignMetric, ...] = ()
+    is_known: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "file": str(self.path),
+            "format": self.format,
+            "rows": self.num_rows,
+            "runs": self.num_runs,
+            "new": self.results.num_new,
+            "changed": self.results.num_changed,
+            "known": self.results.num_known,
+            "skipped": dict(self.num_skipped),
+            "untimed": self.num_untimed,
+            "unchanged": self.is_known,
+            "metrics": [
+                {
+                    "name": metric.name,
+                    "unit": metric.unit,
+                    "direction": str(metric.direction),
+                    "guessed": metric.is_guessed,
+                }
+                for metric in self.metrics
+            ],
+        }
+
+
+def import_file(
+    path: Path, *, store: Store, unsaid: Unsaid, format_name: str | None, now: datetime
+) -> ImportReport:
+    """Import one file and return what became of it; the same content twice changes nothing.
+
+    The whole file is read before anything of it is stored, so that one with a mistake leaves
+    nothing behind. Raises ImportFailed naming file and line, and what the store raises.
+    """
+    source = Source(path)
+    name = format_name or find_format(path)
+    reader = READERS[name](unsaid)
+    history = History(untimed_at=unsaid.at or _modified_at(path), has_exact_time=bool(unsaid.at))
+    for row in reader.rows(source):
+        history.add(row)
+    content = f"import-{name}-{source.digest}-{_identity(unsaid)}"
+    if is_imported(store, content):
+        return ImportReport(path=path, format=name, num_rows=history.num_rows, is_known=True)
+    done = Imported()
+    num_runs = 0
+    for documents in _batches(history.documents()):
+        done += put_imported(store, documents, at=now, merge=merge_results)
+        num_runs += len(documents)
+    mark_imported(store, content, at=now)
+    return ImportReport(
+        path=path,
+        format=name,
+        num_rows=history.num_rows,
+        num_runs=num_runs,
+        results=done,
+        num_skipped=reader.num_skipped,
+        num_untimed=history.num_untimed,
+        metrics=history.metrics,
+    )
+
+
+def find_format(path: Path) -> str:
+    """Return the name of the format of the file, by its name and its first object."""
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        return DYNAMO_CSV
+    _line, first = next(Source(path).objects(), (1, {}))
+    return TORCHBENCH if isinstance(first.get("metrics"), dict) else V3
+
+
+def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
+    """Return one result of all that two say about the same case in the same run."""
+    evidence = evidence_of(before)
+    evidence.add(evidence_of(after))
+    return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)
+
+
+def _identity(unsaid: Unsaid) -> str:
+    at = None if unsaid.at is None else unsaid.at.isoformat()
+    return json.dumps([unsaid.revision, unsaid.machine, at])
+
+
+def _modified_at(path: Path) -> datetime:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _batches(documents: Iterable[RunDocument]) -> Iterator[Sequence[RunDocument]]:
+    batch: list[RunDocument] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += sum(max(1, len(result.measurements)) for result in document.results)
+        if size >= _MEASUREMENTS_PER_WRITE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,182 @@
+"""Files of other tools, read piece by piece however large they are, gzip or not."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from runner.errors import ImportFailed
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_PIECE_BYTES = 1 << 20
+# One value is a record or a short list of them; what is longer is not what it says it is.
+MAX_VALUE_CHARS = 16 << 20
+_SPACE = " \t\r\n"
+# Between values of a list, and between documents of a file, commas and spaces alike.
+_BETWEEN = _SPACE + ","
+_NUMBER_CHARS = frozenset("+-.0123456789eE")
+# As json says it; -Infinity and an escaped sign are the longest words that a cut may split.
+_NO_END = "Unterminated string"
+_LONGEST_WORD = 16
+
+
+@dataclass(slots=True)
+class Source:
+    """A file that is being read; `digest` names its content once all of it was read."""
+
+    path: Path
+    _hash: Any = field(default_factory=hashlib.sha256)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, unpacked, as hex digits."""
+        return str(self._hash.hexdigest())
+
+    def texts(self) -> Iterator[str]:
+        """Yield the content as text; raise ImportFailed when it cannot be read or is no UTF-8."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        num_lines = 0
+        try:
+            with _open(self.path) as file:
+                while piece := file.read(_PIECE_BYTES):
+                    self._hash.update(piece)
+                    text = decoder.decode(piece)
+                    num_lines += text.count("\n")
+                    yield text
+            yield decoder.decode(b"", final=True)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.error(
+                f"the gzip data is damaged or cut off: {error}", num_lines + 1
+            ) from error
+        except UnicodeDecodeError as error:
+            raise self.error(f"this is no UTF-8 text: {error.reason}", num_lines + 1) from error
+        except OSError as error:
+            raise ImportFailed(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yield every line with its number, from 1, without its end."""
+        number, rest = 0, ""
+        for text in self.texts():
+            *whole, rest = (rest + text).split("\n")
+            if len(rest) > MAX_VALUE_CHARS:
+                raise self.error("the line is too long to be a row", number + len(whole) + 1)
+            for line in whole:
+                number += 1
+                yield number, line.removesuffix("\r")
+        if rest:
+            yield number + 1, rest
+
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield every JSON object with the number of the line on which it begins.
+
+        The file is an object, a list of them, or several of these one after the other. Raises
+        ImportFailed naming the line for anything else.
+        """
+        return _Objects(self).read()
+
+    def error(self, what: str, line: int) -> ImportFailed:
+        """Return the error that `what` is wrong on `line`."""
+        return ImportFailed(f"{self.path}:{line}: {what}. Nothing of this file was imported")
+
+
+def _open(path: Path) -> AbstractContextManager[BinaryIO]:
+    file = path.open("rb")
+    is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    file.seek(0)
+    if not is_packed:
+        return file
+    # Closing the GzipFile leaves a file object that was handed in open.
+    file.close()
+    return cast("AbstractContextManager[BinaryIO]", gzip.open(path, "rb"))
+
+
+class _Objects:
+    """What is read of a source but not yet taken, and where in the file it begins."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.texts = source.texts()
+        self.decode = json.JSONDecoder().raw_decode
+        self.rest = ""
+        self.place = 0
+        self.line = 1
+        # The line on which the list began that is being read, None outside.
+        self.list_line: int | None = None
+
+    def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        while self.skip(_BETWEEN):
+            sign = self.rest[self.place]
+            if sign == "[" and self.list_line is None:
+                self.list_line = self.line
+                self.place += 1
+            elif sign == "]" and self.list_line is not None:
+                self.list_line = None
+                self.place += 1
+            else:
+                line = self.line
+                value = self.take()
+                if not isinstance(value, dict):
+                    kind = type(value).__name__
+                    raise self.source.error(f"expected a JSON object, got a {kind}", line)
+                yield line, value
+        if self.list_line is not None:
+            what = f"the list that begins on line {self.list_line} has no end; the file is cut off"
+            raise self.source.error(what, self.line)
+
+    def skip(self, signs: str) -> bool:
+        """Go to the next sign that is not one of `signs`; return False at the end of the file."""
+        while True:
+            while self.place < len(self.rest) and self.rest[self.place] in signs:
+                self.line += self.rest[self.place] == "\n"
+                self.place += 1
+            if self.place < len(self.rest):
+                return True
+            if not self.more():
+                return False
+
+    def more(self) -> bool:
+        """Read on; return False when there is nothing more."""
+        text = next(self.texts, None)
+        if text is None:
+            return False
+        self.rest = self.rest[self.place :] + text
+        self.place = 0
+        return True
+
+    def take(self) -> Any:
+        """Return the JSON value that begins here and go behind it."""
+        while True:
+            try:
+                value, end = self.decode(self.rest, self.place)
+            except (json.JSONDecodeError, RecursionError) as error:
+                self.read_on(error)
+                continue
+            # A number at the end of a piece may go on in the next.
+            if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
+                continue
+            self.line += self.rest.count("\n", self.place, end)
+            self.place = end
+            return value
+
+    def read_on(self, error: Exception) -> None:
+        """Read more of a value that is not whole; raise ImportFailed when it is broken."""
+        if isinstance(error, RecursionError):
+            raise self.source.error("the JSON is nested too deeply", self.line) from error
+        assert isinstance(error, json.JSONDecodeError)
+        # Half of a value is broken where the text ends, or in a string that has no end.
+        has_no_end = error.msg.startswith(_NO_END)
+        may_go_on = has_no_end or error.pos >= len(self.rest) - _LONGEST_WORD
+        if may_go_on and len(self.rest) - self.place <= MAX_VALUE_CHARS and self.more():
+            return
+        is_cut = has_no_end or error.pos >= len(self.rest.rstrip())
+        line = self.line + self.rest.count("\n", self.place, min(error.pos, len(self.rest)))
+        what = "the file is cut off in the middle of a value" if is_cut else error.msg
+        raise self.source.error(f"this is no whole JSON: {what}", line) from error

@@ -1,0 +1,596 @@
+"""`hud import`: what others measured, from their files into the store."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.queries import find_series, load_document, load_runs
+from db.records import CaseResult, Dtype, Outcome, Phase, RunDocument
+from tests.integration.terminal import Terminal
+from tests.records_v3 import A100, DAY_S, FIRST_NIGHT_S, make_record, write_lines
+
+DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
+DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def import_records(terminal: Terminal, *records: Any, name: str = "records.json") -> Any:
+    """Import records, one a line; return the report of the file."""
+    write_lines(terminal.folder / name, records)
+    return report_of(terminal, name)
+
+
+def report_of(terminal: Terminal, name: str, *options: str) -> Any:
+    (report,) = terminal.json("import", name, *options, "--json")["files"]
+    return report
+
+
+def runs(terminal: Terminal) -> list[RunDocument]:
+    """Return every run in the store, oldest first."""
+    store = terminal.store()
+    found = [load_document(store, summary.run.id) for summary in load_runs(store, limit=100)]
+    return found[::-1]
+
+
+def only_result(terminal: Terminal) -> CaseResult:
+    (document,) = runs(terminal)
+    (result,) = document.results
+    return result
+
+
+def contents(terminal: Terminal) -> list[Any]:
+    """Return all that the store holds of runs and series."""
+    return [[document.to_json() for document in runs(terminal)], find_series(terminal.store())]
+
+
+def test_a_record_becomes_a_run_with_a_case_result(terminal: Terminal) -> None:
+    report = import_records(terminal, make_record("abs_latency", [10.0, 10.4, 10.2]))
+    assert (report["rows"], report["runs"], report["new"]) == (1, 1, 1)
+    (document,) = runs(terminal)
+    run, result = document.run, document.results[0]
+    assert run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert (run.suite, run.machine) == ("TorchInductor", A100)
+    assert run.revision == "0" * 40
+    assert run.environment["device_name"] == A100
+    case = result.case
+    assert (case.model, case.family) == ("BertForMaskedLM", "huggingface")
+    assert (case.phase, case.dtype, case.shape) == (Phase.INFERENCE, Dtype.BF16, "bs16")
+    assert (case.mode, case.variant, case.backend) == ("default", "default", "inductor")
+    assert case.device == "cuda"
+    (latency,) = result.measurements
+    assert (latency.metric, latency.unit) == ("latency_s", "s")
+    assert latency.samples == pytest.approx((0.010, 0.0104, 0.0102))
+    assert latency.median == pytest.approx(0.0102)
+
+
+def test_an_imported_run_says_that_it_is_one(terminal: Terminal) -> None:
+    import_records(terminal, make_record())
+    (document,) = runs(terminal)
+    assert document.run.trigger == "import"
+    assert document.run.toolchain == "imported:pytorch/pytorch@main"
+    assert document.run.environment["imported"] == {"format": "v3", "workflow": "1000"}
+    assert "imported:pytorch/pytorch@main" in terminal.hud("runs").stdout
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(make_record()),
+        json.dumps(make_record(), indent=2),
+        json.dumps([make_record()]),
+        json.dumps([make_record()], indent=1) + "\n",
+        json.dumps([make_record()]) + "\n" + json.dumps([make_record()]),
+        "\ufeff" + json.dumps(make_record()),
+    ],
+    ids=["object", "indented", "list", "indented list", "a list a line", "byte order mark"],
+)
+def test_every_form_of_a_file_says_the_same(terminal: Terminal, content: str) -> None:
+    (terminal.folder / "records.json").write_text(content, encoding="utf-8")
+    report_of(terminal, "records.json")
+    assert only_result(terminal).measurement("latency_s")
+
+
+def test_times_in_seconds_and_in_milliseconds_are_the_same_time(terminal: Terminal) -> None:
+    import_records(
+        terminal,
+        make_record(timestamp=FIRST_NIGHT_S),
+        make_record("speedup", 1.5, timestamp=FIRST_NIGHT_S * 1000),
+        make_record("mfu", 0.4, timestamp=str(FIRST_NIGHT_S)),
+    )
+    (document,) = runs(terminal)
+    assert len(document.results[0].measurements) == 4
+
+
+def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Terminal) -> None:
+    report = import_records(
+        terminal,
+        {},
+        {"repo": "pytorch/pytorch"},
+        make_record(),
+        make_record(metric_is_gone=1) | {"metric": {"benchmark_values": [1.0]}},
+        make_record("speedup", []),
+        make_record("speedup", [float("nan")]),
+        make_record() | {"model": {}},
+    )
+    assert report["rows"] == 1
+    assert report["skipped"] == {
+        "no metric": 2,
+        "a metric without a name": 1,
+        "a metric without a number": 2,
+        "no model": 1,
+    }
+
+
+def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
+    records = [make_record(night=night) for night in range(3)]
+    assert import_records(terminal, *records)["new"] == 3
+    before, generation = contents(terminal), terminal.store().generation()
+    again = import_records(terminal, *records)
+    assert (again["unchanged"], again["new"]) == (True, 0)
+    assert terminal.store().generation() == generation
+    packed = import_records(terminal, *records, name="other name.json.gz")
+    assert packed["unchanged"]
+    assert contents(terminal) == before
+
+
+def test_a_longer_history_adds_only_what_is_new(terminal: Terminal) -> None:
+    import_records(terminal, *(make_record(night=night) for night in range(3)))
+    longer = import_records(
+        terminal, *(make_record(night=night) for night in range(5)), name="longer.json"
+    )
+    assert (longer["new"], longer["changed"], longer["known"]) == (2, 0, 3)
+    (series,) = find_series(terminal.store())
+    assert series.num_points == 5
+    # In another order and form it is the same history all the same.
+    shuffled = [make_record(night=night) for night in (4, 2, 0, 3, 1)]
+    (terminal.folder / "list.json").write_text(json.dumps(shuffled))
+    assert report_of(terminal, "list.json")["known"] == 5
+
+
+def test_what_several_files_say_of_a_case_adds_up(terminal: Terminal) -> None:
+    import_records(terminal, make_record("speedup", 1.5), name="performance.json")
+    added = import_records(terminal, make_record("accuracy", "pass"), name="accuracy.json")
+    assert (added["new"], added["changed"]) == (0, 1)
+    import_records(terminal, make_record("graph_breaks", 2), name="counts.json")
+    other = make_record("speedup", 1.2, model="T5Small")
+    assert import_records(terminal, other, name="shard.json")["new"] == 1
+    (document,) = runs(terminal)
+    bert, t5 = document.results
+    assert {item.metric: item.median for item in bert.measurements} == {
+        "speedup": 1.5,
+        "graph_breaks": 2.0,
+    }
+    assert bert.details["imported"]["texts"] == {"accuracy": ["pass"]}
+    assert t5.case.model == "T5Small"
+    assert [case.model for case in document.run.plan] == ["BertForMaskedLM", "T5Small"]
+    before = contents(terminal)
+    for name in ("performance.json", "accuracy.json", "counts.json", "shard.json"):
+        # The marks of the files are gone, as after a restore: only the rows tell.
+        lines = (terminal.folder / name).read_text()
+        (terminal.folder / f"again-{name}").write_text(lines + "\n")
+        assert report_of(terminal, f"again-{name}")["known"] == 1
+    assert contents(terminal) == before
+
+
+def test_values_of_one_metric_in_one_run_are_launches(terminal: Terminal) -> None:
+    import_records(
+        terminal,
+        make_record("speedup", [1.5, 1.6]),
+        make_record("speedup", 1.4),
+        make_record("speedup", 1.4),
+    )
+    measurement = only_result(terminal).measurement("speedup")
+    assert measurement is not None
+    assert (measurement.samples, measurement.launches) == ((1.5, 1.6, 1.4), (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [
+        ("pass", Outcome.OK),
+        ("pass_due_to_skip", Outcome.SKIPPED),
+        ("fail_accuracy", Outcome.INACCURATE),
+        ("eager_two_runs_differ", Outcome.INACCURATE),
+        ("fail_to_run", Outcome.FAILED),
+        ("eager_1st_run_OOM", Outcome.OUT_OF_MEMORY),
+        ("timeout", Outcome.TIMEOUT),
+        ("something new", Outcome.FAILED),
+    ],
+)
+def test_the_word_of_an_accuracy_check_is_the_outcome(
+    terminal: Terminal, word: str, outcome: Outcome
+) -> None:
+    import_records(terminal, make_record("accuracy", word), make_record("speedup", 1.5))
+    result = only_result(terminal)
+    assert result.outcome is outcome
+    assert bool(result.measurements) is (outcome is Outcome.OK)
+    assert (word in result.reason) is (outcome is not Outcome.OK)
+
+
+def test_a_zero_is_a_failed_case_and_no_number(terminal: Terminal) -> None:
+    import_records(terminal, make_record("speedup", 0.0), make_record("compilation_latency", 12.5))
+    result = only_result(terminal)
+    assert (result.outcome, result.measurements) == (Outcome.FAILED, ())
+    assert result.reason == "speedup is 0, which stands for a case that failed"
+    kept = result.details["imported"]["values"]
+    assert kept["compile_cold_s"] == {"unit": "s", "launches": [[12.5]]}
+
+
+def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) -> None:
+    given = make_record("queue_depth", 3.0)
+    given["metric"]["extra_info"] = {"direction": "higher_is_better", "unit": "requests"}
+    report = import_records(
+        terminal, given, make_record("output_tokens_per_s", 90.0), make_record("ttft_ms", 12.0)
+    )
+    assert report["metrics"] == [
+        {
+            "name": "output_tokens_per_s",
+            "unit": "1",
+            "direction": "higher_is_better",
+            "guessed": True,
+        },
+        {
+            "name": "queue_depth",
+            "unit": "requests",
+            "direction": "higher_is_better",
+            "guessed": False,
+        },
+        {"name": "ttft_ms", "unit": "ms", "direction": "lower_is_better", "guessed": True},
+    ]
+    measured = {
+        item.metric: (item.median, item.unit) for item in only_result(terminal).measurements
+    }
+    assert measured["ttft_ms"] == (12.0, "ms")
+
+
+def test_a_guess_is_shown(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [make_record("ttft_ms", 12.0)])
+    shown = terminal.hud("import", "records.json").stdout
+    assert "guessed from its name: ttft_ms, lower is better" in shown
+
+
+def test_eager_latency_follows_from_speedup_and_latency(terminal: Terminal) -> None:
+    import_records(terminal, make_record("speedup", 1.5), make_record("abs_latency", 10.0))
+    eager = only_result(terminal).measurement("eager_latency_s")
+    assert eager is not None
+    assert eager.samples == pytest.approx((0.015,))
+    assert eager.method == "imported: speedup times latency"
+
+
+def test_another_workflow_or_day_is_another_run(terminal: Terminal) -> None:
+    at_noon = FIRST_NIGHT_S + DAY_S // 2
+    import_records(
+        terminal,
+        make_record(),
+        make_record("speedup", 1.5, timestamp=at_noon),
+        make_record(workflow_id=2),
+        make_record(run_attempt=2),
+        make_record(head_branch="refs/heads/release"),
+        make_record(timestamp=FIRST_NIGHT_S + DAY_S),
+    )
+    found = runs(terminal)
+    assert len(found) == 5
+    assert sum(len(item.results[0].measurements) == 3 for item in found) == 1
+    assert {item.run.toolchain for item in found} == {
+        "imported:pytorch/pytorch@main",
+        "imported:pytorch/pytorch@release",
+    }
+
+
+def test_without_a_workflow_a_pause_ends_the_run(terminal: Terminal) -> None:
+    times = [FIRST_NIGHT_S + minutes * 60 for minutes in (0, 20, 40, 100)]
+    import_records(
+        terminal,
+        *(
+            make_record(model=f"model{number}", timestamp=at, workflow_id=0)
+            for number, at in enumerate(times)
+        ),
+    )
+    assert [len(document.results) for document in runs(terminal)] == [3, 1]
+
+
+def test_other_hardware_is_another_series(terminal: Terminal) -> None:
+    import_records(terminal, make_record(), make_record(night=1, runner="NVIDIA H100 80GB HBM3"))
+    series = find_series(terminal.store())
+    assert len({header.case.key for header in series}) == 1
+    assert len({header.fingerprint for header in series}) == 2
+
+
+def test_files_without_a_time_take_the_one_that_is_given(terminal: Terminal) -> None:
+    bare = {name: make_record()[name] for name in ("benchmark", "model", "metric")}
+    write_lines(terminal.folder / "bare.json", [bare])
+    report = report_of(
+        terminal, "bare.json", "--at", "2026-02-03T04:05", "--revision", "abc", "--machine", "box"
+    )
+    assert report["untimed"] == 1
+    (document,) = runs(terminal)
+    assert document.run.started_at == datetime(2026, 2, 3, 4, 5, tzinfo=timezone.utc)
+    assert (document.run.revision, document.run.machine) == ("abc", "box")
+
+
+def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> None:
+    bare = {name: make_record()[name] for name in ("benchmark", "model", "metric")}
+    path = write_lines(terminal.folder / "bare.json", [bare])
+    os.utime(path, (FIRST_NIGHT_S, FIRST_NIGHT_S))
+    shown = terminal.hud("import", "bare.json").stdout
+    assert "no time in the file; --at says when" in shown
+    os.utime(path, (FIRST_NIGHT_S + DAY_S,) * 2)
+    assert "imported before, nothing changed" in terminal.hud("import", "bare.json").stdout
+    (document,) = runs(terminal)
+    assert document.run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('{"metric": {"name": "speedup"', 3, "cut off in the middle of a value"),
+        ('{"metric": {"name": "speed', 3, "cut off in the middle of a value"),
+        ('{"metric": speedup}', 3, "no whole JSON: Expecting value"),
+        ("[1, 2]", 3, "expected a JSON object, got a int"),
+        ('"text"', 3, "expected a JSON object, got a str"),
+        ('[{"metric": 1}', 3, "field 'metric' must be an object, got int"),
+        ('[{"a": 1},\n{"b": 2}', 4, "the list that begins on line 3 has no end"),
+        ("[" * 100_000, 3, "nested too deeply"),
+        ('{"a":' * 100_000, 3, "nested too deeply"),
+    ],
+)
+def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
+    terminal: Terminal, text: str, line: int, what: str
+) -> None:
+    good = json.dumps(make_record())
+    (terminal.folder / "broken.json").write_text(f"{good}\n{good}\n{text}")
+    write_lines(terminal.folder / "good.json", [make_record(night=1)])
+    result = terminal.hud("import", "broken.json", "good.json")
+    assert result.exit_code == 1
+    (error,) = result.stderr.splitlines()
+    assert error.startswith(f"hud: broken.json:{line}: ")
+    assert what in error
+    assert error.endswith("Nothing of this file was imported")
+    # The other file was imported all the same.
+    (document,) = runs(terminal)
+    assert document.run.revision == f"{1:040x}"
+
+
+def test_a_time_that_is_none_is_named_with_its_line(terminal: Terminal) -> None:
+    for broken in ("yesterday", -5, 1e30, True):
+        records = [make_record(), make_record(timestamp=broken)]
+        write_lines(terminal.folder / "records.json", records)
+        result = terminal.hud("import", "records.json")
+        assert result.exit_code == 1
+        assert "hud: records.json:2: timestamp" in result.stderr
+
+
+def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None:
+    packed = gzip.compress(json.dumps([make_record()] * 100).encode())
+    (terminal.folder / "cut.json.gz").write_bytes(packed[: len(packed) // 2])
+    result = terminal.hud("import", "cut.json.gz")
+    assert result.exit_code == 1
+    assert "the gzip data is damaged or cut off" in result.stderr
+    (terminal.folder / "latin.json").write_bytes(b'{"model": "caf\xe9"}')
+    assert "no UTF-8 text" in terminal.hud("import", "latin.json").stderr
+
+
+def test_errors_in_json_stand_beside_what_was_imported(terminal: Terminal) -> None:
+    (terminal.folder / "broken.json").write_text("{")
+    write_lines(terminal.folder / "good.json", [make_record()])
+    result = terminal.hud("import", "broken.json", "good.json", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [item["file"] for item in found["errors"]] == ["broken.json"]
+    assert [item["file"] for item in found["files"]] == ["good.json"]
+
+
+def test_hostile_names_are_safe_and_stay_apart(terminal: Terminal) -> None:
+    names = [
+        "../../etc/passwd",
+        "/absolute",
+        "\x1b[31mred\x1b[0m",
+        "nul\0name",
+        "half \ud800 surrogate",
+        "x" * 100_000,
+        "x" * 99_999 + "y",
+        "<script>alert(1)</script>",
+        "'; DROP TABLE runs; --",
+    ]
+    import_records(terminal, *(make_record(model=name) for name in names))
+    (document,) = runs(terminal)
+    models = [result.case.model for result in document.results]
+    assert len(set(models)) == len(names)
+    assert all(model.isprintable() and len(model) <= 160 for model in models)
+    assert terminal.hud("detect").exit_code == 0
+    shown = terminal.hud("show", "latest").stdout
+    assert "\x1b[31m" not in shown
+    assert "../../etc/passwd" in shown
+    assert import_records(terminal, *(make_record(model=name) for name in names))["unchanged"]
+
+
+def test_a_slash_in_what_a_case_is_made_of_makes_no_other_case(terminal: Terminal) -> None:
+    record = make_record(model="google/vit", mode="a/b")
+    import_records(terminal, record)
+    assert only_result(terminal).case.key == "google/vit/inference/bs16/bf16/a_b/cuda"
+
+
+def test_a_family_that_would_witness_for_the_machine_is_taken_for_unknown(
+    terminal: Terminal,
+) -> None:
+    record = make_record()
+    record["model"]["origins"] = ["reference"]
+    import_records(terminal, record)
+    assert not only_result(terminal).case.is_reference
+
+
+def test_the_row_of_a_nightly_suite_is_told_from_its_output_file(terminal: Terminal) -> None:
+    record = make_record()
+    record["benchmark"]["extra_info"] = {"backend": "inductor", "output": f"/reports/{DYNAMO_NAME}"}
+    import_records(terminal, record)
+    case = only_result(terminal).case
+    assert (case.mode, case.backend) == ("inductor_with_cudagraphs", "inductor")
+
+
+def test_numbers_beyond_the_largest_float_are_left_out(terminal: Terminal) -> None:
+    (terminal.folder / "records.json").write_text(
+        json.dumps(make_record("speedup", [1.5])).replace("1.5", "1.5, 1" + "0" * 400 + ", 1e999")
+    )
+    report_of(terminal, "records.json")
+    measurement = only_result(terminal).measurement("speedup")
+    assert measurement is not None
+    assert measurement.samples == (1.5,)
+
+
+def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\n\n# a note\ncuda,T5Small,16,1.5,10.0,31.5,0.9\ncuda,XLNet,8,0.0,0,0,0\n"
+    )
+    report_of(terminal, DYNAMO_NAME, "--at", "2026-01-01", "--revision", "abc")
+    (document,) = runs(terminal)
+    assert document.run.suite == "huggingface"
+    t5, xlnet = document.results
+    assert (t5.case.phase, t5.case.dtype, t5.case.device) == (Phase.TRAINING, Dtype.AMP, "cuda")
+    assert (t5.case.mode, t5.case.backend) == ("inductor_with_cudagraphs", "inductor")
+    assert t5.case.shape == "bs16"
+    assert {item.metric: item.median for item in t5.measurements} == pytest.approx(
+        {
+            "speedup": 1.5,
+            "latency_s": 0.010,
+            "compile_cold_s": 31.5,
+            "compression_ratio": 0.9,
+            "eager_latency_s": 0.015,
+        }
+    )
+    assert (xlnet.outcome, xlnet.measurements) == (Outcome.FAILED, ())
+
+
+def test_performance_and_accuracy_files_of_a_night_are_one_run(terminal: Terminal) -> None:
+    accuracy = DYNAMO_NAME.replace("performance", "accuracy")
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\ncuda,T5Small,16,1.5,10.0,31.5,0.9\n"
+    )
+    (terminal.folder / accuracy).write_text(
+        "dev,name,batch_size,accuracy,graph_breaks\ncuda,T5Small,16,fail_accuracy,0\n"
+    )
+    options = ("--at", "2026-01-01", "--revision", "abc")
+    assert terminal.hud("import", DYNAMO_NAME, accuracy, *options).exit_code == 0
+    result = only_result(terminal)
+    assert (result.outcome, result.measurements) == (Outcome.INACCURATE, ())
+    assert result.reason == "accuracy check: fail_accuracy"
+
+
+def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
+    (terminal.folder / "inductor_huggingface_inference.csv").write_text(
+        "name,accuracy,graph_breaks\n\n\n\nmeta-llama/Llama-3.2-1B,pass,0\n\nBlender,pass_due_to_skip,0\n"
+    )
+    (terminal.folder / "expected_results.csv").write_text(
+        "add_loop_eager,compile_time_instruction_count,3066000000,0.015\n\n\n"
+    )
+    report_of(terminal, "inductor_huggingface_inference.csv", "--at", "2026-01-01")
+    report_of(terminal, "expected_results.csv", "--at", "2026-01-02")
+    accuracy, counts = runs(terminal)
+    llama, blender = accuracy.results
+    assert (llama.case.model, llama.outcome) == ("meta-llama/Llama-3.2-1B", Outcome.OK)
+    assert blender.outcome is Outcome.SKIPPED
+    (count,) = counts.results[0].measurements
+    assert (count.metric, count.median) == ("compile_time_instruction_count", 3066000000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("dev,name\ncuda,a,1\n", 2, "3 cells under a header of 2"),
+        ("dev,name,speedup\ncuda,,1\n", 2, "a row without a name"),
+        ("first,second\n", 1, "neither a header with a column `name` nor"),
+        ('dev,name\ncuda,"a', 2, "no CSV: unexpected end of data"),
+    ],
+)
+def test_a_broken_csv_is_one_error_with_its_line(
+    terminal: Terminal, text: str, line: int, what: str
+) -> None:
+    (terminal.folder / "broken.csv").write_text(text)
+    result = terminal.hud("import", "broken.csv")
+    assert result.exit_code == 1
+    (error,) = result.stderr.splitlines()
+    assert error.startswith(f"hud: broken.csv:{line}: ")
+    assert what in error
+
+
+def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        "dev,name,batch_size,tag,speedup,abs_latency\ncuda,T5,4,night,1.5,\ncuda,BERT,4,,n/a,2\n"
+    )
+    report = report_of(terminal, DYNAMO_NAME)
+    assert report["skipped"] == {"speedup is no number": 1}
+    (document,) = runs(terminal)
+    assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
+
+
+def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
+    document = {
+        "name": "torch-nightly",
+        "environ": {"pytorch_git_version": "0123456789abcdef", "device": A100},
+        "metrics": {
+            "test_eval[resnet50-cuda-eager]_latency": 12.5,
+            "test_eval[resnet50-cuda-eager]_gmem": 1.5,
+            "timm_regnet-train_latency": [30.0, 31.0],
+            "model=alexnet, test=train, device=cpu, bs=8, extra_args=[], metric=latencies": 4.0,
+            "model=vgg, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": "skip",
+            "model=yolo, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": (
+                "CUDA out of memory. Tried to allocate 2 GiB"
+            ),
+            "v3_score": 991.5,
+            "nothing": None,
+        },
+    }
+    name = "metrics-20260131023000.json"
+    (terminal.folder / name).write_text(json.dumps(document, indent=4))
+    report = report_of(terminal, name)
+    assert (report["format"], report["skipped"]) == ("torchbench", {"a metric without a number": 1})
+    (found,) = runs(terminal)
+    assert found.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
+    assert (found.run.suite, found.run.revision) == ("torch-nightly", "0123456789abcdef")
+    results = {result.case.model: result for result in found.results}
+    resnet = results["resnet50"]
+    assert (resnet.case.phase, resnet.case.device, resnet.case.mode) == (
+        Phase.INFERENCE,
+        "cuda",
+        "eager",
+    )
+    assert {item.metric: item.median for item in resnet.measurements} == pytest.approx(
+        {"latency_s": 0.0125, "peak_bytes": 1.5e9}
+    )
+    assert results["timm_regnet"].measurements[0].samples == pytest.approx((0.030, 0.031))
+    assert results["alexnet"].case.shape == "bs8"
+    assert results["vgg"].outcome is Outcome.SKIPPED
+    assert results["yolo"].outcome is Outcome.OUT_OF_MEMORY
+    assert results["torch-nightly"].measurements[0].metric == "v3_score"
+
+
+def test_the_format_can_be_given(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records", [make_record()])
+    assert report_of(terminal, "records", "--format", "v3")["format"] == "v3"
+    result = terminal.hud("import", "records", "--format", "xml")
+    assert result.exit_code == 2
+    assert "'v3', 'dynamo-csv', 'torchbench'" in result.stderr
+
+
+def test_an_empty_file_has_nothing_to_import(terminal: Terminal) -> None:
+    (terminal.folder / "empty.json").write_text("")
+    report = report_of(terminal, "empty.json")
+    assert (report["rows"], report["runs"]) == (0, 0)
+
+
+def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [make_record()])
+    result = terminal.hud("import", "records.json", "--at", "tomorrow")
+    assert result.exit_code == 2
+    assert "'tomorrow' is no time like 2026-01-31 or 2026-01-31T02:30" in result.stderr
