@@ -14,6 +14,7 @@ RunnerError
 |-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   `--json PATH` cannot be written
+|-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
 """
@@ -75,6 +76,10 @@ class NoSuchDocument(RunnerError, LookupError):
 
 class DocumentNotWritten(RunnerError):
     """The result document has no place to go."""
+
+
+class ImportFailed(RunnerError, ValueError):
+    """A file of another tool is damaged, or not in the format it was taken for."""
 
 
 class DashboardUnavailable(RunnerError):
