@@ -112,16 +112,15 @@ class _Search:
 
     def _measure_ends(self) -> None:
         floor = self._known.limits.floor
+
+        def is_clear(found: Reading) -> bool:
+            return _lacks_metric(found) or judge_ends(found, floor=floor) is not EndsVerdict.UNCLEAR
+
         self._say(f"measuring the ends: {self._name(0)} and {self._name(self._last)}")
         sides = self._ready(0), self._ready(self._last)
-        ends = self._measure(
-            *sides,
-            metric=self._known.metric,
-            is_clear=lambda found: judge_ends(found, floor=floor) is not EndsVerdict.UNCLEAR,
-        )
+        ends = self._measure(*sides, metric=self._known.metric, is_clear=is_clear)
         _check_ends(ends)
         self._keep(replace(self._known, ends=ends))
-        self._revisions.keep_only((0,))
 
     def _take_step(self, place: int) -> None:
         suspects = self._known.suspects
@@ -278,5 +277,9 @@ def _check_ends(ends: Reading) -> None:
                 f"the {name} end is {outcome}: {ends.reason}. `--metric outcome` searches the"
                 " revision since which it is"
             )
-    if ends.baseline is None:
+    if _lacks_metric(ends):
         raise BisectError(f"the ends have no {ends.metric} in this case; see `hud list metrics`")
+
+
+def _lacks_metric(reading: Reading) -> bool:
+    return reading.metric != OUTCOME and reading.baseline is None

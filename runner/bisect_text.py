@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from db.records import Verdict
 from runner.analysis.bisection import (
@@ -10,13 +10,15 @@ from runner.analysis.bisection import (
     EndsVerdict,
     Mark,
     Reading,
+    answer,
     judge_ends,
     num_answers,
     verdict_of,
 )
-from runner.analysis.compare import OUTCOME
+from runner.analysis.compare import DEFAULT_FAIL_ABOVE, OUTCOME
 from runner.analysis.repro import case_options, command_line
 from runner.bisect_record import Axis, Bisection, Ending, Revision, Step
+from runner.config import CURRENT_TOOLCHAIN
 from runner.text import clock, quantity
 
 _NAMES = {
@@ -101,9 +103,8 @@ def conclusion(known: Bisection) -> Iterator[str]:
             yield f"  {revision_text(revisions[place])}"
     else:
         yield (
-            f"no single revision: the search ended at"
-            f" {revision_text(revisions[suspects.first_bad])}, which does not carry more than half"
-            " of the change. It came in several steps, or an answer was wrong"
+            "no single revision: the search ended at"
+            f" {revision_text(revisions[suspects.first_bad])}, {_doubt(known)}"
         )
     yield f"{last}: {revision_text(revisions[suspects.last_good])}"
     yield f"change: {evidence.metric} {change_text(evidence)} of launches, {verdict_of(ends)}"
@@ -117,6 +118,17 @@ def conclusion(known: Bisection) -> Iterator[str]:
         f" in {num_given(known)} answers"
     )
     yield f"reproduce: {repro(known)}"
+
+
+def _doubt(known: Bisection) -> str:
+    assert known.evidence is not None
+    assert known.ends is not None
+    if answer(known.evidence, ends=known.ends) is None:
+        return "and whether that carries more than half of the change is not clear"
+    return (
+        "which does not carry more than half of the change: it came in several steps, or an answer"
+        " was wrong"
+    )
 
 
 def num_given(known: Bisection) -> int:
@@ -134,12 +146,27 @@ def repro(known: Bisection) -> str:
     """Return the command that measures the first bad revision against the last good one again."""
     suspects = known.suspects
     names = [known.revisions[place].name for place in (suspects.last_good, suspects.first_bad)]
-    if known.axis is Axis.COMMIT:
-        where = [("repo", known.origin["repository"]), ("good", names[0]), ("bad", names[1])]
-    else:
-        where = [(str(known.axis), name) for name in names]
-    metric = [] if known.metric is None else [("metric", known.metric)]
-    return command_line("bisect", [*where, *case_options(known.case), *metric])
+    options = [*_revision_options(known, names), *case_options(known.case)]
+    if known.metric is not None:
+        options.append(("metric", known.metric))
+    if known.limits.floor != DEFAULT_FAIL_ABOVE:
+        options.append(("floor", f"{100 * known.limits.floor:g}%"))
+    nightly = " --nightly" if known.origin.get("nightly") else ""
+    return command_line("bisect", options) + nightly
+
+
+def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str, str]]:
+    if known.axis is Axis.TOOLCHAIN:
+        return [("toolchain", name) for name in names]
+    if known.axis is Axis.TORCH:
+        places = [(key.replace("_", "-"), known.origin[key]) for key in ("python", "index_url")]
+        return [*(("torch", name) for name in names), *(item for item in places if item[1])]
+    first, last = names
+    where = [("repo", known.origin["repository"]), ("good", first), ("bad", last)]
+    return [
+        *where,
+        *([("toolchain", known.toolchain)] if known.toolchain != CURRENT_TOOLCHAIN else []),
+    ]
 
 
 def _signature(revision: Revision) -> Iterator[str]:

@@ -88,9 +88,14 @@ def _log(repository: Path, *arguments: str) -> tuple[Revision, ...]:
     text = _git(repository, "log", "--no-show-signature", f"--format={_FIELDS}", *arguments)
     fields = (line.split("\0") for line in text.splitlines() if line)
     return tuple(
-        Revision(name=name, title=title, author=author, authored_at=authored_at)
+        Revision(name=name, title=_plain(title), author=_plain(author), authored_at=authored_at)
         for name, title, author, authored_at in fields
     )
+
+
+def _plain(text: str) -> str:
+    """Return `text` without what would steer a terminal: anybody may have written it."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _git(repository: Path, *arguments: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from runner.analysis.repro import glob_escape
 from runner.bisect_record import Axis, Bisection, Limits, Revision
 from runner.bisect_revisions import CommitRevisions, Revisions, ToolchainRevisions
 from runner.commands.selecting import CaseOptions, make_orders
@@ -85,7 +86,7 @@ def begin(
     """
     axis = asked.axis
     toolchain = asked.toolchains[0] if asked.toolchains else CURRENT_TOOLCHAIN
-    find_names(asked.toolchains, known=workplace.config.toolchains, kind="toolchain")
+    _check_toolchains(asked.toolchains, workplace=workplace)
     order = make_orders(wanted, toolchains=(toolchain,), workplace=workplace, has_references=False)[
         0
     ]
@@ -108,6 +109,12 @@ def begin(
         metric=metric,
         limits=limits,
     )
+
+
+def _check_toolchains(names: Sequence[str], *, workplace: Workplace) -> None:
+    """Raise UnknownNameError for a name that no toolchain has: a glob would be many revisions."""
+    exact = [glob_escape(name) for name in names]
+    find_names(exact, known=workplace.config.toolchains, kind="toolchain")
 
 
 def _device(device: str | None, *, workplace: Workplace) -> str:
@@ -191,7 +198,7 @@ def open_revisions(
 
     names = [revision.name for revision in known.revisions]
     if known.axis is Axis.COMMIT:
-        find_names([known.toolchain], known=config.toolchains, kind="toolchain")
+        _check_toolchains([known.toolchain], workplace=workplace)
         repository = Path(known.origin["repository"])
         return CommitRevisions(
             names,
@@ -201,7 +208,7 @@ def open_revisions(
             order=order,
         )
     if known.axis is Axis.TOOLCHAIN:
-        find_names(names, known=config.toolchains, kind="toolchain")
+        _check_toolchains(names, workplace=workplace)
         return ToolchainRevisions(
             names,
             find_python=lambda name: config.toolchains[name],

@@ -98,6 +98,7 @@ def test_a_small_difference_needs_a_small_floor(folder: Path) -> None:
     assert result.stdout.startswith("the ends differ by less than the floor of 5 %: latency_cpu_s")
     document = BisectTerminal(folder, levels).bisect(*over, "--floor", "1%")
     assert document["first_bad"]["name"] == "t2"
+    assert document["repro"].endswith(" --floor 1%")
 
 
 def test_ends_that_cannot_be_told_are_said(folder: Path) -> None:
@@ -167,16 +168,21 @@ def test_counts_are_searched_exactly(folder: Path) -> None:
 
 
 def test_a_metric_that_the_case_does_not_have_is_said(folder: Path) -> None:
-    result = BisectTerminal(folder, STEP).hud("bisect", *OVER, "--metric", "peak_bytes")
+    terminal = BisectTerminal(folder, STEP)
+    result = terminal.hud("bisect", *OVER, "--metric", "peak_bytes")
     assert result.exit_code == 2
     assert "hud: the ends have no peak_bytes in this case" in result.stderr
+    # More launches would not bring it.
+    assert len(terminal.launches) == 8
 
 
 def test_a_change_in_several_steps_is_not_blamed_on_one(folder: Path) -> None:
     levels = {name: 0.010 * 1.06**place for place, name in enumerate(NAMES)}
     result = BisectTerminal(folder, levels).hud("bisect", *OVER)
     assert result.exit_code == 1
-    assert result.stdout.startswith("no single revision: the search ended at t")
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("no single revision: the search ended at t")
+    assert first.endswith("it came in several steps, or an answer was wrong")
 
 
 class ColdTerminal(BisectTerminal):
@@ -281,6 +287,7 @@ def test_two_at_a_time_are_refused(folder: Path) -> None:
         (("--toolchain", "t0", *CASE), "needs two different revisions or more, got t0"),
         (("--toolchain", "t0", "t0", *CASE), "needs two different revisions or more, got t0, t0"),
         (("--toolchain", "t0", "tx", *CASE), "no toolchain 'tx'"),
+        (("--toolchain", "t0", "t*", *CASE), "no toolchain 't[*]'"),
         (("--toolchain", "t0", "t1", "--model", "net"), "a bisection is about one case, and 5 are"),
         (CASE, "name revisions: --torch A B C, --toolchain A B C or --repo PATH"),
         (("t0", *CASE), "'t0' follows neither one --torch nor one --toolchain"),

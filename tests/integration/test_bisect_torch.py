@@ -64,10 +64,11 @@ def test_versions_are_built_when_they_are_needed_and_the_two_that_matter_stay(
     result = terminal.hud("bisect", *over(python, *LEVELS))
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("first bad revision: 2.12.0 (torch 9.bisect-2.12.0-")
-    assert "reproduce: hud bisect --torch 2.11.0 --torch 2.12.0 --model net" in result.stdout
-    # The bad end is not needed any more once the ends are known to differ; 2.10.0 never was.
+    command = f"reproduce: hud bisect --torch 2.11.0 --torch 2.12.0 --python {python.path} --model"
+    assert command in result.stdout
+    # 2.10.0 is never needed, and the bad end not any more once an older one is bad.
     assert installed(python) == ["2.9.0", "2.13.0", "2.11.0", "2.12.0"]
-    assert max(len(versions) for versions in seen) == 3
+    assert max(len(versions) for versions in seen) == 4
     assert sorted(terminal.versions()) == ["2.11.0", "2.12.0"]
 
 
@@ -87,6 +88,15 @@ def test_a_range_is_what_the_index_has(terminal: TorchTerminal, python: Pretende
     names = [revision["name"] for revision in document["revisions"]]
     assert names == ["2.9.0", "2.11.0", "2.12.0", "2.13.0"]
     assert document["first_bad"]["name"] == "2.12.0"
+
+
+def test_the_command_to_reproduce_it_asks_the_same_index(
+    terminal: TorchTerminal, python: Pretender
+) -> None:
+    options = ("--nightly", "--index-url", "https://a.example/cpu")
+    document = terminal.bisect(*over(python, "2.11.0", "2.12.0"), *options)
+    assert " --index-url https://a.example/cpu --model net" in document["repro"]
+    assert document["repro"].endswith(" --nightly")
 
 
 def test_nightlies_are_asked_for_where_they_are(python: Pretender) -> None:

@@ -1,0 +1,32 @@
+"""The document about bisecting says the numbers of the code."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.analysis.bisection import SEARCH_ERROR, num_answers
+from runner.analysis.compare import DEFAULT_FAIL_ABOVE
+from runner.analysis.paired import looks
+from runner.bisect import MIN_PAIRS
+from runner.bisect_record import Ending
+from runner.commands.bisect import DEFAULT_MAX_LAUNCHES
+from tests.project.sources import text_of
+
+TEXT = " ".join(text_of("docs/bisect.md").split())
+FIRST_LOOKS = ", ".join(map(str, looks(MIN_PAIRS, DEFAULT_MAX_LAUNCHES)[:4]))
+EXAMPLE = 33
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        f"after {FIRST_LOOKS} ... pairs",
+        f"is at most {100 * SEARCH_ERROR:g} % (`SEARCH_ERROR`)",
+        f"within `--floor` ({100 * DEFAULT_FAIL_ABOVE:g} %)",
+        f"For {EXAMPLE} revisions that is {num_answers(EXAMPLE)} answers and"
+        f" {100 * SEARCH_ERROR / num_answers(EXAMPLE):.2f} % each",
+        *(f"`{ending}`" for ending in Ending),
+    ],
+)
+def test_the_document_says_what_the_code_does(claim: str) -> None:
+    assert claim in TEXT
