@@ -17,6 +17,7 @@ from runner.analysis.bisection import SEARCH_ERROR, num_answers, verdict_of
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, OUTCOME
 from runner.bisect import BisectSeams
 from runner.bisect import bisect as search
+from runner.bisect_progress import BisectProgress
 from runner.bisect_record import (
     Bisection,
     Ending,
@@ -31,9 +32,7 @@ from runner.commands.common import gather_options, json_option, print_json, stde
 from runner.commands.compare import Percentage
 from runner.commands.selecting import CaseOptions, case_options
 from runner.errors import BisectError
-from runner.events import Event, PairLaunched, Said
 from runner.locks import holder_text, immediate_lock
-from runner.progress import TerminalProgress
 from runner.wiring import Workplace
 
 LATEST = "latest"
@@ -181,7 +180,7 @@ def _alone(workplace: Workplace) -> Iterator[None]:
 
 def _search(known: Bisection, *, workplace: Workplace) -> Bisection:
     folder = _folder(workplace)
-    with _Progress(workplace) as progress:
+    with BisectProgress(stderr(), now=workplace.seams.now) as progress:
         seams = BisectSeams(
             keep=lambda item: write_bisection(item, folder=folder),
             lock_dir=workplace.lock_dir(),
@@ -210,32 +209,6 @@ def _find(name: str, *, workplace: Workplace) -> Bisection:
         what = "was stopped" if name == LATEST else f"is called {name!r}"
         raise BisectError(f"no bisection here {what}; there is {ids}")
     return found[0]
-
-
-class _Progress:
-    """Lines on standard error and, on a terminal, how many pairs of launches there are."""
-
-    def __init__(self, workplace: Workplace) -> None:
-        console = stderr()
-        self._lines = TerminalProgress(console, now=workplace.seams.now)
-        self._status = console.status("") if console.is_terminal else None
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def __call__(self, event: Event) -> None:
-        """Show `event`."""
-        if isinstance(event, PairLaunched) and self._status is not None:
-            self._status.update(f"{event.num_pairs} pairs of launches")
-            self._status.start()
-        if isinstance(event, Said):
-            if self._status is not None:
-                self._status.stop()
-            self._lines(event)
 
 
 def _to_json(known: Bisection) -> dict[str, Any]:
