@@ -1,0 +1,149 @@
+"""`hud import` of the files of PyTorch's nightly suite and of TorchBench."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from db.records import Dtype, Outcome, Phase
+from tests.integration.imports import only_result, report_of, runs
+from tests.integration.terminal import Terminal
+from tests.records_v3 import A100
+
+DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
+DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\n\n# a note\ncuda,T5Small,16,1.5,10.0,31.5,0.9\ncuda,XLNet,8,0.0,0,0,0\n"
+    )
+    report_of(terminal, DYNAMO_NAME, "--at", "2026-01-01", "--revision", "abc")
+    (document,) = runs(terminal)
+    assert document.run.suite == "huggingface"
+    t5, xlnet = document.results
+    assert (t5.case.phase, t5.case.dtype, t5.case.device) == (Phase.TRAINING, Dtype.AMP, "cuda")
+    assert (t5.case.mode, t5.case.backend) == ("inductor_with_cudagraphs", "inductor")
+    assert t5.case.shape == "bs16"
+    assert {item.metric: item.median for item in t5.measurements} == pytest.approx(
+        {
+            "speedup": 1.5,
+            "latency_s": 0.010,
+            "compile_cold_s": 31.5,
+            "compression_ratio": 0.9,
+            "eager_latency_s": 0.015,
+        }
+    )
+    assert (xlnet.outcome, xlnet.measurements) == (Outcome.FAILED, ())
+
+
+def test_performance_and_accuracy_files_of_a_night_are_one_run(terminal: Terminal) -> None:
+    accuracy = DYNAMO_NAME.replace("performance", "accuracy")
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\ncuda,T5Small,16,1.5,10.0,31.5,0.9\n"
+    )
+    (terminal.folder / accuracy).write_text(
+        "dev,name,batch_size,accuracy,graph_breaks\ncuda,T5Small,16,fail_accuracy,0\n"
+    )
+    options = ("--at", "2026-01-01", "--revision", "abc")
+    assert terminal.hud("import", DYNAMO_NAME, accuracy, *options).exit_code == 0
+    result = only_result(terminal)
+    assert (result.outcome, result.measurements) == (Outcome.INACCURATE, ())
+    assert result.reason == "accuracy check: fail_accuracy"
+
+
+def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
+    (terminal.folder / "inductor_huggingface_inference.csv").write_text(
+        "name,accuracy,graph_breaks\n\n\n\nmeta-llama/Llama-3.2-1B,pass,0\n\nBlender,pass_due_to_skip,0\n"
+    )
+    (terminal.folder / "expected_results.csv").write_text(
+        "add_loop_eager,compile_time_instruction_count,3066000000,0.015\n\n\n"
+    )
+    report_of(terminal, "inductor_huggingface_inference.csv", "--at", "2026-01-01")
+    report_of(terminal, "expected_results.csv", "--at", "2026-01-02")
+    accuracy, counts = runs(terminal)
+    llama, blender = accuracy.results
+    assert (llama.case.model, llama.outcome) == ("meta-llama/Llama-3.2-1B", Outcome.OK)
+    assert blender.outcome is Outcome.SKIPPED
+    (count,) = counts.results[0].measurements
+    assert (count.metric, count.median) == ("compile_time_instruction_count", 3066000000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("dev,name\ncuda,a,1\n", 2, "3 cells under a header of 2"),
+        ("dev,name,speedup\ncuda,,1\n", 2, "a row without a name"),
+        ("first,second\n", 1, "neither a header with a column `name` nor"),
+        ('dev,name\ncuda,"a', 2, "no CSV: unexpected end of data"),
+    ],
+)
+def test_a_broken_csv_is_one_error_with_its_line(
+    terminal: Terminal, text: str, line: int, what: str
+) -> None:
+    (terminal.folder / "broken.csv").write_text(text)
+    result = terminal.hud("import", "broken.csv")
+    assert result.exit_code == 1
+    (error,) = result.stderr.splitlines()
+    assert error.startswith(f"hud: broken.csv:{line}: ")
+    assert what in error
+
+
+def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        "dev,name,batch_size,tag,speedup,abs_latency\ncuda,T5,4,night,1.5,\ncuda,BERT,4,,n/a,2\n"
+    )
+    report = report_of(terminal, DYNAMO_NAME)
+    assert report["skipped"] == {"speedup is no number": 1}
+    (document,) = runs(terminal)
+    assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
+
+
+def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
+    document = {
+        "name": "torch-nightly",
+        "environ": {"pytorch_git_version": "0123456789abcdef", "device": A100},
+        "metrics": {
+            "test_eval[resnet50-cuda-eager]_latency": 12.5,
+            "test_eval[resnet50-cuda-eager]_gmem": 1.5,
+            "timm_regnet-train_latency": [30.0, 31.0],
+            "model=alexnet, test=train, device=cpu, bs=8, extra_args=[], metric=latencies": 4.0,
+            "model=vgg, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": "skip",
+            "model=yolo, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": (
+                "CUDA out of memory. Tried to allocate 2 GiB"
+            ),
+            "v3_score": 991.5,
+            "nothing": None,
+        },
+    }
+    name = "metrics-20260131023000.json"
+    (terminal.folder / name).write_text(json.dumps(document, indent=4))
+    report = report_of(terminal, name)
+    assert (report["format"], report["skipped"]) == ("torchbench", {"a metric without a number": 1})
+    (found,) = runs(terminal)
+    assert found.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
+    assert (found.run.suite, found.run.revision) == ("torch-nightly", "0123456789abcdef")
+    results = {result.case.model: result for result in found.results}
+    resnet = results["resnet50"]
+    assert (resnet.case.phase, resnet.case.device, resnet.case.mode) == (
+        Phase.INFERENCE,
+        "cuda",
+        "eager",
+    )
+    assert {item.metric: item.median for item in resnet.measurements} == pytest.approx(
+        {"latency_s": 0.0125, "peak_bytes": 1.5e9}
+    )
+    assert results["timm_regnet"].measurements[0].samples == pytest.approx((0.030, 0.031))
+    assert results["alexnet"].case.shape == "bs8"
+    assert results["vgg"].outcome is Outcome.SKIPPED
+    assert results["yolo"].outcome is Outcome.OUT_OF_MEMORY
+    assert results["torch-nightly"].measurements[0].metric == "v3_score"
