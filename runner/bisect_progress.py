@@ -7,6 +7,7 @@ from datetime import datetime
 
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from runner.events import Event, PairLaunched, Said
 from runner.progress import TerminalProgress
@@ -32,7 +33,8 @@ class BisectProgress:
         if isinstance(event, PairLaunched) and self._is_terminal:
             pairs = "pair" if event.num_pairs == 1 else "pairs"
             self._live.start()
-            self._live.update(f"  {event.num_pairs} {pairs} of launches", refresh=True)
+            line = Text(f"  {event.num_pairs} {pairs} of launches")
+            self._live.update(line, refresh=True)
         if isinstance(event, Said):
             self._live.stop()
             self._lines(event)
