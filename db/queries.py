@@ -247,7 +247,7 @@ def _batches(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
         yield batch
 
 
-def load_family_sizes(store: Store) -> dict[str, int]:
+def count_judged_series(store: Store) -> dict[str, int]:
     """Return how many series each run has a point in that a verdict with noise rests on."""
     noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
     counts = (

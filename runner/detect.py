@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from db.errors import NotFoundError
 from db.queries import (
+    count_judged_series,
     load_alerts,
     load_histories,
     load_outcomes,
@@ -19,6 +20,7 @@ from db.records import REFERENCE_FAMILY, Alert
 from db.store import Store
 from db.summaries import OutcomeHistory
 from db.triage import JUDGE
+from runner.analysis.fdr import believed
 from runner.analysis.judge import NEEDED_METRICS, judge_histories
 from runner.analysis.lifecycle import update_alerts
 from runner.analysis.machine import CLOCKS
@@ -52,7 +54,13 @@ def detect(store: Store) -> DetectReport:
     outcomes = load_outcomes(store)
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     histories = load_histories(store, metrics=NEEDED_METRICS)
-    found = list(judge_histories(histories, references=references, rules=rules))
+    claims = judge_histories(histories, references=references, rules=rules)
+    told = believed(
+        claims,
+        num_series=count_judged_series(store),
+        confirmed={alert.id for alert in stored if alert.is_confirmed},
+    )
+    found = [claim.alert for claim in told]
     # A reference case that is left out, or fails, is no news about a model.
     failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
     known = {alert.id for alert in stored}

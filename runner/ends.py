@@ -10,9 +10,9 @@ from db.records import Alert, RunWarning
 from db.runs import load_runs_of, load_warnings
 from db.store import Store
 from db.summaries import OutcomeHistory
+from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
 from runner.analysis.evidence import with_evidence
-from runner.analysis.judge import STEP
 
 # A result by machine, case and run.
 _ResultIds = Mapping[tuple[str, str, str], str | None]

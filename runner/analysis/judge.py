@@ -1,32 +1,32 @@
 """From the histories of a case's metrics to alerts about steps.
 
-Method: find_steps on each series of each machine, higher-is-better metrics inverted first; counts
-by a rule of their own, since they have no noise and may be 0: a value outside everything seen in
-the last 14 points is news at once. A series is one environment class, so nothing is ever compared
-across a change of the fingerprint, nor across a run from which people expect another level.
-Assumptions: those of detector.py; points are ordered by the start of their run.
+Method: changes.py on each series of each machine and toolchain. A series is one environment class,
+so nothing is ever compared across a change of the fingerprint, nor across a run from which people
+expect another level. Which claims are told is decided over all series of a run (fdr.py).
+Assumptions: those of changes.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-import numpy as np
-
-from db.metrics import METRICS, Direction, Metric
+from db.metrics import METRICS, Direction
+from db.points import point_columns
 from db.records import Alert, AlertState, Verdict
 from db.sighting import Sighting
 from db.summaries import OutcomePoint, Point, Series
-from runner.analysis.cause import Cause, cause_of, wall_clock_is_alone
-from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, describe_steps
+from runner.analysis.cause import MEASUREMENT, Cause, cause_of, wall_clock_is_alone
+from runner.analysis.changes import Change, changes_of
+from runner.analysis.fdr import Claim
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRule, SeriesRules
-from runner.analysis.shift import Shift, Track, relative
+from runner.analysis.shift import Track
+from runner.analysis.variance import NoiseChange
 
-STEP = "step"
 NO_RULES = SeriesRules()
 # What the judge has to read: what it judges, and what tells whose fault a step is.
 NEEDED_METRICS = (
@@ -52,8 +52,8 @@ def judge_histories(
     *,
     references: Sequence[Series] = (),
     rules: SeriesRules = NO_RULES,
-) -> Iterator[Alert]:
-    """Yield the alerts of all series; those of one case must come one after the other.
+) -> Iterator[Claim]:
+    """Yield what is found in all series; those of one case must come one after the other.
 
     `references` are the series of the reference cases, which witness for the machine; `rules` are
     the floors and new baselines that people set.
@@ -65,29 +65,52 @@ def judge_histories(
 
 def judge_case(
     histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
-) -> list[Alert]:
-    """Return an alert for every step in the series of one case, the fixed ones too.
+) -> list[Claim]:
+    """Return what changed in the series of one case, what is over too.
 
     `witnesses` are the tracks of the reference cases.
     """
     tracks = [track for series in histories for track in _tracks(series)]
+    by_place: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
+    for track in tracks:
+        by_place[_place(track)][track.header.metric] = track
     found = []
     for track in _judged(tracks):
         metric = METRICS[track.header.metric]
-        siblings = {
-            other.header.metric: other for other in tracks if _place(other) == _place(track)
-        }
+        siblings = by_place[_place(track)]
         seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
         rule = rules.rule_of(track.header.key)
+        floor = metric.relevance_floor if rule.floor is None else rule.floor
         for part in _parts(track, rule):
-            for shift in _shifts(part, metric, rule):
-                if not wall_clock_is_alone(shift, part, siblings):
-                    found.append(_alert(part, shift, cause_of(shift, part, siblings, seen_by)))
+            for change in changes_of(part, metric, floor=floor):
+                if _is_news(change, part, siblings):
+                    found.append(_claim(change, part, siblings, seen_by))
     return found
+
+
+def _is_news(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
+    if change.noise is not None:
+        # A neighbour makes the wall clock noisy; the CPU time tells of the code.
+        return track.header.metric != "latency_s" or "latency_cpu_s" not in siblings
+    return not wall_clock_is_alone(change.shift, track, siblings)
+
+
+def _claim(
+    change: Change, track: Track, siblings: Mapping[str, Track], witnesses: Sequence[Track]
+) -> Claim:
+    points = change.shift.points
+    if change.noise is None:
+        alert = _alert(track, change, cause_of(change.shift, track, siblings, witnesses))
+    else:
+        alert = _noise_alert(track, change, change.noise)
+    return Claim(alert=alert, run_id=points[change.seen].run_id, p_value=change.p_value)
 
 
 def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
     """Yield the points of `track` from each new baseline to the next."""
+    if not rule.baseline_run_ids:
+        yield track
+        return
     starts = [
         place for place, point in enumerate(track.points) if point.run_id in rule.baseline_run_ids
     ]
@@ -123,99 +146,57 @@ def _place(track: Track) -> tuple[str, str, str, str]:
 
 def _tracks(series: Series) -> list[Track]:
     # Machines of one kind share a series, and so do toolchains; each has its own level.
-    places = dict.fromkeys((point.machine, point.toolchain) for point in series.points)
+    columns = point_columns(series.header.key, series.points)
     return [
-        Track(
-            header=series.header,
-            machine=machine,
-            toolchain=toolchain,
-            points=tuple(
-                point
-                for point in series.points
-                if (point.machine, point.toolchain) == (machine, toolchain)
-            ),
-        )
-        for machine, toolchain in places
+        Track(header=series.header, machine=machine, toolchain=toolchain, points=points)
+        for (machine, toolchain), points in columns.by_place().items()
     ]
 
 
-def _shifts(track: Track, metric: Metric, rule: SeriesRule) -> list[Shift]:
-    floor = metric.relevance_floor if rule.floor is None else rule.floor
-    is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
-    if metric.is_exact:
-        shifts = _count_shifts(track, metric)
-    else:
-        shifts = _level_shifts(track, floor=floor, is_inverted=is_inverted)
-    kept: list[Shift] = []
-    for shift in shifts:
-        # Back to where a regression started from is the end of that one, not news of its own.
-        if not any(shift.is_end_of(earlier) for earlier in kept):
-            kept.append(shift)
-    return kept
-
-
-def _level_shifts(track: Track, *, floor: float, is_inverted: bool) -> list[Shift]:
-    # A number of 0 or below has no relative change.
-    points = tuple(point for point in track.points if point.median > 0)
-    values = np.array([point.median for point in points])
-    costs = 1 / values if is_inverted else values
-    return [
-        Shift(
-            points=points,
-            costs=tuple(costs.tolist()),
-            old=range(max(step.start, step.index - BASELINE_POINTS), step.index),
-            new=range(step.index, step.end),
-            before=step.before,
-            after=step.after,
-            interval=(step.low, step.high),
-            floor=floor,
-            num_points_to_return=SUSTAINED_POINTS,
-            is_inverted=is_inverted,
-        )
-        for step in describe_steps(costs, floor=floor)
-    ]
-
-
-def _count_shifts(track: Track, metric: Metric) -> list[Shift]:
-    points = track.points
-    sign = 1.0 if metric.direction is Direction.LOWER_IS_BETTER else -1.0
-    costs = tuple(sign * point.median for point in points)
-    shifts = []
-    for index in range(1, len(costs)):
-        old = range(max(0, index - BASELINE_POINTS), index)
-        seen = [costs[place] for place in old]
-        if min(seen) <= costs[index] <= max(seen):
-            continue
-        change = relative(costs[index], to=costs[index - 1])
-        shifts.append(
-            Shift(
-                points=points,
-                costs=costs,
-                old=old,
-                new=range(index, len(costs)),
-                before=costs[index - 1],
-                after=costs[index],
-                interval=None if change is None else (change, change),
-                floor=0.0,
-                num_points_to_return=1,
-                is_inverted=False,
-            )
-        )
-    return shifts
-
-
-def _alert(track: Track, shift: Shift, cause: Cause) -> Alert:
-    header = track.header
-    first_bad = shift.points[shift.new.start]
+def _alert(track: Track, change: Change, cause: Cause) -> Alert:
+    shift = change.shift
     end = shift.place_of_return()
-    last = shift.points[-1 if end is None else end - 1]
-    change = shift.change
-    return Alert(
-        id=alert_id(header.key, kind=STEP, first_bad_run_id=first_bad.run_id),
-        series_key=header.key,
-        kind=STEP,
+    moved = shift.change
+    return dataclasses.replace(
+        _bare_alert(track, change),
         state=AlertState.OPEN if end is None else AlertState.FIXED,
         verdict=Verdict.REGRESSION if shift.is_regression else Verdict.IMPROVEMENT,
+        last_seen=shift.points[-1 if end is None else end - 1].at,
+        baseline=shift.shown(shift.before),
+        candidate=shift.shown(shift.after),
+        change_pct=None if moved is None else 100 * moved,
+        interval_pct=shift.interval_pct,
+        is_significant=shift.is_significant,
+        is_relevant=shift.is_relevant,
+        cause_kind=cause.kind,
+        cause_text=cause.text,
+    )
+
+
+def _noise_alert(track: Track, change: Change, noise: NoiseChange) -> Alert:
+    """Return the alert of a noise that grew: no verdict on the code, and one on the verdicts."""
+    is_over = noise.end < len(change.shift.points)
+    return dataclasses.replace(
+        _bare_alert(track, change),
+        state=AlertState.FIXED if is_over else AlertState.OPEN,
+        verdict=Verdict.INCONCLUSIVE,
+        last_seen=change.shift.points[noise.end - 1].at,
+        change_pct=100 * (noise.factor - 1),
+        interval_pct=(100 * (noise.low - 1), 100 * (noise.high - 1)),
+        cause_kind=MEASUREMENT,
+        cause_text=f"noise grew from {100 * noise.before:.1f} to {100 * noise.after:.1f} %",
+    )
+
+
+def _bare_alert(track: Track, change: Change) -> Alert:
+    header, points = track.header, change.shift.points
+    first_bad = points[change.first]
+    return Alert(
+        id=alert_id(header.key, kind=change.kind, first_bad_run_id=first_bad.run_id),
+        series_key=header.key,
+        kind=change.kind,
+        state=AlertState.OPEN,
+        verdict=Verdict.INCONCLUSIVE,
         case=header.case,
         metric=header.metric,
         unit=header.unit,
@@ -223,14 +204,6 @@ def _alert(track: Track, shift: Shift, cause: Cause) -> Alert:
         toolchain=track.toolchain,
         fingerprint=header.fingerprint,
         first_bad=sighting(first_bad),
-        last_good=sighting(shift.points[shift.new.start - 1]),
-        last_seen=last.at,
-        baseline=shift.shown(shift.before),
-        candidate=shift.shown(shift.after),
-        change_pct=None if change is None else 100 * change,
-        interval_pct=shift.interval_pct,
-        is_significant=shift.is_significant,
-        is_relevant=shift.is_relevant,
-        cause_kind=cause.kind,
-        cause_text=cause.text,
+        last_good=sighting(points[change.first - 1]) if change.first else None,
+        last_seen=first_bad.at,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from db.points import PointColumns
 from db.summaries import Point, SeriesHeader
 
 # A return to less than half of the change, or within the floor, is no longer the new level.
@@ -18,7 +20,7 @@ class Track:
     header: SeriesHeader
     machine: str
     toolchain: str
-    points: tuple[Point, ...]
+    points: PointColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +28,11 @@ class Shift:
     """A change of level at `new.start`; costs are the values, inverted where higher is better.
 
     `old` and `new` are the places whose medians `before` and `after` are; `interval` is that of the
-    relative change of the cost, None where there is none.
+    relative change of the cost, None where there is none. Where `ideal` is set, a cost is the
+    distance from it instead.
     """
 
-    points: tuple[Point, ...]
+    points: Sequence[Point]
     costs: tuple[float, ...]
     old: range
     new: range
@@ -39,6 +42,7 @@ class Shift:
     floor: float
     num_points_to_return: int
     is_inverted: bool
+    ideal: float | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -61,7 +65,11 @@ class Shift:
         if self.interval is None:
             return None
         low, high = self.interval
-        if self.is_inverted:
+        if self.ideal is not None:
+            best = self.shown(self.before)
+            ends = [self.shown(self.before * (1 + end)) / best - 1 for end in (low, high)]
+            low, high = min(ends), max(ends)
+        elif self.is_inverted:
             low, high = 1 / (1 + high) - 1, 1 / (1 + low) - 1
         return 100 * low, 100 * high
 
@@ -73,7 +81,7 @@ class Shift:
     @property
     def is_relevant(self) -> bool:
         """Return whether the change reaches the metric's floor."""
-        change = self.change
+        change = self.change if self.ideal is None else self.cost_change
         return change is None or abs(change) >= self.floor
 
     @property
@@ -85,6 +93,8 @@ class Shift:
 
     def shown(self, cost: float) -> float:
         """Return `cost` as a value of the metric."""
+        if self.ideal is not None:
+            return self.ideal - cost
         return 1 / cost if self.is_inverted else abs(cost)
 
     def is_back(self, cost: float) -> bool:

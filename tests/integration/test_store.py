@@ -382,9 +382,9 @@ def test_result_measured_again_in_a_run_counts_once_in_histories(store: Store) -
     assert [point.median for point in vit.points] == [1.0, 2.0, 3.0]
 
 
-def test_family_of_a_run_is_its_series_with_noise(store: Store) -> None:
+def test_series_of_a_run_with_noise_are_counted(store: Store) -> None:
     _fill(store, days=2)
-    assert queries.load_family_sizes(store) == {"run-0": 2, "run-1": 2}
+    assert queries.count_judged_series(store) == {"run-0": 2, "run-1": 2}
 
 
 def test_outcomes_show_what_was_planned_and_did_not_come(store: Store) -> None:

@@ -10,6 +10,7 @@ from runner.analysis import (
     clocks,
     comparison,
     detector,
+    fdr,
     drift,
     lifecycle,
     machine,
@@ -37,6 +38,8 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("median of the {} points up to it (`LEVEL_POINTS`)", variance.LEVEL_POINTS),
         ("a factor of {:g} (`MIN_FACTOR`)", variance.MIN_FACTOR),
         ("{:g} standard errors from that of", variance.MIN_ERRORS),
+        ("distribution with {:g} (`TAIL_DEGREES`) degrees of freedom", fdr.TAIL_DEGREES),
+        ("p(k) <= {:g} k / m (`FALSE_DISCOVERY_RATE`)", fdr.FALSE_DISCOVERY_RATE),
         ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
         ("worth {:g} launches (`PRIOR_DEGREES`)", noise.PRIOR_DEGREES),
         ("worth {:g} launches (`PAIR_PRIOR_DEGREES`)", noise.PAIR_PRIOR_DEGREES),
@@ -48,6 +51,11 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
 )
 def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:
     assert phrase.format(value) in TEXT
+
+
+def test_looks_in_the_prose_are_those_in_the_code() -> None:
+    *first, last = fdr.LOOKS
+    assert f"{', '.join(map(str, first))} and {last} points (`LOOKS`)" in TEXT
 
 
 def test_shares_in_the_prose_are_those_in_the_code() -> None:

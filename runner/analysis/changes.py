@@ -1,0 +1,199 @@
+"""From one series, on one machine in one toolchain, to what changed in it: no causes, no alerts.
+
+Method: steps, drifts and changes of the noise on costs (values, inverted where higher is better, or
+distances from the ideal); counts by a rule of their own, since they have no noise and may be 0: a
+value outside everything seen in the last 14 points is news at once.
+Assumptions: those of detector.py, drift.py and variance.py; points are ordered by their runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.metrics import Direction, Metric
+from db.points import PointColumns
+from runner.analysis.cause import TIMED_METRICS
+from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, Step, describe_steps
+from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
+from runner.analysis.fdr import interval_p_value, step_p_value
+from runner.analysis.shift import Shift, Track, relative
+from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_changes
+
+STEP = "step"
+DRIFT = "drift"
+VARIANCE = "variance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change in a series: `first` is its first point, `seen` the one it was found with.
+
+    Only a change of the noise has a `noise`; its shift is that from the old noise to the new one.
+    """
+
+    kind: str
+    shift: Shift
+    first: int
+    seen: int
+    p_value: float | None
+    noise: NoiseChange | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Costs:
+    """What is judged of a track: points with a cost, which is above 0."""
+
+    points: PointColumns
+    values: np.ndarray
+    floor: float
+    metric: Metric
+
+    def shift(self, *, old: range, new: range, found: Step | Drift) -> Shift:
+        return Shift(
+            points=self.points,
+            costs=tuple(self.values.tolist()),
+            old=old,
+            new=new,
+            before=found.before,
+            after=found.after,
+            interval=(found.low, found.high),
+            floor=self.floor,
+            num_points_to_return=SUSTAINED_POINTS,
+            is_inverted=self.metric.direction is Direction.HIGHER_IS_BETTER,
+            ideal=self.metric.ideal,
+        )
+
+
+def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+    """Return what changed in `track`; the way back from a regression is its end and no news."""
+    if metric.is_exact:
+        return _news(_count_changes(track, metric))
+    costs = _costs(track, metric, floor=floor)
+    steps = describe_steps(costs.values, floor=floor)
+    found = _news([_step_change(costs, step) for step in steps])
+    breaks = [step.index for step in steps]
+    drifts = find_drifts(costs.values, floor=floor, breaks=breaks)
+    found += [_drift_change(costs, drift) for drift in drifts]
+    if metric.name in TIMED_METRICS:
+        found += [
+            _noise_change(costs, change)
+            for change in find_noise_changes(costs.values, breaks=breaks)
+            if change.grew
+        ]
+    return found
+
+
+def _news(changes: Sequence[Change]) -> list[Change]:
+    kept: list[Change] = []
+    for change in changes:
+        # Back to where a regression started from is the end of that one, not news of its own.
+        if not any(change.shift.is_end_of(earlier.shift) for earlier in kept):
+            kept.append(change)
+    return kept
+
+
+def _costs(track: Track, metric: Metric, *, floor: float) -> _Costs:
+    if metric.ideal is not None:
+        points = track.points
+        values = np.maximum(abs(metric.ideal - points.medians), metric.resolution)
+    else:
+        # A number of 0 or below has no relative change.
+        points = track.points.above_zero()
+        is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+        values = 1 / points.medians if is_inverted else points.medians
+    return _Costs(points=points, values=values, floor=floor, metric=metric)
+
+
+def _step_change(costs: _Costs, step: Step) -> Change:
+    old = range(max(step.start, step.index - BASELINE_POINTS), step.index)
+    values = costs.values
+    return Change(
+        kind=STEP,
+        shift=costs.shift(old=old, new=range(step.index, step.end), found=step),
+        first=step.index,
+        seen=step.index,
+        p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
+    )
+
+
+def _drift_change(costs: _Costs, drift: Drift) -> Change:
+    block = max(1, (drift.end - drift.start) // NUM_BLOCKS)
+    old = range(drift.start, drift.start + block)
+    new = range(drift.end - block, drift.end)
+    p_value = interval_p_value(
+        math.log1p(drift.change),
+        low=math.log1p(drift.low),
+        high=math.log1p(drift.high),
+        degrees=max(1, drift.end - drift.start - 2),
+    )
+    return Change(
+        kind=DRIFT,
+        shift=costs.shift(old=old, new=new, found=drift),
+        first=drift.start,
+        seen=drift.index,
+        # One for each length of window.
+        p_value=min(1.0, len(BLOCK_POINTS) * p_value),
+    )
+
+
+def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
+    sizes = (change.index - change.start, change.end - change.index)
+    p_value = interval_p_value(
+        math.log(change.factor),
+        low=math.log(change.low),
+        high=math.log(change.high),
+        degrees=max(1, min(sizes) - 1),
+    )
+    shift = Shift(
+        points=costs.points,
+        costs=tuple(costs.values.tolist()),
+        old=range(change.start, change.index),
+        new=range(change.index, change.end),
+        before=change.before,
+        after=change.after,
+        interval=(change.low - 1, change.high - 1),
+        floor=0.0,
+        num_points_to_return=SUSTAINED_POINTS,
+        is_inverted=False,
+    )
+    return Change(
+        kind=VARIANCE,
+        shift=shift,
+        first=change.index,
+        seen=change.index,
+        p_value=min(1.0, len(AFTER_POINTS) * p_value),
+        noise=change,
+    )
+
+
+def _count_changes(track: Track, metric: Metric) -> list[Change]:
+    values = track.points.medians
+    if values.size == 0 or (values == values[0]).all():
+        return []
+    sign = 1.0 if metric.direction is Direction.LOWER_IS_BETTER else -1.0
+    costs = tuple((sign * values).tolist())
+    found = []
+    for index in range(1, len(costs)):
+        old = range(max(0, index - BASELINE_POINTS), index)
+        seen = costs[old.start : index]
+        if min(seen) <= costs[index] <= max(seen):
+            continue
+        change = relative(costs[index], to=costs[index - 1])
+        shift = Shift(
+            points=track.points,
+            costs=costs,
+            old=old,
+            new=range(index, len(costs)),
+            before=costs[index - 1],
+            after=costs[index],
+            interval=None if change is None else (change, change),
+            floor=0.0,
+            num_points_to_return=1,
+            is_inverted=False,
+        )
+        found.append(Change(kind=STEP, shift=shift, first=index, seen=index, p_value=None))
+    return found
