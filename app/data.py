@@ -1,4 +1,4 @@
-"""The only place that queries: one read a page, cached by the store's generation number.
+"""The only place that queries and writes: one read a page, cached by the store's generation.
 
 Nothing here keeps the store open; a store is opened for each read and closed after it. When another
 process holds it longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 import streamlit as st
 
-from app.history import differences, segments
+from app.history import differences, ending_with, newest_toolchain, segments
 from app.matrix import MODE_ORDER, vanished_cases
 from app.pages import (
+    AlertsPage,
     Band,
     EnvironmentChange,
     Loaded,
@@ -30,10 +31,11 @@ from app.pages import (
     RunPage,
     SeriesPage,
 )
-from db.errors import NotFoundError, StoreLocked
+from db.errors import NotFoundError, StoreError, StoreLocked
 from db.queries import (
     find_series,
     load_alerts,
+    load_changes,
     load_histories,
     load_latest,
     load_outcomes,
@@ -43,7 +45,7 @@ from db.queries import (
     load_samples,
     load_trend,
 )
-from db.records import REFERENCE_FAMILY, Alert, Case
+from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
 from db.store import Store
 from db.summaries import LatestCell, OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
 from runner.analysis.aggregate import cohort_means, pass_rate
@@ -51,6 +53,13 @@ from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE, descri
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
 from runner.analysis.stats import robust_sd
+from runner.analysis.triage import (
+    AlertStateError,
+    Decide,
+    set_muted,
+    set_owner,
+    set_state,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +148,35 @@ def load_run_page(run_id: str) -> Loaded[RunPage]:
     return _or_stale(
         ("run", url, run_id), lambda number: cached(_read_run_page)(url, number, run_id or "latest")
     )
+
+
+def load_alerts_page() -> Loaded[AlertsPage]:
+    """Return all alerts and every change of them."""
+    url = store_url()
+    return _or_stale(("alerts", url), lambda number: cached(_read_alerts)(url, number))
+
+
+def decide_state(alert_id: str, state: AlertState, *, by: str, why: str) -> str:
+    """Move an alert to `state` on record; return what went wrong, "" when it is saved."""
+    return _decide([set_state([alert_id], state, why=why)], by=by)
+
+
+def decide_care(alert: Alert, *, owner: str, until: datetime | None, by: str, why: str) -> str:
+    """Set owner and mute of `alert` on record; return what went wrong, "" when it is saved."""
+    chosen = [
+        *([set_owner([alert.id], owner, why=why)] if owner != alert.owner else []),
+        *([set_muted([alert.id], until, why=why)] if until != alert.muted_until else []),
+    ]
+    return _decide(chosen, by=by)
+
+
+def _decide(chosen: Sequence[Decide], *, by: str) -> str:
+    try:
+        for decision in chosen:
+            _open(store_url()).revise_alerts(decision, by=by)
+    except (AlertStateError, StoreError) as error:
+        return f"Not saved: {error}."
+    return ""
 
 
 @functools.cache
@@ -310,6 +348,11 @@ def _machine_move(change: MachineChange) -> MachineMove:
     )
 
 
+def _read_alerts(url: str, generation: int) -> AlertsPage:  # noqa: ARG001
+    store = _open(url)
+    return AlertsPage(alerts=load_alerts(store), changes=load_changes(store))
+
+
 def _read_outcomes(url: str, generation: int) -> tuple[OutcomeHistory, ...]:  # noqa: ARG001
     return load_outcomes(_open(url), limit_runs=MAX_RUNS)
 
@@ -341,7 +384,7 @@ def _read_series_page(
     on_machine = [item for item in histories if item.machine == chosen]
     in_any = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
     toolchains = {item.toolchain for item in (*on_machine, *in_any)}
-    shown = toolchain or _newest_toolchain(in_any, on_machine)
+    shown = toolchain or newest_toolchain(in_any, on_machine)
     if toolchain and toolchain not in toolchains:
         raise NotFoundError(
             f"the store has no results of case {case_key!r} on machine {chosen!r}"
@@ -385,14 +428,6 @@ def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
     )
 
 
-def _newest_toolchain(points: Sequence[TrendPoint], histories: Sequence[OutcomeHistory]) -> str:
-    """Return the toolchain of the newest point, else of the newest outcome, else ""."""
-    if points:
-        return points[-1].toolchain
-    newest = max(histories, key=lambda history: history.points[-1].at, default=None)
-    return newest.toolchain if newest else ""
-
-
 def _siblings(
     store: Store,
     case: Case,
@@ -424,23 +459,9 @@ def _siblings(
             )
             if not points:
                 continue
-            newest = _ending_with(newest, points)
+            newest = ending_with(newest, points)
         found.append(newest)
     return tuple(found)
-
-
-def _ending_with(header: SeriesHeader, points: Sequence[TrendPoint]) -> SeriesHeader:
-    first, last = points[0], points[-1]
-    return dataclasses.replace(
-        header,
-        key=last.series_key,
-        fingerprint=last.fingerprint,
-        num_points=len(points),
-        first_at=first.at,
-        last_at=last.at,
-        last_run_id=last.run_id,
-        last_value=last.median,
-    )
 
 
 def _environment_changes(

@@ -16,6 +16,7 @@ from db.summaries import (
     SeriesHeader,
     TrendPoint,
 )
+from db.triage import AlertChange
 
 _Value = TypeVar("_Value")
 
@@ -107,6 +108,14 @@ class RunPage:
     results: tuple[ResultSummary, ...]
     alerts: tuple[Alert, ...]
     machine: tuple[MachineMove, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsPage:
+    """Everything the alerts page shows: all alerts, and all changes, oldest first."""
+
+    alerts: tuple[Alert, ...]
+    changes: tuple[AlertChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
 from app.markup import Cell, Column, Note
-from app.state import OverviewState, run_url, series_url
+from app.state import OverviewState, decide_url, run_url, series_url
 from db.metrics import METRICS, Direction
 from db.records import Alert, AlertState, Case, Verdict
 
@@ -126,7 +126,10 @@ def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> 
             text=_CONFIRMED[alert.is_confirmed],
             style="prose",
             title=alert.cause_text,
-            notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"),),
+            notes=(
+                Note(text=f"cause: {alert.cause_text or alert.cause_kind}"),
+                Note(text="decide", href=decide_url(alert.id)),
+            ),
         ),
     )
 

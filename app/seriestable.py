@@ -11,11 +11,11 @@ from app.format import (
     percent_interval,
     quantity,
 )
-from app.markup import Cell, Column, table
+from app.markup import Cell, Column, facts, table
 from app.matrix import DIMENSIONS, variants_in_order
 from app.pages import SeriesPage
 from app.ranking import levels_text, sightings_text
-from app.state import run_url, series_url
+from app.state import decide_url, run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
 from db.metrics import METRICS
 from db.summaries import TrendPoint
@@ -116,6 +116,17 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
             parts.append(f"cause: {alert.cause_text}")
         texts.append("; ".join(parts))
     return texts
+
+
+def alert_links(page: SeriesPage, *, metric: str) -> str:
+    """Return a link for each alert of the series to where people decide about it, "" for none."""
+    found = alerts_of(page, metric=metric)
+    if not found:
+        return ""
+    return facts(
+        ("decide", Cell(text=f"{alert_label(alert)}: {alert.state}", href=decide_url(alert.id)))
+        for alert in found
+    )
 
 
 def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 from app.format import shortened
-from db.records import Dtype, Phase
+from db.records import AlertState, Dtype, Phase
 
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
@@ -17,6 +17,8 @@ DEFAULT_OVERVIEW_METRIC = "speedup"
 DEFAULT_SERIES_METRIC = "latency_s"
 # What alerts about a case that fails or vanished have for a metric; any trend shows where it ends.
 OUTCOME = "outcome"
+# In place of one state of the alerts page.
+ALL_STATES = "all"
 # Longer values are somebody's accident; they are not worth a page of text.
 _SHOWN_LENGTH = 80
 
@@ -70,7 +72,16 @@ class RunsState:
     machine: str = ""
 
 
-_State = TypeVar("_State", OverviewState, SeriesState, RunPageState, RunsState)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsState:
+    """What the alerts page shows: one alert, or all in some state; empty are the ongoing ones."""
+
+    alert: str = ""
+    state: str = ""
+
+
+_AnyState = OverviewState | SeriesState | RunPageState | RunsState | AlertsState
+_State = TypeVar("_State", OverviewState, SeriesState, RunPageState, RunsState, AlertsState)
 
 
 def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:
@@ -102,6 +113,11 @@ def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
     return _parse(RunsState, params, {})
 
 
+def parse_alerts(params: Mapping[str, str]) -> tuple[AlertsState, tuple[str, ...]]:
+    """Return the alerts page's state and a sentence for each parameter not understood."""
+    return _parse(AlertsState, params, {"state": (ALL_STATES, *AlertState)})
+
+
 def overview_url(state: OverviewState) -> str:
     """Return the relative URL of the overview in `state`."""
     return _url("./", state)
@@ -129,12 +145,17 @@ def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
     return _url("run", RunPageState(run=run_id, case=case_key, samples=samples))
 
 
+def decide_url(alert_id: str) -> str:
+    """Return the relative URL of the page on which people decide about an alert."""
+    return _url("alerts", AlertsState(alert=alert_id))
+
+
 def without(state: OverviewState, *names: str) -> OverviewState:
     """Return `state` with the named filters at their defaults."""
     return dataclasses.replace(state, **dict.fromkeys(names, ""))
 
 
-def query_params(state: OverviewState | SeriesState | RunPageState | RunsState) -> dict[str, str]:
+def query_params(state: _AnyState) -> dict[str, str]:
     """Return the URL parameters of `state`, those at their defaults left out."""
     return {
         item.name: value
@@ -143,7 +164,7 @@ def query_params(state: OverviewState | SeriesState | RunPageState | RunsState) 
     }
 
 
-def _url(page: str, state: OverviewState | SeriesState | RunPageState | RunsState) -> str:
+def _url(page: str, state: _AnyState) -> str:
     params = query_params(state)
     return f"{page}?{urlencode(params)}" if params else page
 

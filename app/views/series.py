@@ -84,6 +84,8 @@ def _show_header(page: SeriesPage, state: SeriesState) -> None:
         st.html(siblings)
     for text in seriestable.alert_notices(page, metric=state.metric):
         st.html(notice(text))
+    if links := seriestable.alert_links(page, metric=state.metric):
+        st.html(links)
 
 
 def _show_no_points(page: SeriesPage, state: SeriesState) -> None:

@@ -32,6 +32,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
     assert not page.exception
     assert {
         "overview": "Nothing has been measured yet",
+        "alerts": "No alerts",
         "series": "Which series?",
         "run": "No such run",
         "runs": "No runs yet",
@@ -51,7 +52,7 @@ def test_looking_at_an_empty_store_does_not_create_it(
 def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     page = open_page(path, **params_of(path))
     assert not page.exception
-    assert "2.13.0.dev20260116" in text_of(page)
+    assert "2.13.0.dev202601" in text_of(page)
     assert "SYNTHETIC" not in text_of(page)
 
 

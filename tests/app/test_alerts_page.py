@@ -1,0 +1,206 @@
+"""People decide about alerts on their page, and see what was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import data
+from app.deciding import signed_in_name
+from db.errors import StoreLocked
+from db.queries import load_alert, load_changes
+from db.records import AlertState
+from db.store import Store
+from runner.analysis.triage import Decide
+from tests.app import stores
+from tests.app.conftest import OpenPage
+from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+
+ID = "alert-1"
+DAY = stores.NOW.date() + timedelta(days=30)
+
+
+@pytest.fixture
+def store(seeded: Path) -> Store:
+    """Return the filled store that the pages show."""
+    return Store(f"duckdb:///{seeded}")
+
+
+@pytest.fixture
+def page(store: Store, open_page: OpenPage) -> AppTest:  # noqa: ARG001
+    """Return the page of the alert about bert."""
+    return open_page("alerts", alert=ID)
+
+
+def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTest:
+    field(page, "Your name").input(name)
+    field(page, "Reason").input(why)
+    page.button(key).click()
+    return page.run()
+
+
+def field(page: AppTest, label: str) -> Any:
+    return next(item for item in page.text_input if item.label == label)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_ongoing_alerts_are_listed_and_lead_to_their_pages(open_page: OpenPage) -> None:
+    page = open_page("alerts")
+    rows = texts_of_rows(page, "alerts")
+    assert [row[:3] for row in rows][:2] == [
+        ["open", "fails", "unet max-autotune inference tiny fp32 cuda"],
+        ["open", "+20.0 % [+18.0, +22.0] %", "bert default inference tiny fp32 cuda"],
+    ]
+    assert f"alerts?alert={ID}" in links_of(page)
+
+
+def test_alerts_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
+    decided = open_page("alerts", alert=ID)
+    press(decided, "decide-noise")
+    rows = texts_of_rows(open_page("alerts", state="noise"), "alerts")
+    assert "bert default inference tiny fp32 cuda" in {row[2] for row in rows}
+    assert {row[0] for row in rows} == {"noise"}
+    assert "noise" not in {row[0] for row in texts_of_rows(open_page("alerts"), "alerts")}
+    everything = texts_of_rows(open_page("alerts", state="all"), "alerts")
+    assert len(everything) == 4
+    assert "No alert is in this state" in text_of(open_page("alerts", state="expected"))
+    assert "does not exist" in text_of(open_page("alerts", state="broken"))
+    assert load_alert(store, ID).state is AlertState.NOISE
+
+
+def test_alert_has_its_facts_and_links(page: AppTest) -> None:
+    text = text_of(page)
+    assert "bert default +20.0 %" in text
+    assert "8.79 -> 10.5 ms" in text
+    assert "Nobody has changed anything yet." in text
+    assert any(link.startswith("run?run=run-009") for link in links_of(page))
+    assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("path", ["overview", "series"])
+def test_other_pages_lead_to_the_alert(path: str, open_page: OpenPage) -> None:
+    page = open_page(path, **({"case": stores.REGRESSED.key} if path == "series" else {}))
+    assert f"alerts?alert={ID}" in links_of(page)
+
+
+def test_unknown_alert_is_said(seeded: Path, open_page: OpenPage) -> None:  # noqa: ARG001
+    assert "No such alert" in text_of(open_page("alerts", alert="nobody"))
+
+
+@pytest.mark.parametrize("state", ["acknowledged", "expected", "noise"])
+def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
+    page: AppTest, store: Store, state: str
+) -> None:
+    press(page, f"decide-{state}", why="known since the move")
+    assert not page.exception
+    alert = load_alert(store, ID)
+    assert (str(alert.state), alert.note) == (state, "known since the move")
+    assert texts_of_rows(page, "changes")[0][1:] == [
+        "ada",
+        "state",
+        "open",
+        state,
+        "known since the move",
+    ]
+    press(page, "decide-open", name="bob")
+    assert [(item.by, item.new) for item in load_changes(store, alert_id=ID)] == [
+        ("ada", state),
+        ("bob", "open"),
+    ]
+    assert [row[1] for row in texts_of_rows(page, "changes")] == ["bob", "ada"]
+
+
+def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
+    assert {item.label: item.disabled for item in page.button} == {
+        "Acknowledge": False,
+        "Expected": False,
+        "Noise": False,
+        "Reopen": True,
+        "Save owner and mute": False,
+    }
+
+
+def test_nobody_decides_without_a_name(page: AppTest, store: Store) -> None:
+    press(page, "decide-noise", name=" ")
+    assert "Who decides? Give your name" in text_of(page)
+    assert load_changes(store) == ()
+
+
+def test_owner_and_mute_are_saved_and_shown(page: AppTest, store: Store) -> None:
+    field(page, "Owner").input("eve")
+    page.date_input[0].set_value(DAY)
+    press(page, "decide-save", why="after the release")
+    alert = load_alert(store, ID)
+    assert alert.owner == "eve"
+    assert alert.muted_until == datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
+    assert f"owner eve muted until {DAY} 00:00" in text_of(page)
+    assert [item.field for item in load_changes(store)] == ["owner", "muted_until"]
+
+
+def test_time_of_a_mute_is_kept_when_only_the_owner_changes(
+    store: Store, open_page: OpenPage
+) -> None:
+    until = stores.NOW + timedelta(days=3)
+    data.decide_care(load_alert(store, ID), owner="", until=until, by="ada", why="")
+    page = open_page("alerts", alert=ID)
+    field(page, "Owner").input("eve")
+    press(page, "decide-save")
+    assert (load_alert(store, ID).owner, load_alert(store, ID).muted_until) == ("eve", until)
+
+
+def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
+    page.date_input[0].set_value(date(2020, 1, 1))
+    press(page, "decide-save")
+    assert "is over" in text_of(page)
+    assert load_changes(store) == ()
+
+
+def test_decision_that_came_too_late_is_said(page: AppTest, store: Store) -> None:
+    fixed = dataclasses.replace(stores.regression(), state=AlertState.FIXED)
+    store.save_alerts([fixed])
+    press(page, "decide-expected", why="new heads")
+    assert "Not saved: alert alert-1 is fixed and cannot become expected" in text_of(page)
+
+
+def test_reason_is_not_that_of_the_next_decision(page: AppTest) -> None:
+    press(page, "decide-noise", why="once")
+    assert field(page, "Reason").value == ""
+    assert field(page, "Your name").value == "ada"
+
+
+def test_store_that_is_locked_is_said_and_nothing_is_lost(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(_store: Store, _decision: Decide, *, by: str) -> None:
+        raise StoreLocked(f"process 4711 holds the store, not {by}")
+
+    monkeypatch.setattr(Store, "revise_alerts", locked)
+    press(page, "decide-noise", why="typed long")
+    assert "Not saved: process 4711 holds the store, not ada." in text_of(page)
+    assert field(page, "Reason").value == "typed long"
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [
+        ({}, ""),
+        ({"is_logged_in": False, "email": "ada@example.org"}, ""),
+        ({"is_logged_in": True, "email": "ada@example.org", "name": "Ada"}, "ada@example.org"),
+        ({"is_logged_in": True, "name": "Ada"}, "Ada"),
+        ({"is_logged_in": True, "sub": "4711"}, "4711"),
+    ],
+)
+def test_who_is_signed_in_decides(user: dict[str, Any], name: str) -> None:
+    assert signed_in_name(user) == name
+
+
+def test_names_from_outside_are_shown_as_text(page: AppTest) -> None:
+    press(page, "decide-noise", name="<script>alert(1)</script>", why="<b>bold</b>")
+    assert "<script>" not in html_of(page)
+    assert "<b>bold" not in html_of(page)
