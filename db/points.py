@@ -80,6 +80,21 @@ class PointColumns(Sequence[Point]):
         is_above = self._medians > 0
         return self if is_above.all() else self._taken(is_above)
 
+    def values_of(self, other: PointColumns) -> np.ndarray:
+        """Return the value of `other` in the run of each point here, NaN where it has none."""
+        if other._runs is not self._runs:
+            found = {point.run_id: point.median for point in other}
+            return np.array([found.get(point.run_id, np.nan) for point in self], dtype=float)
+        places = np.searchsorted(other._run_numbers, self._run_numbers)
+        places = np.minimum(places, len(other) - 1)
+        is_there = other._run_numbers[places] == self._run_numbers
+        return np.where(is_there, other._medians[places], np.nan)
+
+    def scaled(self, factors: np.ndarray) -> PointColumns:
+        """Return the points with each value, and its interval, times its factor."""
+        numbers = [column * factors for column in (self._medians, self._lows, self._highs)]
+        return PointColumns(self._key, self._runs, columns=[self._run_numbers, *numbers])
+
     def __len__(self) -> int:
         return int(self._medians.size)
 

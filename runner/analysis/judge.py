@@ -22,7 +22,9 @@ from db.summaries import OutcomePoint, Point, Series
 from runner.analysis.cause import MEASUREMENT, Cause, cause_of, wall_clock_is_alone
 from runner.analysis.changes import Change, changes_of
 from runner.analysis.fdr import Claim
+from runner.analysis.levels import PACE
 from runner.analysis.machine import CLOCKS
+from runner.analysis.pacing import at_one_pace
 from runner.analysis.rules import SeriesRule, SeriesRules
 from runner.analysis.shift import Track
 from runner.analysis.variance import NoiseChange
@@ -33,6 +35,7 @@ NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
     "eager_latency_s",
     "eager_latency_cpu_s",
+    PACE,
 )
 
 
@@ -74,8 +77,9 @@ def judge_case(
     by_place: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
     for track in tracks:
         by_place[_place(track)][track.header.metric] = track
+    by_place = {place: at_one_pace(siblings) for place, siblings in by_place.items()}
     found = []
-    for track in _judged(tracks):
+    for track in _judged([by_place[_place(track)][track.header.metric] for track in tracks]):
         metric = METRICS[track.header.metric]
         siblings = by_place[_place(track)]
         seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]

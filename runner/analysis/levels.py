@@ -19,7 +19,7 @@ from db.records import CaseResult, Measurement
 from runner.analysis.stats import launch_medians
 
 PACE = "pace_s"
-_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
+PACED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
 
 
 def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = None) -> np.ndarray:
@@ -60,7 +60,7 @@ def common_pace(*results: CaseResult) -> float | None:
 def _paces(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
     """Return the pace of each launch of the time `metric`, None where it is not known of all."""
     pace = measured.get(PACE)
-    if metric not in _TIMES or pace is None or pace.launches != measured[metric].launches:
+    if metric not in PACED_TIMES or pace is None or pace.launches != measured[metric].launches:
         return None
     paces = _medians(pace)
     return paces if paces.min() > 0 else None

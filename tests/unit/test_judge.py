@@ -358,7 +358,7 @@ def test_cases_are_judged_one_by_one() -> None:
 
 def test_everything_judged_is_read_and_so_are_the_witnesses() -> None:
     judged = {name for name, metric in METRICS.items() if metric.is_judged}
-    assert set(NEEDED_METRICS) == judged | {"eager_latency_s", "eager_latency_cpu_s"}
+    assert set(NEEDED_METRICS) == judged | {"eager_latency_s", "eager_latency_cpu_s", "pace_s"}
 
 
 @given(st.integers(min_value=0, max_value=10_000))
