@@ -24,6 +24,13 @@ def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
     return tuple(run_record(row) for row in _rows(store, RunTable.trigger == trigger))
 
 
+def load_run_ids(store: Store) -> tuple[str, ...]:
+    """Return the ids of all runs, oldest first."""
+    wanted = select(RunTable.id).order_by(RunTable.started_at, RunTable.id)
+    with store.read() as connection:
+        return tuple(connection.execute(wanted).scalars())
+
+
 def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | None], ...]:
     """Return the runs on `machine` that are not known to have ended, each with its last beat."""
     is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)

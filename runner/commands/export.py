@@ -1,20 +1,46 @@
-"""hud export: a run in a format that other tools read."""
+"""hud export: runs in formats that other tools read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import click
 
-from db.records import RunDocument
+from db.queries import load_document
+from db.records import CaseResult, RunDocument
+from db.runs import load_run_ids
+from db.store import Store
 from runner.commands.common import with_workplace
 from runner.commands.compare import find_document
+from runner.errors import NoSuchDocument
+from runner.interop.flat import to_csv, to_parquet
 from runner.interop.mll import to_mll
+from runner.interop.openmetrics import to_openmetrics
+from runner.interop.v3_out import to_v3
 from runner.wiring import Workplace
 
-FORMATS: Mapping[str, Callable[[RunDocument], str]] = {"mlperf": to_mll}
+ALL_RUNS = "all"
+PARQUET = "parquet"
+
+
+def _to_mlperf(documents: Iterable[RunDocument]) -> Iterator[bytes]:
+    for document in documents:
+        yield to_mll(document).encode()
+
+
+FORMATS: Mapping[str, Callable[[Iterable[RunDocument]], Iterator[bytes]]] = {
+    "v3": to_v3,
+    "csv": to_csv,
+    PARQUET: to_parquet,
+    "openmetrics": to_openmetrics,
+    "mlperf": _to_mlperf,
+}
 
 
 class Format(click.ParamType[str]):
@@ -30,7 +56,7 @@ class Format(click.ParamType[str]):
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_names", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "--format",
     "format_name",
@@ -40,6 +66,14 @@ class Format(click.ParamType[str]):
     help=f"The format: {', '.join(FORMATS)}.",
 )
 @click.option(
+    "--case",
+    "cases",
+    metavar="CASE",
+    multiple=True,
+    help="Only these cases: a key, a part of one, or a glob.",
+)
+@click.option("--metric", "metrics", metavar="METRIC", multiple=True, help="Only these, as globs.")
+@click.option(
     "--output",
     "-o",
     "path",
@@ -48,13 +82,76 @@ class Format(click.ParamType[str]):
     help="Where to write it, instead of standard output.",
 )
 @with_workplace
-def export(workplace: Workplace, *, run_name: str, format_name: str, path: Path | None) -> None:
-    """Write RUN in a format of other tools.
+def export(
+    workplace: Workplace,
+    *,
+    run_names: tuple[str, ...],
+    format_name: str,
+    cases: tuple[str, ...],
+    metrics: tuple[str, ...],
+    path: Path | None,
+) -> None:
+    """Write RUNs in a format of other tools.
 
-    RUN is an id, the start of one, `latest`, `previous`, a revision or a result file.
+    Each is an id, the start of one, `latest`, `previous`, a revision or a result file; `all` is
+    every run of the store.
     """
-    content = FORMATS[format_name](find_document(run_name, store=workplace.store()))
+    if path is None and format_name == PARQUET and sys.stdout.isatty():
+        raise click.UsageError("parquet is no text for a terminal; name a file with -o")
+    chosen = _selected(_documents(run_names, workplace.store()), cases=cases, metrics=metrics)
+    first = next(chosen, None)
+    if first is None:
+        raise NoSuchDocument(
+            "nothing to export: no result fits --case and --metric, or the store is empty;"
+            " `hud show RUN` lists the cases of a run"
+        )
+    pieces = FORMATS[format_name](itertools.chain([first], chosen))
     if path is None:
-        click.echo(content, nl=False)
+        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.flush()
     else:
-        path.write_text(content, encoding="utf-8")
+        with path.open("wb") as file:
+            file.writelines(pieces)
+
+
+def _documents(names: Sequence[str], store: Store) -> Iterator[RunDocument]:
+    """Yield the runs in the order of their names, each once; a run is loaded when it is due."""
+    seen: set[str] = set()
+    for document in itertools.chain.from_iterable(_named(name, store) for name in names):
+        if document.run.id not in seen:
+            seen.add(document.run.id)
+            yield document
+
+
+def _named(name: str, store: Store) -> Iterator[RunDocument]:
+    if name != ALL_RUNS:
+        yield find_document(name, store=store)
+        return
+    for run_id in load_run_ids(store):
+        yield load_document(store, run_id)
+
+
+def _selected(
+    documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
+) -> Iterator[RunDocument]:
+    """Yield `documents` with what was chosen of them alone, those without any left out."""
+    patterns = [name if any(sign in name for sign in "*?[") else f"*{name}*" for name in cases]
+    for document in documents:
+        fitting = (
+            _with_metrics(result, metrics) if metrics else result
+            for result in document.results
+            if not cases or any(fnmatchcase(result.case.key, item) for item in patterns)
+        )
+        results = tuple(result for result in fitting if result is not None)
+        if results:
+            yield replace(document, results=results)
+
+
+def _with_metrics(result: CaseResult, metrics: Sequence[str]) -> CaseResult | None:
+    """Return `result` with `metrics` alone, None where it has none of them."""
+    kept = tuple(
+        item
+        for item in result.measurements
+        if any(fnmatchcase(item.metric, pattern) for pattern in metrics)
+    )
+    return replace(result, measurements=kept) if kept else None

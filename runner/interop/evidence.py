@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,13 +46,9 @@ class Evidence:
     launches: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
 
-    def add_values(self, metric: ForeignMetric, values: Iterable[float]) -> None:
-        """Take in the values of one launch, in the metric's unit, unless they are in already."""
-        self.units.setdefault(metric.name, metric.unit)
-        known = self.launches.setdefault(metric.name, [])
-        launch = tuple(values)
-        if launch not in known:
-            known.append(launch)
+    def add_launches(self, metric: ForeignMetric, launches: Sequence[tuple[float, ...]]) -> None:
+        """Take in the launches of one record, in the metric's unit, unless they are in already."""
+        self._extend(metric.name, metric.unit, launches)
 
     def add_text(self, name: str, text: str) -> None:
         """Take in what a file says in words, unless it is in already."""
@@ -64,12 +61,21 @@ class Evidence:
     def add(self, other: Evidence) -> None:
         """Take in all of `other`."""
         for name, launches in other.launches.items():
-            self.units.setdefault(name, other.units[name])
-            known = self.launches.setdefault(name, [])
-            known.extend(launch for launch in launches if launch not in known)
+            self._extend(name, other.units[name], launches)
         for name, texts in other.texts.items():
             for text in texts:
                 self.add_text(name, text)
+
+    def _extend(self, name: str, unit: str, launches: Sequence[tuple[float, ...]]) -> None:
+        self.units.setdefault(name, unit)
+        known = self.launches.setdefault(name, [])
+        # Launches of one record may be alike and all count; the same record again does not.
+        left = Counter(known)
+        for launch in launches:
+            if left[launch]:
+                left[launch] -= 1
+            else:
+                known.append(launch)
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as a JSON object."""
@@ -92,7 +98,7 @@ def evidence_of(result: CaseResult) -> Evidence:
     for item in result.measurements:
         if item.method != DERIVED:
             evidence.units[item.metric] = item.unit
-            evidence.launches[item.metric] = _split(item.samples, item.launches)
+            evidence.launches[item.metric] = split(item.samples, item.launches)
     evidence.texts = {name: list(texts) for name, texts in kept.get("texts", {}).items()}
     return evidence
 
@@ -187,6 +193,7 @@ def _measurement(metric: str, unit: str, launches: Launches, method: str) -> Mea
     )
 
 
-def _split(samples: Sequence[float], launches: Sequence[int]) -> list[tuple[float, ...]]:
+def split(samples: Sequence[float], launches: Sequence[int]) -> list[tuple[float, ...]]:
+    """Return the samples of each launch."""
     ends = [sum(launches[: place + 1]) for place in range(len(launches))]
     return [tuple(samples[end - size : end]) for end, size in zip(ends, launches, strict=True)]

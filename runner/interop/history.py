@@ -29,7 +29,7 @@ from db.records import (
     RunState,
 )
 from runner.environment import fingerprint
-from runner.interop.evidence import Evidence, result_of
+from runner.interop.evidence import Evidence, result_of, split
 from runner.interop.foreign import UNKNOWN, ForeignMetric
 
 _DAY_S = 86_400
@@ -70,7 +70,8 @@ class Unsaid:
 class Row:
     """One metric of one case at one time, in seconds since 1970; None where nobody said when.
 
-    Either `values`, in the metric's own unit, or `text`.
+    Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
+    each launch gave; empty where all are of one.
     """
 
     origin: Origin
@@ -78,6 +79,7 @@ class Row:
     case: Case
     metric: ForeignMetric
     values: tuple[float, ...] = ()
+    launches: tuple[int, ...] = ()
     text: str = ""
 
 
@@ -103,7 +105,9 @@ class History:
         self._untimed_s = untimed_at.timestamp()
         self._has_exact_time = has_exact_time
         self._origins, self._cases, self._metrics, self._texts = (_Table() for _ in range(4))
-        self._columns = {name: array("i") for name in ("origin", "case", "metric", "text", "count")}
+        self._launches = _Table()
+        names = ("origin", "case", "metric", "text", "launches")
+        self._columns = {name: array("i") for name in names}
         self._times = array("d")
         self._values = array("d")
         # One past the last value of each row.
@@ -127,7 +131,8 @@ class History:
         columns["case"].append(self._cases.number(row.case))
         columns["metric"].append(self._metrics.number(row.metric))
         columns["text"].append(self._texts.number(row.text))
-        columns["count"].append(len(row.values))
+        sizes = row.launches or ((len(row.values),) if row.values else ())
+        columns["launches"].append(self._launches.number(sizes))
         self._times.append(math.nan if row.at_s is None else row.at_s)
         self.num_untimed += row.at_s is None
         self._values.extend(value * row.metric.scale for value in row.values)
@@ -185,10 +190,10 @@ class History:
 
     def _add_to(self, evidence: Evidence, row: int) -> None:
         metric: ForeignMetric = self._metrics.items[self._columns["metric"][row]]
-        count = self._columns["count"][row]
-        if count:
+        sizes: tuple[int, ...] = self._launches.items[self._columns["launches"][row]]
+        if sizes:
             end = self._ends[row]
-            evidence.add_values(metric, self._values[end - count : end])
+            evidence.add_launches(metric, split(self._values[end - sum(sizes) : end], sizes))
         else:
             evidence.add_text(metric.name, self._texts.items[self._columns["text"][row]])
 

@@ -74,6 +74,7 @@ class V3Reader:
                 direction=_text(about.get("direction")),
             ),
             values=values,
+            launches=_launches(about, num_values=len(values)),
             text="" if values else _said(_words(metric), reason=_text(about.get("reason"))),
         )
 
@@ -166,7 +167,8 @@ def _shape(about: Mapping[str, Any], said_phase: str, said_dtype: str) -> str:
 def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     runner = _runner(record)
     said = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
-    kinds = [text.lower() for text in said if text.lower() in DEVICES]
+    # The nearer to the case, the surer: a machine may have any name.
+    kinds = [text.lower() for text in reversed(said) if text.lower() in DEVICES]
     return kinds[0] if kinds else clean_part(next((text for text in said if text), UNKNOWN))
 
 
@@ -240,6 +242,17 @@ def _metric_name(metric: Mapping[str, Any]) -> str:
 def _numbers(metric: Mapping[str, Any]) -> tuple[float, ...]:
     found = [as_number(value) for value in get_list(metric, "benchmark_values")]
     return tuple(number for number in found if number is not None)
+
+
+def _launches(about: Mapping[str, Any], *, num_values: int) -> tuple[int, ...]:
+    """Return how many values each launch gave, where the record tells."""
+    try:
+        found = json.loads(_text(about.get("launches")) or "[]")
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(found, list) or not all(type(item) is int and item > 0 for item in found):
+        return ()
+    return tuple(found) if sum(found) == num_values else ()
 
 
 def _words(metric: Mapping[str, Any]) -> list[str]:

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import csv
+import io
+import json
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from db.bulk import put_documents
+from db.records import RunDocument
+from runner.environment import fingerprint
+from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
+from tests.integration.imports import import_records, runs
 from tests.integration.terminal import Terminal
+from tests.records_v3 import make_record
 
 
 @pytest.fixture
@@ -25,9 +37,9 @@ def test_a_stored_run_and_its_result_file_give_the_same_log(terminal: Terminal) 
 
 
 def test_another_format_is_refused_with_what_there_is(terminal: Terminal) -> None:
-    result = terminal.hud("export", "latest", "--format", "csv")
+    result = terminal.hud("export", "latest", "--format", "xml")
     assert result.exit_code == 2
-    assert "no format 'csv'; there is mlperf" in result.stderr
+    assert "no format 'xml'; there is v3, csv, parquet, openmetrics, mlperf" in result.stderr
 
 
 def test_a_run_that_does_not_exist_is_one_line(terminal: Terminal) -> None:
@@ -41,3 +53,151 @@ def test_a_file_that_cannot_be_written_is_one_line(terminal: Terminal) -> None:
     result = terminal.hud("export", "latest", "--format", "mlperf", "-o", "no/such/folder.log")
     assert result.exit_code == 2
     assert "No such file or directory: 'no/such/folder.log'" in result.stderr
+
+
+FACTS = {"device_name": "Some GPU", "device_kind": "cuda", "flags": {"tf32": True}, "num_cpus": 8}
+
+
+def night(number: int) -> RunDocument:
+    """Return a run of three cases, of which one failed, at night `number`."""
+    at = START + timedelta(days=number)
+    cases = [
+        make_case("bert", device="cuda"),
+        make_case("google/vit", mode="max-autotune", variant="mine", dtype="bf16", device="cuda"),
+        make_case("t5", mode="eager", phase="training", device="cuda"),
+    ]
+    run = make_run(
+        f"run-{number}",
+        started_at=at,
+        finished_at=at,
+        plan=cases,
+        environment=FACTS,
+        fingerprint=fingerprint(FACTS),
+        revision=f"2.13.0@{number:010x}",
+    )
+    speedup = make_measurement("speedup", samples=[1.1, 1.3, 1.2, 0.1 + 0.2], launches=(3, 1))
+    counts = make_measurement("graph_breaks", samples=[2.0, 2.0, 2.0], launches=(1, 1, 1))
+    odd = make_measurement("ttft_ms", unit="ms", samples=[1e-9, 7.0])
+    return make_document(
+        run,
+        results=[
+            make_result(f"a-{number}", run=run, case=cases[0], measurements=[speedup, counts]),
+            make_result(f"b-{number}", run=run, case=cases[1], measurements=[odd]),
+            make_result(
+                f"c-{number}", run=run, case=cases[2], outcome="inaccurate", reason="off: 3 %"
+            ),
+        ],
+    )
+
+
+def put(terminal: Terminal, *documents: RunDocument) -> None:
+    with terminal.store().write() as session:
+        put_documents(session, documents, at=START)
+
+
+def test_what_is_exported_as_v3_is_imported_as_it_was(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+    assert terminal.hud("export", "all", "--format", "v3", "-o", "out.json").exit_code == 0
+    other = ("--store", "other.duckdb")
+    assert terminal.hud("import", "out.json", *other).exit_code == 0
+    again = terminal.hud("export", "all", "--format", "v3", "-o", "again.json", *other)
+    assert again.exit_code == 0, again.output
+    assert (terminal.folder / "again.json").read_text() == (
+        terminal.folder / "out.json"
+    ).read_text()
+
+
+def test_imported_runs_keep_cases_samples_and_environment(terminal: Terminal) -> None:
+    put(terminal, night(0))
+    terminal.hud("export", "latest", "--format", "v3", "-o", "out.json")
+    (terminal.folder / ".hud" / "store.duckdb").unlink()
+    assert terminal.hud("import", "out.json").exit_code == 0
+    (after,) = runs(terminal)
+    before = night(0)
+    for name in ("started_at", "suite", "revision", "machine", "fingerprint", "plan"):
+        assert getattr(after.run, name) == getattr(before.run, name)
+    assert after.run.environment == {**FACTS, "imported": {"format": "v3", "workflow": "0"}}
+    assert after.run.toolchain == "imported:stable"
+    for ours, theirs in zip(before.results, after.results, strict=True):
+        assert (ours.case, ours.outcome, ours.reason) == (
+            theirs.case,
+            theirs.outcome,
+            theirs.reason,
+        )
+        measured = {item.metric: item for item in theirs.measurements}
+        assert set(measured) == {item.metric for item in ours.measurements}
+        for item in ours.measurements:
+            read = measured[item.metric]
+            assert (read.samples, read.unit) == (item.samples, item.unit)
+            assert read.launches == (item.launches or (len(item.samples),))
+
+
+def test_an_imported_history_is_exported_with_its_branch_and_workflow(terminal: Terminal) -> None:
+    import_records(terminal, make_record("speedup", 1.5), make_record("abs_latency", 10.0))
+    lines = terminal.hud("export", "latest", "--format", "v3").stdout.splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {record["workflow_id"] for record in records} == {1000}
+    assert {record["repo"] for record in records} == {"pytorch/pytorch"}
+    assert {record["head_branch"] for record in records} == {"main"}
+    # What follows from the others is left out.
+    names = [record["metric"]["name"] for record in records]
+    assert names == ["accuracy", "latency_s", "speedup"]
+
+
+def test_csv_has_a_row_for_each_measurement_and_each_case_without_one(terminal: Terminal) -> None:
+    put(terminal, night(0))
+    text = terminal.hud("export", "latest", "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["model"], row["metric"], row["outcome"]) for row in rows] == [
+        ("bert", "graph_breaks", "ok"),
+        ("bert", "speedup", "ok"),
+        ("google/vit", "ttft_ms", "ok"),
+        ("t5", "", "inaccurate"),
+    ]
+    assert rows[1]["samples"] == "1.1 1.3 1.2 0.30000000000000004"
+    assert rows[1]["launches"] == "3 1"
+    assert rows[0]["started_at"] == "2026-01-01T02:30:00+00:00"
+
+
+def test_parquet_holds_the_same_with_types(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+    assert terminal.hud("export", "all", "--format", "parquet", "-o", "out.parquet").exit_code == 0
+    table = pq.read_table(terminal.folder / "out.parquet")
+    rows = table.to_pylist()
+    assert len(rows) == 8
+    assert rows[1]["samples"] == [1.1, 1.3, 1.2, 0.1 + 0.2]
+    assert rows[1]["started_at"] == START
+    assert rows[3]["median"] is None
+    streamed = terminal.hud("export", "all", "--format", "parquet").stdout_bytes
+    assert pq.read_table(io.BytesIO(streamed)).equals(table)
+
+
+def test_openmetrics_of_a_store_parses(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+    text = terminal.hud("export", "all", "--format", "openmetrics").stdout
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert [sample.value for sample in families["hud_graph_breaks"].samples] == [2.0, 2.0]
+    outcomes = families["hud_outcome"].samples
+    assert sum(sample.value for sample in outcomes) == 6
+
+
+def test_runs_cases_and_metrics_can_be_chosen(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+
+    def chosen(*options: str) -> list[tuple[str, str, str]]:
+        text = terminal.hud("export", *options, "--format", "csv").stdout
+        rows = csv.DictReader(io.StringIO(text))
+        return [(row["run_id"], row["model"], row["metric"]) for row in rows]
+
+    assert chosen("run-1", "--metric", "graph*") == [("run-1", "bert", "graph_breaks")]
+    assert chosen("run-0", "run-0", "--case", "vit") == [("run-0", "google/vit", "ttft_ms")]
+    assert chosen("all", "--case", "*/eager/*") == [("run-0", "t5", ""), ("run-1", "t5", "")]
+    nothing = terminal.hud("export", "all", "--format", "csv", "--case", "nobody")
+    assert nothing.exit_code == 2
+    assert "nothing to export: no result fits --case and --metric" in nothing.stderr
+
+
+def test_several_runs_make_one_log(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+    text = terminal.hud("export", "all", "--format", "mlperf").stdout
+    assert text.count('"run_start"') == 6

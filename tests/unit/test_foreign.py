@@ -25,7 +25,7 @@ def evidence(**launches: list[tuple[float, ...]]) -> Evidence:
     found = Evidence()
     for name, values in launches.items():
         for launch in values:
-            found.add_values(find_metric(name), launch)
+            found.add_launches(find_metric(name), [launch])
     return found
 
 
