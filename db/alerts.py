@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from db import fetch
 from db.records import Alert
-from db.rows import alert_values, case_values, change_values, settings_values
+from db.rows import Values, alert_values, case_values, change_values, settings_values
 from db.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
 from db.triage import (
     AlertChange,
@@ -25,6 +25,7 @@ from db.triage import (
     Signature,
     changes_of_alert,
     changes_of_settings,
+    settings_of,
 )
 
 # Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
@@ -41,10 +42,14 @@ def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
         row = upsert(CaseTable).values(**case_values(cases[key]))
         session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
     if new:
-        session.execute(insert(AlertTable), [alert_values(alert) for alert in new])
+        settings = fetch.series_settings(session.connection())
+        rows = [_own_values(alert, beside=_shared(alert, settings)) for alert in new]
+        session.execute(insert(AlertTable), rows)
     for alert in wanted.values():
         if alert.id in known:
-            _update(session, alert, old=known[alert.id])
+            values = _own_values(alert, beside=known[alert.id])
+            here = AlertTable.id == alert.id
+            session.execute(update(AlertTable).where(here).values(**values))
 
 
 def put_revisions(
@@ -98,9 +103,14 @@ def put_changes(session: Session, changes: Sequence[AlertChange]) -> int:
     return len(rows)
 
 
-def _update(session: Session, alert: Alert, *, old: Alert) -> None:
+def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:
+    return settings_of(alert.series_key, settings=settings)
+
+
+def _own_values(alert: Alert, *, beside: Alert | SeriesSettings) -> Values:
+    """Return the row of `alert` without what it only shares with its series, or had before."""
     values = alert_values(alert)
     for name in _SHARED:
-        if getattr(alert, name) == getattr(old, name):
+        if getattr(alert, name) == getattr(beside, name):
             del values[name]
-    session.execute(update(AlertTable).where(AlertTable.id == alert.id).values(**values))
+    return values

@@ -145,9 +145,12 @@ class SeriesSettings:
 def changes_of_alert(
     old: Alert | None, new: Alert, *, signature: Signature
 ) -> tuple[AlertChange, ...]:
-    """Return a change for each thing that differs between an alert (None: not there) and `new`."""
-    fields = (ChangedField.STATE, ChangedField.OWNER, ChangedField.MUTED_UNTIL)
-    changes = _changes(fields, old, new, signature)
+    """Return a change for each thing that differs between an alert and `new`.
+
+    One that was not there yet (None) has but a state: an owner or a mute is that of its series.
+    """
+    care = () if old is None else (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
+    changes = _changes((ChangedField.STATE, *care), old, new, signature)
     return tuple(dataclasses.replace(item, alert_id=new.id) for item in changes)
 
 

@@ -67,7 +67,13 @@ def detect(store: Store) -> DetectReport:
     found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
     found = with_ends(store, found, stored=stored, outcomes=outcomes)
     update = store.revise_alerts(
-        lambda now: update_alerts(found, stored=now, judged_runs=_run_ids(outcomes)), by=JUDGE
+        lambda now: update_alerts(
+            found,
+            stored=now,
+            judged_runs=_run_ids(outcomes),
+            settings=rules.settings,
+        ),
+        by=JUDGE,
     )
     logger.info(
         "judged %d runs: %d alerts, %d new, %d fixed",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from db.records import Alert, AlertState
-from db.triage import Revision
+from db.triage import Revision, SeriesSettings, with_settings
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
@@ -47,17 +47,25 @@ class _Found:
 
 
 def update_alerts(
-    found: Iterable[Alert], *, stored: Iterable[Alert], judged_runs: Collection[str]
+    found: Iterable[Alert],
+    *,
+    stored: Iterable[Alert],
+    judged_runs: Collection[str],
+    settings: Sequence[SeriesSettings] = (),
 ) -> Update:
     """Return what to keep of `stored` in the light of `found`.
 
     What people set stays: expected and noise always, acknowledged until the level is back. An
     ongoing alert that is found no more, though its first bad run was judged, is over; one whose
-    run is no longer in the store stays as it is.
+    run is no longer in the store stays as it is. A new one has owner and mute of its series by
+    `settings`.
     """
     known = {alert.id: alert for alert in stored}
     seen = _identified(found, known)
-    revised = {id: _merged(item, known.get(id)) for id, item in seen.items()}
+    revised = {
+        id: _merged(item, known[id]) if id in known else _first_seen(item.alert, settings)
+        for id, item in seen.items()
+    }
     for id, alert in known.items():
         if id not in seen:
             revised[id] = _not_found(alert, judged_runs)
@@ -140,10 +148,12 @@ def _same_level(alert: Alert, other: Alert) -> bool:
     return abs(alert.candidate - other.candidate) <= SAME_LEVEL_SHARE * moved
 
 
-def _merged(found: _Found, stored: Alert | None) -> Revision:
+def _first_seen(alert: Alert, settings: Sequence[SeriesSettings]) -> Revision:
+    return Revision(alert=with_settings(alert, settings), why=f"found: {_since(alert)}")
+
+
+def _merged(found: _Found, stored: Alert) -> Revision:
     alert = found.alert
-    if stored is None:
-        return Revision(alert=alert, why=f"found: {_since(alert)}")
     if stored.state is AlertState.EXPECTED:
         return Revision(alert=stored)
     state = alert.state

@@ -126,6 +126,21 @@ def test_owner_and_mute_of_a_series_show_in_its_alerts_and_stay_the_series(store
     ]
 
 
+def test_new_alert_has_the_owner_and_mute_of_its_series(store: Store) -> None:
+    put(store, nights(STEP))
+    store.revise_settings(
+        "bert/*",
+        lambda old: dataclasses.replace(old, owner="bob", muted_until=LATER),
+        by="ada",
+    )
+    (alert,) = detect(store).new
+    assert (alert.owner, alert.muted_until) == ("bob", LATER)
+    assert [change.field for change in load_changes(store, alert_id=alert.id)] == ["state"]
+    store.revise_settings("bert/*", lambda old: SeriesSettings(pattern=old.pattern), by="ada")
+    assert load_alert(store, alert.id).owner == ""
+    assert load_alert(store, alert.id).muted_until is None
+
+
 def test_judge_records_what_it_does_once(store: Store) -> None:
     put(store, nights(STEP))
     (alert,) = detect(store).new
