@@ -25,6 +25,8 @@ METHOD = "imported"
 # What a harness writes as 0 when a case failed, and what no case that ran can be.
 NEVER_ZERO = ("speedup", "latency_s", "throughput_samples_per_s", "throughput_tokens_per_s")
 DERIVED = "imported: speedup times latency"
+# Behind a direction that nobody gave.
+GUESSED = "(guessed)"
 # The worst first: what one file says of a case stands against what another says.
 _WORST = (
     Outcome.OUT_OF_MEMORY,
@@ -40,15 +42,22 @@ Launches = tuple[tuple[float, ...], ...]
 
 @dataclass(slots=True)
 class Evidence:
-    """The launches of each metric in its unit, and the texts."""
+    """The launches of each metric in its unit, which way is better, and the texts.
+
+    `directions` are those of metrics that are none of ours; one that was guessed says so.
+    """
 
     units: dict[str, str] = field(default_factory=dict)
     launches: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+    directions: dict[str, str] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
 
     def add_launches(self, metric: ForeignMetric, launches: Sequence[tuple[float, ...]]) -> None:
         """Take in the launches of one record, in the metric's unit, unless they are in already."""
         self._extend(metric.name, metric.unit, launches)
+        if metric.name not in METRICS:
+            guess = f" {GUESSED}" if metric.is_guessed else ""
+            self.directions.setdefault(metric.name, f"{metric.direction}{guess}")
 
     def add_text(self, name: str, text: str) -> None:
         """Take in what a file says in words, unless it is in already."""
@@ -62,6 +71,7 @@ class Evidence:
         """Take in all of `other`."""
         for name, launches in other.launches.items():
             self._extend(name, other.units[name], launches)
+        self.directions = {**other.directions, **self.directions}
         for name, texts in other.texts.items():
             for text in texts:
                 self.add_text(name, text)
@@ -85,6 +95,7 @@ class Evidence:
                 for name, launches in sorted(self.launches.items())
             },
             "texts": {name: sorted(texts) for name, texts in sorted(self.texts.items())},
+            "directions": dict(sorted(self.directions.items())),
         }
 
 
@@ -99,6 +110,7 @@ def evidence_of(result: CaseResult) -> Evidence:
         if item.method != DERIVED:
             evidence.units[item.metric] = item.unit
             evidence.launches[item.metric] = split(item.samples, item.launches)
+    evidence.directions = dict(kept.get("directions", {}))
     evidence.texts = {name: list(texts) for name, texts in kept.get("texts", {}).items()}
     return evidence
 
@@ -111,7 +123,7 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
     """
     outcome, reason = _outcome(evidence)
     content = evidence.to_json()
-    kept = content if outcome is not Outcome.OK else {"texts": content["texts"]}
+    names = ("texts", "directions") if outcome is Outcome.OK else tuple(content)
     identity = json.dumps([run_id, case.key, content], sort_keys=True)
     return CaseResult(
         id=f"import-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}",
@@ -123,7 +135,7 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
         reason=reason,
         effective_mode=case.mode,
         measurements=tuple(_measurements(evidence)) if outcome is Outcome.OK else (),
-        details={METHOD: {name: value for name, value in kept.items() if value}},
+        details={METHOD: {name: content[name] for name in names if content[name]}},
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from db.metrics import METRICS
 from db.records import IMPORTED_TOOLCHAIN, CaseResult, Outcome, Run, RunDocument
-from runner.interop.evidence import ACCURACY, DERIVED
+from runner.interop.evidence import ACCURACY, DERIVED, GUESSED, METHOD
 
 _WORDS: Mapping[Outcome, str] = {
     Outcome.OK: "pass",
@@ -38,6 +38,7 @@ def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
     if result.reason:
         said["reason"] = result.reason
     yield {**common, "metric": {"name": ACCURACY, "extra_info": said}}
+    given = result.details.get(METHOD, {}).get("directions", {})
     for item in result.measurements:
         # What follows from other numbers follows again for whoever reads them.
         if item.method == DERIVED:
@@ -45,6 +46,8 @@ def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
         about = {"unit": item.unit}
         if known := METRICS.get(item.metric):
             about["direction"] = str(known.direction)
+        elif GUESSED not in (direction := given.get(item.metric, GUESSED)):
+            about["direction"] = direction
         if len(item.launches) > 1:
             about["launches"] = json.dumps(list(item.launches))
         metric = {"name": item.metric, "benchmark_values": list(item.samples), "extra_info": about}

@@ -229,6 +229,19 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
         item.metric: (item.median, item.unit) for item in only_result(terminal).measurements
     }
     assert measured["ttft_ms"] == (12.0, "ms")
+    assert only_result(terminal).details["imported"]["directions"] == {
+        "output_tokens_per_s": "higher_is_better (guessed)",
+        "queue_depth": "higher_is_better",
+        "ttft_ms": "lower_is_better (guessed)",
+    }
+    # What was given is given on; what was guessed is for the next reader to guess.
+    lines = terminal.hud("export", "latest", "--format", "v3").stdout.splitlines()
+    metrics = [json.loads(line)["metric"] for line in lines]
+    assert {item["name"]: item["extra_info"].get("direction") for item in metrics[1:]} == {
+        "output_tokens_per_s": None,
+        "queue_depth": "higher_is_better",
+        "ttft_ms": None,
+    }
 
 
 def test_a_guess_is_shown(terminal: Terminal) -> None:
