@@ -53,6 +53,8 @@ class Config:
     machine: str
     measure: MeasureSettings
     has_references: bool
+    has_confirmation: bool
+    confirm_share: float
     toolchains: Mapping[str, Path]
     suites: Mapping[str, Suite]
     schedules: Mapping[str, Schedule]
@@ -135,6 +137,8 @@ def parse_config(
             memory_snapshot=run["memory_snapshot"],
         ),
         has_references=run["reference_cases"],
+        has_confirmation=run["confirm"],
+        confirm_share=run["confirm_share"],
         toolchains=toolchains,
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains),

@@ -26,6 +26,7 @@ from runner.analysis.lifecycle import update_alerts
 from runner.analysis.machine import CLOCKS
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
+from runner.analysis.suspects import Standing
 from runner.ends import with_ends
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,9 @@ def detect(store: Store) -> DetectReport:
     outcomes = load_outcomes(store)
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     histories = load_histories(store, metrics=NEEDED_METRICS)
-    claims = judge_histories(histories, references=references, rules=rules)
+    standing = Standing(stored, rules=rules)
+    watched = standing.watch(histories)
+    claims = judge_histories(watched, references=references, rules=rules)
     told = believed(
         claims,
         num_series=count_judged_series(store),
@@ -66,6 +69,7 @@ def detect(store: Store) -> DetectReport:
     known = {alert.id for alert in stored}
     found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
     found = with_ends(store, found, stored=stored, outcomes=outcomes)
+    found.extend(standing.beside(found))
     update = store.revise_alerts(
         lambda now: update_alerts(
             found,

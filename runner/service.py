@@ -140,7 +140,7 @@ class _Execution:
                     run_id=self.run.id,
                     case=planned.case,
                     workload=planned.workload,
-                    settings=_settings_for(planned.case, self._settings),
+                    settings=settings_for(planned.case, self._settings),
                 ),
             )
             for planned in self._plan
@@ -213,7 +213,9 @@ def _cancel(executors: Sequence[Executor]) -> None:
 def _prepare(request: RunRequest, *, executor: Executor, around: Surroundings) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
     resumed = None if request.resume_id is None else around.load_document(request.resume_id)
-    settings = request.settings if resumed is None else _recorded_settings(resumed.run, request)
+    settings = request.settings
+    if resumed is not None:
+        settings = recorded_settings(resumed.run, default=settings)
     around.notify(Said(text=f"starting toolchain {request.toolchain} on {request.device}"))
     facts = {
         **_open_executor(executor),
@@ -244,7 +246,8 @@ def _plan(request: RunRequest, *, around: Surroundings) -> tuple[PlannedCase, ..
     )
 
 
-def _settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
+def settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
+    """Return what `case` is measured with: a reference case costs next to nothing."""
     if not case.is_reference:
         return settings
     # No further launches either, however much they disagree: that is the machine, and worth seeing.
@@ -290,10 +293,10 @@ def _new_run(
     )
 
 
-def _recorded_settings(run: Run, request: RunRequest) -> MeasureSettings:
-    # The rest of a run is measured as its beginning was, whatever hud.toml says by now.
+def recorded_settings(run: Run, *, default: MeasureSettings) -> MeasureSettings:
+    """Return what `run` was measured with, whatever hud.toml says by now."""
     recorded = run.environment.get("measure_settings")
-    return MeasureSettings(**recorded) if isinstance(recorded, Mapping) else request.settings
+    return MeasureSettings(**recorded) if isinstance(recorded, Mapping) else default
 
 
 def _check_can_resume(run: Run, *, facts: Mapping[str, Any]) -> None:

@@ -96,6 +96,7 @@ class FakeSession:
         self._order = order
         self._executor = executor
         self._reports: list[LaunchReport] = []
+        self._started_at = executor.clock()
         self.num_launches = 0
         self.is_closed = False
 
@@ -122,7 +123,7 @@ class FakeSession:
             self._order,
             self._reports,
             result_id=uuid.uuid4().hex,
-            started_at=self._executor.clock(),
+            started_at=self._started_at,
             finished_at=self._executor.clock(),
             log_tail="",
         )
@@ -177,7 +178,15 @@ class FakeExecutor:
         return self.facts
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return a result whose samples are around `latency_s`; a cancelled case has failed."""
+        """Return a result whose samples are around `latency_s`; a cancelled case has failed.
+
+        With a `draw` it is a session from end to end.
+        """
+        if self.draw is not None:
+            session = self.begin(order)
+            while session.needs_launch:
+                session.launch()
+            return session.finish()
         started_at = self.clock()
         self.on_execute(order)
         self.executed.append(order.case.key)

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import click
 
-from db.errors import StoreError
 from db.queries import load_document
-from db.records import Alert, CaseResult, Outcome, Run, RunDocument, RunState, Verdict
-from runner.analysis.cause import MACHINE
+from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
+from runner.commands.judging import judge
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.config import CURRENT_TOOLCHAIN
-from runner.detect import detect
 from runner.errors import DocumentNotWritten, ResumeError
-from runner.events import Said
 from runner.progress import TerminalProgress, first_line
 from runner.protocol import write_json
 from runner.suites import Selection
@@ -64,6 +61,12 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     help="Measure what is left of an interrupted run (the latest, or RUN).",
 )
 @click.option("--no-reference", is_flag=True, help="Leave the reference cases out.")
+@click.option(
+    "--confirm/--no-confirm",
+    "is_confirming",
+    default=None,
+    help="Measure suspected regressions again before they count. Default: as [run] confirm says.",
+)
 @with_workplace
 def run(
     workplace: Workplace,
@@ -75,9 +78,13 @@ def run(
     fail_on: str,
     resume_id: str | None,
     no_reference: bool,
+    is_confirming: bool | None,
 ) -> None:
     """Measure now: compile and time each selected case, store it and judge it."""
     workplace = replace(workplace, has_store=not no_store)
+    if is_confirming is not None:
+        config = replace(workplace.config, has_confirmation=is_confirming)
+        workplace = replace(workplace, config=config)
     if resume_id is not None:
         if toolchains:
             raise click.UsageError("--resume continues a run in its toolchain; omit --toolchain")
@@ -110,47 +117,6 @@ def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> 
     """Execute `orders` in turn with their progress on standard error and return their runs."""
     with TerminalProgress(stderr(), now=workplace.seams.now) as progress:
         return execute_together(orders, workplace=workplace, notify=progress)
-
-
-def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
-    """Judge the stored history, say what these runs brought up and return it.
-
-    A store that is busy is only said: `hud detect` judges later.
-    """
-    progress = TerminalProgress(stderr(), now=workplace.seams.now)
-    try:
-        report = detect(workplace.store())
-    except StoreError as error:
-        progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
-        return []
-    found = [
-        alert
-        for alert in report.new
-        if any(regressions_of(document.run, [alert]) for document in documents)
-    ]
-    for alert in found:
-        place = f" in {alert.toolchain}" if len(documents) > 1 else ""
-        text = f"regression: {alert.case.key} {alert.metric}{place}: {alert.cause_text}"
-        progress(Said(text=text))
-    return not_the_machines(found)
-
-
-def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts that a move of the machine does not explain: those alone fail a run."""
-    return [alert for alert in alerts if alert.cause_kind != MACHINE]
-
-
-def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the regressions among `alerts` on the run's machine in its toolchain.
-
-    Not by their first bad run: a step is known on its third night, and news then.
-    """
-    return [
-        alert
-        for alert in alerts
-        if (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
-        and alert.verdict is Verdict.REGRESSION
-    ]
 
 
 def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:

@@ -13,9 +13,11 @@ import click
 
 from db.errors import StoreError
 from db.records import RunState, Verdict
+from db.triage import is_muted
 from models_zoo.spec import UnknownNameError
 from runner.commands.common import stderr, with_workplace
-from runner.commands.run import judge, print_results, run_in_terminal
+from runner.commands.judging import judge
+from runner.commands.run import print_results, run_in_terminal
 from runner.detect import detect
 from runner.errors import (
     LockUnavailable,
@@ -153,8 +155,9 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     except StoreError as error:
         notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
+    now = workplace.seams.now()
     for alert in new:
-        if alert.verdict is Verdict.REGRESSION:
+        if alert.verdict is Verdict.REGRESSION and not is_muted(alert, at=now):
             notify(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
 
 

@@ -112,7 +112,8 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
-    monkeypatch.setattr("runner.commands.run.detect", lambda _store: SimpleNamespace(new=new))
+    report = SimpleNamespace(new=new, alerts=new)
+    monkeypatch.setattr("runner.commands.judging.detect", lambda _store: report)
     result = terminal.hud(*BOTH)
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regression: ")]

@@ -184,7 +184,7 @@ def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a regression behind that nobody has looked at."""
     terminal.hud("run", "--suite", "mine")
     terminal.clock.advance(86400)
-    monkeypatch.setattr("runner.commands.run.detect", busy)
+    monkeypatch.setattr("runner.commands.judging.detect", busy)
     monkeypatch.setattr(FakeExecutor, "ENDINGS", {"net": Outcome.FAILED})
     assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
 

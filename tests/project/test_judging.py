@@ -5,18 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from runner import confirm
 from runner.analysis import (
     cause,
     clocks,
     comparison,
     detector,
-    fdr,
     drift,
+    fdr,
+    finding,
     lifecycle,
     machine,
     noise,
     outcomes,
     paired,
+    suspects,
     variance,
 )
 
@@ -47,6 +50,9 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("prior worth {:g} (`PRIOR_RUNS`)", machine.PRIOR_RUNS),
         ("by the {} runs (`NUM_RUNS_AT_ONSET`)", cause.NUM_RUNS_AT_ONSET),
         ("{:g} times (`NOISE_GROWTH`) as wide", cause.NOISE_GROWTH),
+        ("tried {} times (`MAX_TRIES`)", suspects.MAX_TRIES),
+        ("({} where there is no time for more, `MIN_PAIRS`)", confirm.MIN_PAIRS),
+        ("sessions of their own, {} a side (`MIN_COLD_PAIRS`)", confirm.MIN_COLD_PAIRS),
     ],
 )
 def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:
@@ -65,6 +71,8 @@ def test_shares_in_the_prose_are_those_in_the_code() -> None:
     assert lifecycle.SAME_LEVEL_SHARE == 0.5
     assert "nearer than half (`SAME_LEVEL_SHARE`)" in TEXT
     assert "at least half (`MIN_COMPANIONS`)" in TEXT
+    assert finding.REFUTING_SHARE == 0.5
+    assert "below half (`REFUTING_SHARE`) of it" in TEXT
 
 
 def test_priors_in_the_prose_are_those_in_the_code() -> None:

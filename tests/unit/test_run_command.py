@@ -9,12 +9,8 @@ from rich.console import Console
 
 from db.records import Case, Outcome, RunDocument, RunWarning, Verdict
 from runner.commands import run as run_command
-from runner.commands.run import (
-    not_the_machines,
-    print_results,
-    regressions_of,
-    warning_text,
-)
+from runner.commands.judging import not_the_machines, regressions_of
+from runner.commands.run import print_results, warning_text
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")

@@ -1,0 +1,96 @@
+"""What follows a run: judge the history, measure suspects again, say what is news."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from db.errors import StoreError
+from db.records import Alert, Run, RunDocument, Verdict
+from db.triage import is_muted
+from runner.analysis.cause import MACHINE
+from runner.analysis.confirmation import fails_run, is_refuted
+from runner.commands.common import stderr
+from runner.confirm import confirm_run
+from runner.detect import DetectReport, detect
+from runner.errors import RunInterrupted
+from runner.events import Notify, Said
+from runner.progress import TerminalProgress
+from runner.wiring import Workplace
+
+
+def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
+    """Judge the stored history, measure what these runs made suspect again, and say what is news.
+
+    Returns the alerts that fail the runs. A store that is busy is only said: `hud detect` judges
+    later. Raises RunInterrupted when it was stopped while it measured.
+    """
+    progress = TerminalProgress(stderr(), now=workplace.seams.now)
+    try:
+        report = detect(workplace.store())
+        confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
+    except StoreError as error:
+        progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
+        return []
+    now = workplace.seams.now()
+    found = [
+        alert
+        for alert in news_of(report.new, confirmed=confirmed)
+        if any(regressions_of(document.run, [alert]) for document in documents)
+        and not is_muted(alert, at=now)
+    ]
+    for alert in found:
+        place = f" in {alert.toolchain}" if len(documents) > 1 else ""
+        text = f"regression: {alert.case.key} {alert.metric}{place}: {alert.cause_text}"
+        progress(Said(text=text))
+    return [alert for alert in not_the_machines(found) if fails_run(alert)]
+
+
+def _confirm(
+    documents: Sequence[RunDocument],
+    report: DetectReport,
+    *,
+    workplace: Workplace,
+    notify: Notify,
+) -> list[Alert]:
+    """Return the suspects of these runs with what measuring them again said."""
+    if not workplace.config.has_confirmation:
+        return []
+    alerts: list[Alert] = []
+    for document in documents:
+        found = confirm_run(document, alerts=report.alerts, workplace=workplace, notify=notify)
+        alerts += found.alerts
+        if found.is_interrupted:
+            raise RunInterrupted(
+                "stopped while suspects were measured again; the run and what was found are kept"
+            )
+    return alerts
+
+
+def news_of(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> list[Alert]:
+    """Return what people are told: what was confirmed, and what is new and was not refuted.
+
+    `confirmed` are all alerts that were measured again, whatever that said.
+    """
+    measured = {alert.id: alert for alert in confirmed}
+    known = [measured.get(alert.id, alert) for alert in new]
+    ids = {alert.id for alert in known}
+    others = [alert for alert in confirmed if alert.is_confirmed and alert.id not in ids]
+    return [alert for alert in known if not is_refuted(alert)] + others
+
+
+def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that a move of the machine does not explain: those alone fail a run."""
+    return [alert for alert in alerts if alert.cause_kind != MACHINE]
+
+
+def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the regressions among `alerts` on the run's machine in its toolchain.
+
+    Not by their first bad run: a step is known on its third night, and news then.
+    """
+    return [
+        alert
+        for alert in alerts
+        if (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
+        and alert.verdict is Verdict.REGRESSION
+    ]
