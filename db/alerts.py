@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from db import fetch
 from db.records import Alert
+from db.replay import replayed_alert, replayed_settings
 from db.rows import Values, alert_values, case_values, change_values, settings_values
 from db.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
 from db.triage import (
@@ -83,11 +84,26 @@ def put_settings(
     new = revise(old)
     changes = changes_of_settings(old, new, signature=signature)
     if changes:
-        values = settings_values(new)
-        row = upsert(SeriesSettingsTable).values(**values)
-        session.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
+        _upsert_settings(session, new)
         put_changes(session, changes)
     return new
+
+
+def replay(session: Session, changes: Sequence[AlertChange]) -> int:
+    """Record `changes` of another store and do to alerts and settings what all changes say.
+
+    Returns how many were not in yet; those of alerts that are not here are left out.
+    """
+    here = {alert.id: alert for alert in fetch.alerts(session.connection())}
+    num_new = put_changes(
+        session, [change for change in changes if change.pattern or change.alert_id in here]
+    )
+    if num_new:
+        every = fetch.changes(session.connection())
+        put_alerts(session, [replayed_alert(alert, every) for alert in here.values()])
+        for settings in replayed_settings(every):
+            _upsert_settings(session, settings)
+    return num_new
 
 
 def put_changes(session: Session, changes: Sequence[AlertChange]) -> int:
@@ -101,6 +117,12 @@ def put_changes(session: Session, changes: Sequence[AlertChange]) -> int:
     if rows:
         session.execute(insert(AlertChangeTable), rows)
     return len(rows)
+
+
+def _upsert_settings(session: Session, settings: SeriesSettings) -> None:
+    values = settings_values(settings)
+    row = upsert(SeriesSettingsTable).values(**values)
+    session.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
 
 
 def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:

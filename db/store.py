@@ -13,13 +13,13 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db import fetch, ingest, jobs, migrate
-from db.alerts import put_alerts, put_revisions, put_settings
+from db.alerts import put_alerts, put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
 from db.jobs import Job, JobState
 from db.records import Alert, CaseResult, Run, RunState
 from db.tables import Base, RunTable
-from db.triage import Revision, SeriesSettings, Signature
+from db.triage import AlertChange, Revision, SeriesSettings, Signature
 from db.turnstile import Patience
 
 
@@ -180,6 +180,14 @@ class Store:
         with self.write() as session:
             signature = Signature(by=by, at=self._now(), why=why)
             return put_settings(session, pattern, revise=revise, signature=signature)
+
+    def replay_changes(self, changes: Sequence[AlertChange]) -> int:
+        """Do what people did in another store of the same results; return how many were new.
+
+        Changes of alerts that are not in this store are left out.
+        """
+        with self.write() as session:
+            return replay(session, changes)
 
     def enqueue_job(self, *, dedupe_key: str, suite: str, toolchain: str, trigger: str) -> bool:
         """Queue a run; return False when a job with `dedupe_key` was ever queued."""

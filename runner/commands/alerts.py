@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import getpass
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
-from typing import Any, TypeVar, cast
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import click
 
-from db.errors import NotFoundError
+from db.errors import NotFoundError, RecordError
 from db.queries import (
     find_series,
     load_alert,
@@ -22,8 +21,9 @@ from db.queries import (
     load_series_settings,
 )
 from db.records import AlertState
-from db.triage import JUDGE, SeriesSettings, fits
+from db.triage import AlertChange, SeriesSettings, fits
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
+from runner.commands.alert_options import NONE, Floor, Until, deciding
 from runner.commands.alert_text import (
     print_alert,
     print_alerts,
@@ -31,70 +31,13 @@ from runner.commands.alert_text import (
     print_settings,
 )
 from runner.commands.common import json_option, print_json, with_workplace
-from runner.commands.compare import Percentage
 from runner.commands.look import ALL_STATES, alert_json, worst_first
+from runner.documents import read_json
 from runner.wiring import Workplace
 
-NONE = "none"
 # An id has none of them, and each pattern of a case and a metric has one.
 _PATTERN_SIGNS = frozenset("/#*?[")
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _Revise = Callable[[SeriesSettings], SeriesSettings]
-
-
-class Until(click.ParamType[datetime | str]):
-    """A day, which ends a mute as it begins, a time, or `none`."""
-
-    name = "date"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime | str:
-        """Return the time in UTC that `value` stands for, or NONE."""
-        if value == NONE or isinstance(value, datetime):
-            return cast("datetime | str", value)
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is neither like 2026-02-01 nor {NONE!r}", param, ctx)
-        return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
-
-
-class Floor(click.ParamType[float | str]):
-    """`5%`, `0.05` or `none`."""
-
-    name = "percentage"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """Return the fraction that `value` stands for, or NONE."""
-        return NONE if value == NONE else Percentage().convert(value, param, ctx)
-
-
-def _deciding(function: _Function) -> _Function:
-    """Add `--by`, `--why` and what every command has."""
-
-    @click.option("--by", metavar="NAME", help="Who decides. Default: the user of this machine.")
-    @click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")
-    @json_option
-    @with_workplace
-    def wrapper(workplace: Workplace, *, by: str | None, **options: Any) -> Any:
-        return function(workplace, by=_person(by), **options)
-
-    return cast("_Function", functools.update_wrapper(wrapper, function))
-
-
-def _person(by: str | None) -> str:
-    if by is None:
-        try:
-            return getpass.getuser()
-        except (KeyError, OSError):
-            # The user of a container often has no name.
-            return f"uid {os.getuid()}"
-    if by.strip() in ("", JUDGE):
-        raise click.UsageError(f"--by is {by!r}; give the name of a person")
-    return by.strip()
 
 
 @click.group("alerts")
@@ -153,7 +96,7 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
-@_deciding
+@deciding
 def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
     """Say that somebody looks after alerts; they end when the level is back."""
     _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, **how)
@@ -162,7 +105,7 @@ def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None
 @alerts_group.command()
 @click.argument("targets", metavar="ID|SERIES...", nargs=-1, required=True)
 @click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
-@_deciding
+@deciding
 def expect(
     workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, **how: Any
 ) -> None:
@@ -177,7 +120,7 @@ def expect(
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
-@_deciding
+@deciding
 def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
     """Say that alerts mean nothing; they stay silent, also when they come back."""
     _set_state(workplace, alert_ids, AlertState.NOISE, **how)
@@ -185,7 +128,7 @@ def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> No
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
-@_deciding
+@deciding
 def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
     """Take back what was decided about alerts: the judge goes on with them."""
     _set_state(workplace, alert_ids, AlertState.OPEN, **how)
@@ -194,7 +137,7 @@ def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> N
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.argument("owner")
-@_deciding
+@deciding
 def assign(workplace: Workplace, *, target: str, owner: str, **how: Any) -> None:
     """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
     owner = "" if owner == NONE else owner
@@ -207,7 +150,7 @@ def assign(workplace: Workplace, *, target: str, owner: str, **how: Any) -> None
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.option("--until", type=Until(), required=True, metavar="DATE", help="`none` ends a mute.")
-@_deciding
+@deciding
 def mute(workplace: Workplace, *, target: str, until: datetime | str, **how: Any) -> None:
     """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
     end = until if isinstance(until, datetime) else None
@@ -224,7 +167,7 @@ def mute(workplace: Workplace, *, target: str, until: datetime | str, **how: Any
 @alerts_group.command()
 @click.argument("series", metavar="SERIES")
 @click.argument("least", metavar="PCT", type=Floor())
-@_deciding
+@deciding
 def floor(workplace: Workplace, *, series: str, least: float | str, **how: Any) -> None:
     """Set the least change that matters in a series; `none` is the metric's own."""
     value = least if isinstance(least, float) else None
@@ -260,6 +203,28 @@ def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
         print_changes(changes)
     else:
         click.echo("nothing was changed yet", err=True)
+
+
+@alerts_group.command("replay")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
+@json_option
+@with_workplace
+def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
+    """Do again what FILE, a log in JSON, says: for a store built anew from the same results."""
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")
+    changes = [AlertChange.from_json(item) for item in content]
+    store = workplace.store()
+    num_new = store.replay_changes(changes)
+    known = {alert.id for alert in load_alerts(store)}
+    num_left_out = sum(bool(item.alert_id) and item.alert_id not in known for item in changes)
+    if as_json:
+        print_json({"replayed": num_new, "left_out": num_left_out})
+        return
+    click.echo(f"{num_new} changes replayed, {num_left_out} are of alerts that are not here")
+    if num_left_out:
+        click.echo("`hud detect` first, where the results are all in", err=True)
 
 
 def _is_pattern(target: str) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from db.errors import NotFoundError
 from db.queries import load_alert, load_alerts, load_changes, load_series_settings
 from db.records import Alert, AlertState
 from db.store import Store
-from db.triage import JUDGE, AlertChange, SeriesSettings
+from db.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from runner.detect import detect
 from tests.builders import START, make_alert
@@ -264,6 +265,65 @@ def test_same_files_again_and_judging_again_change_no_decision(store: Store) -> 
     detect(store)
     assert load_alert(store, alert.id).note == "shared host"
     assert states(store) == {"run-12": "noise"}
+
+
+def test_store_built_anew_from_the_same_results_is_brought_to_what_people_decided(
+    store: Store, tmp_path: Path
+) -> None:
+    put(store, nights(STEP))
+    (alert,) = detect(store).new
+    decide(store, set_owner([alert.id], "ada"))
+    decide(store, set_muted([alert.id], LATER))
+    decide(store, set_state([alert.id], AlertState.EXPECTED, why="new heads"))
+    store.revise_settings(
+        "bert/*",
+        lambda old: dataclasses.replace(
+            old, floor=0.08, owner="bob", muted_until=LATER, baseline_run_id="run-3"
+        ),
+        by="ada",
+    )
+    log = load_changes(store)
+    again = Store(f"duckdb:///{tmp_path}/again.duckdb")
+    put(again, nights(STEP))
+    detect(again)
+    assert again.replay_changes(log) == len(log)
+    assert load_alerts(again) == load_alerts(store)
+    assert load_series_settings(again) == load_series_settings(store)
+    assert set(log) <= set(load_changes(again))
+    assert again.replay_changes(log) == 0
+    assert detect(again).new == ()
+
+
+def test_changes_of_alerts_that_are_elsewhere_are_left_out(store: Store) -> None:
+    change = changes_of_alert(
+        make_alert(), make_alert(state="noise"), signature=Signature(by="ada", at=START, why="")
+    )
+    assert store.replay_changes(change) == 0
+    assert load_changes(store) == ()
+
+
+@pytest.mark.parametrize(
+    ("decided", "found", "then"),
+    [
+        ("acknowledged", "open", "acknowledged"),
+        ("acknowledged", "fixed", "fixed"),
+        ("noise", "fixed", "noise"),
+        ("expected", "open", "expected"),
+        ("open", "fixed", "fixed"),
+    ],
+)
+def test_replay_gives_way_to_what_the_history_says(
+    store: Store, decided: str, found: str, then: str
+) -> None:
+    before = "noise" if decided == "open" else "open"
+    change = changes_of_alert(
+        make_alert(state=before),
+        make_alert(state=decided),
+        signature=Signature(by="ada", at=START, why=""),
+    )
+    store.save_alerts([make_alert(state=found)])
+    assert store.replay_changes(change) == 1
+    assert str(load_alert(store, "alert-1").state) == then
 
 
 def keep_setting(pipe: Connection, url: str, what: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from db.queries import load_alert, load_changes, load_series_settings
 from db.records import Alert
+from db.store import Store
 from tests.builders import START, make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
 
@@ -250,3 +251,33 @@ def test_log_has_alerts_and_series(terminal: Terminal) -> None:
     assert len(terminal.json("alerts", "log", "--json")) == 3
     (change,) = terminal.json("alerts", "log", "aaa1", "--json")
     assert (change["field"], change["new"], change["why"]) == ("state", "acknowledged", "on it")
+
+
+def test_log_is_replayed_in_another_store(terminal: Terminal) -> None:
+    terminal.hud("alerts", "ack", "aaa1", "--by", "ada", "--why", "on it")
+    terminal.hud("alerts", "ack", "aaa2", "--by", "ada")
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    log = terminal.folder / "log.json"
+    log.write_text(terminal.hud("alerts", "log", "--json").stdout)
+    again = ("--store", str(terminal.folder / "again.duckdb"))
+    other = Store(f"duckdb:///{terminal.folder}/again.duckdb")
+    other.save_alerts([make_alert("aaa1")])
+    result = terminal.hud("alerts", "replay", str(log), *again)
+    assert result.stdout == "2 changes replayed, 1 are of alerts that are not here\n"
+    assert result.stderr == "`hud detect` first, where the results are all in\n"
+    assert load_alert(other, "aaa1").note == "on it"
+    assert terminal.json("alerts", "replay", str(log), *again, "--json") == {
+        "replayed": 0,
+        "left_out": 1,
+    }
+
+
+def test_file_that_is_no_log_is_refused(terminal: Terminal) -> None:
+    (terminal.folder / "log.json").write_text("{}")
+    result = terminal.hud("alerts", "replay", "log.json")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "hud: log.json is no list of changes. `hud alerts log --json` writes one\n"
+    )
+    (terminal.folder / "log.json").write_text('[{"id": "1"}]')
+    assert "field 'alert_id' is missing" in terminal.hud("alerts", "replay", "log.json").stderr
