@@ -99,9 +99,9 @@ class _Search:
         if self._known.ends is None:
             self._measure_ends()
         assert self._known.ends is not None
-        seams.notify(Said(text=ends_text(self._known)))
         if self._known.ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
             return self._known
+        self._say(ends_text(self._known))
         while (place := next_place(self._known.suspects)) is not None:
             self._take_step(place)
         if self._known.evidence is None:
@@ -274,8 +274,8 @@ def _check_ends(ends: Reading) -> None:
     for name, outcome in outcomes.items():
         if outcome is not Outcome.OK:
             raise BisectError(
-                f"the {name} end is {outcome}: {ends.reason}. `--metric outcome` searches the"
-                " revision since which it is"
+                f"the {name} end has the outcome {outcome}: {ends.reason.rstrip('.')}."
+                " `--metric outcome` searches the revision since which it has"
             )
     if _lacks_metric(ends):
         raise BisectError(f"the ends have no {ends.metric} in this case; see `hud list metrics`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from db.metrics import METRICS
 from db.records import Verdict
 from runner.analysis.bisection import (
     SEARCH_ERROR,
@@ -113,10 +114,9 @@ def conclusion(known: Bisection) -> Iterator[str]:
     for step in known.steps:
         if step.mark is Mark.SKIPPED:
             yield f"skipped: {revision_text(revisions[step.place])}: {step.reason}"
-    yield (
-        f"chance of a wrong answer: at most {100 * error_bound(known):.1f} %"
-        f" in {num_given(known)} answers"
-    )
+    error = error_bound(known)
+    if error is not None:
+        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {num_given(known)} answers"
     yield f"reproduce: {repro(known)}"
 
 
@@ -137,8 +137,15 @@ def num_given(known: Bisection) -> int:
     return 1 + num_steps + (known.check is not None)
 
 
-def error_bound(known: Bisection) -> float:
-    """Return the highest chance that any of the answers is wrong, by their own assumptions."""
+def error_bound(known: Bisection) -> float | None:
+    """Return the highest chance that any of the answers is wrong, by their own assumptions.
+
+    None for counts and outcomes, which are no samples of anything.
+    """
+    assert known.ends is not None
+    metric = known.ends.metric
+    if metric == OUTCOME or METRICS[metric].is_exact:
+        return None
     return num_given(known) * SEARCH_ERROR / num_answers(len(known.revisions))
 
 

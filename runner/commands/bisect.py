@@ -13,7 +13,7 @@ import click
 
 from db.errors import RecordError
 from db.metrics import METRICS
-from runner.analysis.bisection import SEARCH_ERROR, num_answers, verdict_of
+from runner.analysis.bisection import verdict_of
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, OUTCOME
 from runner.bisect import BisectSeams
 from runner.bisect import bisect as search
@@ -227,7 +227,6 @@ def _to_json(known: Bisection) -> dict[str, Any]:
         "first_bad": _revision(known, suspects.first_bad) if known.ending is Ending.FOUND else None,
         "last_good": _revision(known, suspects.last_good) if is_searched else None,
         "suspects": [known.revisions[place].name for place in places],
-        "error_per_answer": SEARCH_ERROR / num_answers(len(known.revisions)),
         "error_bound": error_bound(known),
         "repro": repro(known) if is_searched else None,
     }

@@ -87,6 +87,7 @@ def test_ends_that_do_not_differ_are_refused(folder: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.startswith("the ends do not differ: latency_cpu_s ")
     assert result.stdout.endswith("; a change of 5 % would have shown\n")
+    assert result.stderr == "measuring the ends: t0 and t6\n"
     assert set(terminal.launches) == {"t0", "t6"}
 
 
@@ -146,7 +147,7 @@ def test_an_end_that_fails_leads_to_the_metric_for_it(folder: Path) -> None:
     result = BisectTerminal(folder, {**STEP, "t6": -1}).hud("bisect", *OVER)
     assert result.exit_code == 2
     assert (
-        "hud: the bad end is inaccurate: far off. `--metric outcome` searches the revision"
+        "hud: the bad end has the outcome inaccurate: far off. `--metric outcome` searches the"
         in result.stderr
     )
 
@@ -159,12 +160,14 @@ def test_the_revision_that_broke_a_case_is_found(folder: Path) -> None:
     assert lines[0].startswith("first bad revision: t5")
     assert lines[2] == "change: outcome ok -> inaccurate, 1 pair of launches, regression"
     assert lines[-1].endswith(" --metric outcome")
+    assert not [line for line in lines if line.startswith("chance of")]
 
 
 def test_counts_are_searched_exactly(folder: Path) -> None:
     document = BisectTerminal(folder, STEP).bisect(*OVER, "--metric", "graph_breaks")
     assert document["first_bad"]["name"] == "t4"
     assert document["ends"]["num_pairs"] == 4
+    assert document["error_bound"] is None
 
 
 def test_a_metric_that_the_case_does_not_have_is_said(folder: Path) -> None:
