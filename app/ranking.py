@@ -11,7 +11,7 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import OverviewState, decide_url, run_url, series_url
 from db.metrics import METRICS, Direction
-from db.records import Alert, AlertState, Case, Verdict
+from db.records import Alert, AlertState, Case, Verdict, is_imported
 
 ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
@@ -86,13 +86,13 @@ def lets_through(state: OverviewState, case: Case) -> bool:
 def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> Sequence[Cell]:
     """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series.
 
-    `names_toolchain` is for tables of more than one.
+    `names_toolchain` is for tables of more than one; that of an imported history is always named.
     """
     case = alert.case
     style = "bad" if alert.verdict is Verdict.REGRESSION else "good"
     href = alert_url(alert)
     identity = [f"{case.phase} {case.shape} {case.dtype} {case.device}"]
-    if names_toolchain:
+    if names_toolchain or is_imported(alert.toolchain):
         identity.append(f"toolchain {alert.toolchain}")
     levels = levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from db.records import Case
+from db.records import Case, is_imported
 
 # The toolchain of a `hud run` that names none.
 _DEFAULT_TOOLCHAIN = "current"
 
 
 def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
-    """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell."""
+    """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell.
+
+    Of an imported history it is a comment: nothing here can measure it again.
+    """
+    if is_imported(toolchain):
+        return f"# {case.key} was measured elsewhere ({toolchain}): nothing here can repeat it"
     options = case_options(case)
     if toolchain != _DEFAULT_TOOLCHAIN:
         options = (*options, ("toolchain", toolchain))

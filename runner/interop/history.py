@@ -54,7 +54,7 @@ class Origin:
     @property
     def toolchain(self) -> str:
         """Return the name of the toolchain, which none that measures here can have."""
-        return f"{IMPORTED_TOOLCHAIN}:{self.branch}" if self.branch else IMPORTED_TOOLCHAIN
+        return f"{IMPORTED_TOOLCHAIN}:{self.branch or UNKNOWN}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

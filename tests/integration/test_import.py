@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tracemalloc
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from db.queries import find_series
 from db.records import Dtype, Outcome, Phase
+from runner.interop.source import Source
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import A100, DAY_S, FIRST_NIGHT_S, make_record, write_lines
@@ -457,3 +459,18 @@ def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:
     result = terminal.hud("import", "records.json", "--at", "tomorrow")
     assert result.exit_code == 2
     assert "'tomorrow' is no time like 2026-01-31 or 2026-01-31T02:30" in result.stderr
+
+
+def test_a_large_file_is_read_piece_by_piece(tmp_path: Path) -> None:
+    num_records = 10_000
+    path = write_lines(tmp_path / "large.json", [make_record()] * num_records)
+    in_one_list = tmp_path / "list.json"
+    in_one_list.write_text(json.dumps([make_record()] * num_records))
+    assert path.stat().st_size > 8_000_000
+    for file in (path, in_one_list):
+        tracemalloc.start()
+        assert sum(1 for _ in Source(file).objects()) == num_records
+        _now, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        # A few pieces of 1 MiB, as bytes and as text.
+        assert peak_bytes < 6_000_000

@@ -41,3 +41,9 @@ def test_name_with_a_leading_dash_stays_a_value() -> None:
 def test_escaped_name_matches_itself_alone(name: str, other: str) -> None:
     assert fnmatchcase(name, glob_escape(name))
     assert fnmatchcase(other, glob_escape(name)) is (other == name)
+
+
+def test_what_others_measured_has_no_command() -> None:
+    command = repro_command(make_case("bert"), toolchain="imported:pytorch/pytorch@main")
+    assert command.startswith("# bert/inference/tiny/fp32/default/cpu was measured elsewhere")
+    assert repro_command(make_case(), toolchain="imported").startswith("hud run")

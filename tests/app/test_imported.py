@@ -1,0 +1,67 @@
+"""Every view on a store of histories that others measured, hostile names among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.main import VIEWS
+from db.queries import load_alerts, load_latest
+from db.store import Store
+from runner.detect import detect
+from runner.interop.history import Unsaid
+from runner.interop.importing import import_file
+from tests.app import stores
+from tests.app.conftest import OpenPage
+from tests.app.looking import html_of, text_of
+from tests.records_v3 import make_record, write_lines
+
+NAMES = (stores.HOSTILE_NAME, "../../etc/passwd", "a\x1b[31mred\nline")
+TOOLCHAIN = "imported:pytorch/pytorch@main"
+
+
+@pytest.fixture
+def imported(store: Store, tmp_path: Path) -> Store:
+    """Return a store in which each model got slower, as somebody else measured it."""
+    records = [
+        make_record("speedup", 1.5 if night < 10 else 1.2, model=name, night=night)
+        for night in range(16)
+        for name in NAMES
+    ]
+    failed = make_record("accuracy", "fail_accuracy\x1b[2J", model=NAMES[0], night=15)
+    path = write_lines(tmp_path / "history.json", [*records, failed])
+    import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=stores.NOW)
+    detect(store)
+    return store
+
+
+@pytest.mark.parametrize("path", [view.path for view in VIEWS])
+def test_an_imported_history_is_shown_as_one(
+    path: str, imported: Store, open_page: OpenPage
+) -> None:
+    cell = load_latest(imported)[0]
+    params = {
+        "series": {"case": cell.summary.case.key, "metric": "speedup"},
+        "run": {"run": cell.run_id, "case": cell.summary.case.key},
+    }
+    page = open_page(path, **params.get(path, {}))
+    assert not page.exception
+    assert TOOLCHAIN in text_of(page)
+    assert "<script>" not in html_of(page)
+    assert "\x1b" not in html_of(page)
+
+
+def test_no_page_offers_to_measure_again_what_others_did(
+    imported: Store, open_page: OpenPage
+) -> None:
+    key = load_latest(imported)[0].summary.case.key
+    shown = text_of(open_page("series", case=key, metric="speedup"))
+    assert f"was measured elsewhere ({TOOLCHAIN}): nothing here can repeat it" in shown
+    assert "hud run" not in shown
+
+
+def test_alerts_of_an_imported_history_are_never_confirmed(imported: Store) -> None:
+    alerts = load_alerts(imported)
+    assert {alert.toolchain for alert in alerts} == {TOOLCHAIN}
+    assert {alert.is_confirmed for alert in alerts} == {None}
