@@ -462,7 +462,7 @@ def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:
 
 
 def test_a_large_file_is_read_piece_by_piece(tmp_path: Path) -> None:
-    num_records = 10_000
+    num_records = 20_000
     path = write_lines(tmp_path / "large.json", [make_record()] * num_records)
     in_one_list = tmp_path / "list.json"
     in_one_list.write_text(json.dumps([make_record()] * num_records))
