@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
 from app.ranking import (
@@ -87,6 +88,8 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
         ("cause", Cell(text=alert.cause_text or alert.cause_kind)),
     ]
+    if told := confirmation_text(alert):
+        pairs.append(("measured again", Cell(text=told)))
     if alert.note:
         pairs.append(("note", Cell(text=alert.note)))
     return facts(pairs)

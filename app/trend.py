@@ -194,11 +194,16 @@ def sample_rows(samples: Sequence[Sample], *, scale: Scale) -> list[dict[str, An
 
 
 def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
-    """Return the alerts to mark in the chart of `metric`: its own and those about outcomes."""
+    """Return the alerts to mark in the chart of `metric`: its own and those about outcomes.
+
+    Suspicions that measuring again did not confirm are no changes, and left out.
+    """
     return [
         alert
         for alert in page.alerts
-        if alert.state is not AlertState.NOISE and (alert.metric == metric or alert.kind != "step")
+        if alert.state is not AlertState.NOISE
+        and alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+        and (alert.metric == metric or alert.kind != "step")
     ]
 
 

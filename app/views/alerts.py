@@ -13,6 +13,7 @@ from app.alertpage import (
 )
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
+from app.evidence import difference_table
 from app.markup import heading
 from app.pages import AlertsPage
 from app.ranking import change_text
@@ -63,6 +64,8 @@ def _show_alert(alert: Alert, page: AlertsPage) -> None:
     case = alert.case
     st.html(heading(f"{case.model} {case.variant} {change_text(alert)}"))
     st.html(alert_facts(alert, now=data.now()))
+    if differences := difference_table(alert):
+        st.html(differences)
     changes = [change for change in page.changes if change.alert_id == alert.id]
     st.html(heading("Decide", level=2))
     decision_form(alert, num_changes=len(changes))

@@ -112,8 +112,9 @@ def told(alert: Alert) -> str:
     how = {
         Method.IN_TURN: f" in turn with toolchain {baseline.get('toolchain')}",
         Method.HISTORY: " against the history",
-    }.get(Method(found["method"]), "")
-    return f"{found['verdict']}{how}: {alert.case.key} {alert.metric}: {found['reason']}"
+    }.get(found.get("method", Method.NONE), "")
+    what = f"{alert.case.key} {alert.metric}"
+    return f"{found.get('verdict')}{how}: {what}: {found.get('reason')}"
 
 
 def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from db.records import Alert
 from db.triage import AlertChange, ChangedField, SeriesSettings, is_muted
+from runner.analysis.confirmation import told
+from runner.analysis.finding import Method
 from runner.analysis.repro import repro_command
 from runner.commands.common import Column, print_table, printable, stdout
 from runner.text import percent, quantity
@@ -22,6 +24,14 @@ def state_text(alert: Alert, *, at: datetime) -> str:
     return f"{alert.state}, muted until {_moment(alert.muted_until)}"
 
 
+def verdict_text(alert: Alert) -> str:
+    """Return the verdict on `alert`, and what measuring it again said, where somebody did."""
+    found = alert.confirmation
+    if not found or found.get("method", Method.NONE) == Method.NONE:
+        return str(alert.verdict)
+    return f"{alert.verdict}, {found['verdict']}"
+
+
 def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     """Print a row for each alert as it is at `at`."""
     has_toolchains = len({alert.toolchain for alert in alerts}) > 1
@@ -34,7 +44,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             alert.metric,
             state_text(alert, at=at),
             *([alert.owner] if has_owners else []),
-            str(alert.verdict),
+            verdict_text(alert),
             quantity(alert.baseline, unit=alert.unit),
             quantity(alert.candidate, unit=alert.unit),
             percent(alert.change_pct),
@@ -69,11 +79,12 @@ def print_alert(alert: Alert, *, at: datetime) -> None:
         ("note", alert.note or "-"),
         ("series", alert.series_key),
         ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
-        ("verdict", f"{alert.verdict}, {' -> '.join(levels)}, {change}"),
+        ("verdict", f"{verdict_text(alert)}, {' -> '.join(levels)}, {change}"),
         ("last good", "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
         ("first bad", f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
         ("last seen", _moment(alert.last_seen)),
         ("what", alert.cause_text or "-"),
+        ("again", told(alert) if alert.confirmation else "-"),
         ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
     ]
     console = stdout()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -68,6 +69,28 @@ def test_regressions_name_the_toolchain_where_there_are_several(terminal: Termin
     heading, *lines = terminal.hud("regressions").stdout.splitlines()
     assert heading.split()[:4] == ["id", "case", "toolchain", "metric"]
     assert sorted(line.split()[2] for line in lines) == ["nightly", "stable"]
+
+
+def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal) -> None:
+    found = {"verdict": "refuted", "method": "in_turn", "reason": "both are alike"}
+    refuted = dataclasses.replace(
+        make_alert("aaa1"),
+        confirmation={**found, "baseline_side": {"toolchain": "old"}},
+        is_confirmed=False,
+        environment_diff={"torch": ["2.12", "2.13"]},
+    )
+    unmeasured = dataclasses.replace(
+        make_alert("bbb2", case=make_case("gpt2")), confirmation={**found, "method": "none"}
+    )
+    save_alerts(terminal, refuted, unmeasured)
+    lines = terminal.hud("regressions").stdout.splitlines()
+    assert ["regression, refuted" in line for line in sorted(lines[1:])] == [True, False]
+    listed = {item["id"]: item for item in terminal.json("regressions", "--json")}
+    assert listed["aaa1"]["confirmed"] is False
+    assert listed["aaa1"]["confirmation"]["reason"] == "both are alike"
+    assert listed["aaa1"]["environment_diff"] == {"torch": ["2.12", "2.13"]}
+    shown = terminal.hud("alerts", "show", "aaa1").stdout
+    assert "again      refuted in turn with toolchain old: bert/" in shown
 
 
 def test_no_regression_is_said(terminal: Terminal) -> None:

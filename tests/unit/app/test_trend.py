@@ -90,6 +90,8 @@ def test_alerts_of_other_metrics_and_noise_are_left_out() -> None:
         make_alert("own"),
         make_alert("other", metric="peak_bytes", unit="B"),
         make_alert("noise", state=AlertState.NOISE),
+        make_alert("refuted", state=AlertState.FIXED, verdict="unchanged"),
+        make_alert("undecided", state=AlertState.FIXED, verdict="inconclusive"),
         make_alert("broken", kind="outcome", metric="outcome"),
     ]
     found = alerts_of(series_page(alerts=alerts), metric="latency_s")
