@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -281,3 +283,20 @@ def test_file_that_is_no_log_is_refused(terminal: Terminal) -> None:
     )
     (terminal.folder / "log.json").write_text('[{"id": "1"}]')
     assert "field 'alert_id' is missing" in terminal.hud("alerts", "replay", "log.json").stderr
+
+
+@pytest.mark.parametrize(
+    ("muted_until", "is_told"), [(START + timedelta(days=30), False), (START, True), (None, True)]
+)
+def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    muted_until: datetime | None,
+    is_told: bool,
+) -> None:
+    alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
+    report = SimpleNamespace(new=[alert], alerts=[alert], events={})
+    monkeypatch.setattr("runner.commands.judging.detect", lambda _store, **_: report)
+    result = terminal.hud("run", "--suite", "mine", "--no-confirm")
+    assert ("regression: bert/" in result.stderr) is is_told
+    assert result.exit_code == int(is_told)
