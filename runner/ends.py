@@ -12,7 +12,7 @@ from db.store import Store
 from db.summaries import OutcomeHistory
 from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
-from runner.analysis.evidence import with_evidence
+from runner.analysis.explain import with_evidence
 
 # A result by machine, case and run.
 _ResultIds = Mapping[tuple[str, str, str], str | None]

@@ -10,7 +10,7 @@ from typing import Any
 from db.records import Alert, AlertState, CaseResult, Verdict
 from db.triage import Revision
 from runner.analysis.cause import UNKNOWN
-from runner.analysis.evidence import with_evidence
+from runner.analysis.explain import with_evidence
 from runner.analysis.finding import Conclusion, Finding, Method
 from runner.analysis.levels import launch_levels
 from runner.analysis.suspects import num_tries

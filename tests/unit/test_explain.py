@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from db.records import Alert
-from runner.analysis.evidence import with_evidence
+from runner.analysis.explain import with_evidence
 from tests.builders import make_alert, make_case
 
 
