@@ -7,7 +7,7 @@ last counts everywhere. All functions raise StoreLocked, StoreTooNew and StoreUn
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from sqlalchemy import extract, func, select
@@ -214,11 +214,15 @@ def load_trend(
 
 
 def load_histories(
-    store: Store, *, metrics: Sequence[str], family: str | None = None
+    store: Store,
+    *,
+    metrics: Sequence[str],
+    family: str | None = None,
+    case_keys: Collection[str] | None = None,
 ) -> Iterator[Series]:
     """Yield every series of `metrics` with its points, in the order of their keys.
 
-    `family` leaves out the models of others.
+    `family` leaves out the models of others, `case_keys` the other cases.
 
     A generator that reads some series at a time, each in its own short transaction, so that a
     writer can come in between; series that appear meanwhile are left out.
@@ -226,6 +230,8 @@ def load_histories(
     with store.read() as connection:
         of_family = [] if family is None else [CaseTable.family == family]
         headers = fetch.headers(connection, SeriesTable.metric.in_(metrics), *of_family)
+    if case_keys is not None:
+        headers = tuple(header for header in headers if header.case.key in case_keys)
     for batch in _batches(headers):
         with store.read() as connection:
             found = fetch.with_points(connection, batch)

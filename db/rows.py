@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Row
@@ -274,7 +275,7 @@ def alert_values(alert: Alert) -> Values:
     }
 
 
-def alert_record(row: Row[Any]) -> Alert:
+def alert_record(row: Any) -> Alert:
     """Return the alert of a row that has the columns of `alerts` and `cases`."""
     return Alert(
         id=row.id,
@@ -309,6 +310,26 @@ def alert_record(row: Row[Any]) -> Alert:
         confirmation=row.confirmation,
         environment_diff=row.environment_diff,
     )
+
+
+_ALERT_TIMES = ("first_bad_at", "last_good_at", "last_seen", "muted_until")
+
+
+def alert_document(alert: Alert) -> Values:
+    """Return all of `alert` as a JSON object; `document_alert` reads it."""
+    values = alert_values(alert) | alert.case.to_json()
+    times = {name: values[name].isoformat() for name in _ALERT_TIMES if values[name] is not None}
+    return values | times
+
+
+def document_alert(document: Mapping[str, Any]) -> Alert:
+    """Return the alert of `alert_document`."""
+    times = {
+        name: datetime.fromisoformat(document[name])
+        for name in _ALERT_TIMES
+        if document[name] is not None
+    }
+    return alert_record(SimpleNamespace(**{**document, **times}))
 
 
 def change_values(change: AlertChange) -> Values:

@@ -145,6 +145,26 @@ class OutcomeHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """A run with what it planned, which is one tuple for all runs that planned the same."""
+
+    id: str
+    at: datetime
+    revision: str
+    suite: str
+    state: RunState
+    machine: str
+    toolchain: str
+    fingerprint: str
+    plan: tuple[Case, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Return the machine and the toolchain."""
+        return (self.machine, self.toolchain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One sample in its metric's unit; `launch` counts the fresh processes from 0."""
 

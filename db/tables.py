@@ -219,6 +219,30 @@ class SeriesSettingsTable(Base):
     baseline_run_id: Mapped[str | None] = mapped_column(String)
 
 
+class EventTable(Base):
+    """One row an event: one change, whatever number of alerts say so."""
+
+    __tablename__ = "events"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    kind: Mapped[str] = mapped_column(String)
+    title: Mapped[str] = mapped_column(Text)
+    size: Mapped[int] = mapped_column(Integer)
+
+
+class JudgedTable(Base):
+    """What the judge found in one case, so that only cases with new results are judged again.
+
+    `stamp` tells which results, rules and code that was; `claims` is a list in JSON.
+    """
+
+    __tablename__ = "judged"
+
+    case_key: Mapped[str] = mapped_column(String, primary_key=True)
+    stamp: Mapped[str] = mapped_column(String)
+    claims: Mapped[str] = mapped_column(Text)
+
+
 class IngestedTable(Base):
     """The spool files that are in: what makes ingest exactly-once."""
 

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from db.errors import NotFoundError
+from db.events import Event
+from db.judged import save_judged
+from db.plans import load_plans
 from db.queries import (
     count_judged_series,
     load_alerts,
-    load_histories,
     load_outcomes,
     load_result,
     load_series_settings,
 )
-from db.records import REFERENCE_FAMILY, Alert
+from db.records import Alert
 from db.store import Store
 from db.summaries import OutcomeHistory
 from db.triage import JUDGE
+from runner.analysis.events import events_of
 from runner.analysis.fdr import believed
-from runner.analysis.judge import NEEDED_METRICS, judge_histories
 from runner.analysis.lifecycle import update_alerts
-from runner.analysis.machine import CLOCKS
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
 from runner.analysis.suspects import Standing
+from runner.carried import Watch, find_claims
 from runner.ends import with_ends
 
 logger = logging.getLogger(__name__)
@@ -37,60 +39,69 @@ MAX_REASON_LENGTH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectReport:
-    """All alerts in the store after judging; which were opened, which are over."""
+    """All alerts in the store after judging; which were opened, which are over; events by id."""
 
     alerts: tuple[Alert, ...]
     new: tuple[Alert, ...]
     fixed: tuple[Alert, ...]
+    events: Mapping[str, Event]
 
 
-def detect(store: Store) -> DetectReport:
+def detect(store: Store, *, is_full: bool = False) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
-    Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
-    read and saved in one transaction, so that what people set meanwhile is kept.
+    Only cases with new results are read, all with `is_full`, and the same comes out. Raises what
+    the store raises. Nothing is locked while the numbers are looked at. The alerts are read and
+    saved in one transaction, so that what people set meanwhile is kept.
     """
     stored = load_alerts(store)
     rules = series_rules(stored, settings=load_series_settings(store))
+    runs = load_plans(store)
     outcomes = load_outcomes(store)
-    references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
-    histories = load_histories(store, metrics=NEEDED_METRICS)
     standing = Standing(stored, rules=rules)
-    watched = standing.watch(histories)
-    claims = judge_histories(watched, references=references, rules=rules)
+    confirmed = [alert for alert in stored if alert.is_confirmed]
+    watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
+    found = find_claims(store, rules=rules, watch=watch, is_full=is_full)
     told = believed(
-        claims,
+        found.claims,
         num_series=count_judged_series(store),
-        confirmed={alert.id for alert in stored if alert.is_confirmed},
+        confirmed={alert.id for alert in confirmed},
     )
-    found = [claim.alert for claim in told]
+    alerts = [claim.alert for claim in told]
     # A reference case that is left out, or fails, is no news about a model.
     failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
     known = {alert.id for alert in stored}
-    found.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
-    found = with_ends(store, found, stored=stored, outcomes=outcomes)
-    found.extend(standing.beside(found))
+    alerts.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
+    alerts = with_ends(store, alerts, stored=stored, outcomes=outcomes)
+    alerts.extend(standing.beside(alerts))
+    events = events_of(alerts, runs=runs)
+    alerts = [dataclasses.replace(alert, event_id=events[alert.id].id) for alert in alerts]
+    judged_runs = {run.id for run in runs}
     update = store.revise_alerts(
         lambda now: update_alerts(
-            found,
-            stored=now,
-            judged_runs=_run_ids(outcomes),
-            settings=rules.settings,
+            alerts, stored=now, judged_runs=judged_runs, settings=rules.settings
         ),
         by=JUDGE,
     )
+    save_judged(
+        store,
+        judged=found.judged,
+        events=events.values(),
+        event_ids={alert.event_id for alert in update.alerts},
+    )
     logger.info(
         "judged %d runs: %d alerts, %d new, %d fixed",
-        len(_run_ids(outcomes)),
+        len(runs),
         len(update.alerts),
         len(update.new),
         len(update.fixed),
     )
-    return DetectReport(alerts=update.alerts, new=update.new, fixed=update.fixed)
-
-
-def _run_ids(outcomes: Sequence[OutcomeHistory]) -> set[str]:
-    return {point.run_id for history in outcomes for point in history.points}
+    return DetectReport(
+        alerts=update.alerts,
+        new=update.new,
+        fixed=update.fixed,
+        events={event.id: event for event in events.values()},
+    )
 
 
 def _with_reasons(

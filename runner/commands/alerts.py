@@ -31,7 +31,7 @@ from runner.commands.alert_text import (
     print_settings,
 )
 from runner.commands.common import json_option, print_json, with_workplace
-from runner.commands.look import ALL_STATES, alert_json, worst_first
+from runner.commands.look import ALL_STATES, alert_json, alerts_json, worst_first
 from runner.documents import read_json
 from runner.wiring import Workplace
 
@@ -69,7 +69,7 @@ def list_alerts(
         key=worst_first,
     )
     if as_json:
-        print_json([alert_json(alert, workplace=workplace) for alert in found])
+        print_json(alerts_json(found, workplace=workplace))
     elif found:
         print_alerts(found, at=workplace.seams.now())
     else:
@@ -250,7 +250,7 @@ def _decide(
     found = [load_alert(store, alert_id).id for alert_id in alert_ids]
     decided = store.revise_alerts(decision(found, why=why), by=by)
     if as_json:
-        print_json([alert_json(alert, workplace=workplace) for alert in decided.alerts])
+        print_json(alerts_json(decided.alerts, workplace=workplace))
         return
     print_alerts(decided.alerts, at=workplace.seams.now())
     num_changed = len(decided.revisions)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from db.errors import StoreError
 from db.records import Alert, Run, RunDocument, Verdict
@@ -38,11 +39,23 @@ def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
         if any(regressions_of(document.run, [alert]) for document in documents)
         and not is_muted(alert, at=now)
     ]
-    for alert in found:
-        place = f" in {alert.toolchain}" if len(documents) > 1 else ""
-        text = f"regression: {alert.case.key} {alert.metric}{place}: {alert.cause_text}"
-        progress(Said(text=text))
+    for text in texts_of(found, report, has_places=len(documents) > 1):
+        progress(Said(text=f"regression: {text}"))
     return [alert for alert in not_the_machines(found) if fails_run(alert)]
+
+
+def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool) -> Iterator[str]:
+    """Yield a line for each event of several alerts, and for each alert that stands alone."""
+    by_event: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_event[alert.event_id or alert.id].append(alert)
+    for event_id, together in by_event.items():
+        if len(together) > 1 and event_id in report.events:
+            yield f"{report.events[event_id].title}; {len(together)} alerts"
+            continue
+        for alert in together:
+            place = f" in {alert.toolchain}" if has_places else ""
+            yield f"{alert.case.key} {alert.metric}{place}: {alert.cause_text}"
 
 
 def _confirm(

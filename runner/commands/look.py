@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
+from db.judged import load_events
 from db.metrics import METRICS
 from db.queries import load_alerts, load_document, load_histories, load_runs
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
@@ -273,7 +275,7 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
     ]
     alerts.sort(key=worst_first)
     if as_json:
-        print_json([alert_json(alert, workplace=workplace) for alert in alerts])
+        print_json(alerts_json(alerts, workplace=workplace))
         return
     if not alerts:
         click.echo("no alert in this state", err=True)
@@ -281,14 +283,25 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
     print_alerts(alerts, at=workplace.seams.now())
 
 
-def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
-    """Return the regression object of DESIGN 6.2."""
+def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:
+    """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
     config = workplace.config
-    return {
-        **alert.to_json(),
-        "repro": repro_command(alert.case, toolchain=alert.toolchain),
-        "url": series_url(alert, host=config.host, port=config.port),
-    }
+    events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
+    return [
+        {
+            **alert.to_json(),
+            "event": events[alert.event_id].to_json() if alert.event_id in events else None,
+            "repro": repro_command(alert.case, toolchain=alert.toolchain),
+            "url": series_url(alert, host=config.host, port=config.port),
+        }
+        for alert in alerts
+    ]
+
+
+def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
+    """Return the regression object of one alert."""
+    (found,) = alerts_json([alert], workplace=workplace)
+    return found
 
 
 def worst_first(alert: Alert) -> tuple[bool, float]:

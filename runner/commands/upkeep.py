@@ -12,7 +12,7 @@ from db.records import RunDocument
 from db.store import Store
 from runner.checks import Check, CheckState, run_checks
 from runner.commands.common import json_option, print_json, stderr, stdout, with_workplace
-from runner.commands.look import alert_json
+from runner.commands.look import alerts_json
 from runner.commands.serving import serve_dashboard
 from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
@@ -76,9 +76,9 @@ def ingest_document(document: RunDocument, *, store: Store) -> tuple[int, int]:
 @with_workplace
 def detect(workplace: Workplace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
-    report = detect_alerts(workplace.store())
+    report = detect_alerts(workplace.store(), is_full=True)
     if as_json:
-        print_json([alert_json(alert, workplace=workplace) for alert in report.alerts])
+        print_json(alerts_json(report.alerts, workplace=workplace))
     else:
         click.echo(
             f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"

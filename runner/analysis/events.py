@@ -1,0 +1,215 @@
+"""From alerts to events: a change that shows in many series at once is one change.
+
+Method: no statistics. Alerts of one machine and toolchain that start within a run of each other
+start together: the run with the most of them is the onset, then the next. Of these, alerts of one
+kind of metric that go the same way in two models or more are one event: the revision's, or that of
+the environment where the revision did not change or the machine is to blame. What is left are the
+events of single models, all metrics of a case together.
+Assumptions: two changes of one night in one direction and kind are one to whoever looks first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from db.events import Event, EventKind
+from db.metrics import METRICS, Direction
+from db.records import Alert, Verdict
+from db.summaries import PlannedRun
+from runner.analysis.cause import MACHINE
+
+# Noise may show a step a night late or early.
+NUM_RUNS_APART = 1
+# One model alone may have any reason; two in one night have one.
+MIN_MODELS = 2
+
+OUTCOME = "outcome"
+MISSING = "missing"
+_KINDS = {"outcome": OUTCOME, "vanished": MISSING, "late": MISSING}
+_TOPICS = {
+    "latency": "time",
+    "speedup": "time",
+    "compile": "compile time",
+    "peak": "memory",
+    "graph": "graphs",
+    "graphs": "graphs",
+    "recompiles": "graphs",
+    "max": "accuracy",
+    "rmse": "accuracy",
+    "cosine": "accuracy",
+}
+# What a title tells first when an event has more than one topic.
+_MOST_TELLING = (OUTCOME, "accuracy", "time", "drift", "memory", "compile time", "graphs")
+_WORDS = {
+    (OUTCOME, Verdict.REGRESSION): "fails",
+    (MISSING, Verdict.REGRESSION): "is missing",
+    ("time", Verdict.REGRESSION): "slower",
+    ("time", Verdict.IMPROVEMENT): "faster",
+    ("compile time", Verdict.REGRESSION): "slower to compile",
+    ("compile time", Verdict.IMPROVEMENT): "faster to compile",
+    ("memory", Verdict.REGRESSION): "more memory",
+    ("memory", Verdict.IMPROVEMENT): "less memory",
+    ("accuracy", Verdict.REGRESSION): "less accurate",
+    ("accuracy", Verdict.IMPROVEMENT): "more accurate",
+    ("drift", Verdict.REGRESSION): "drifts for the worse",
+    ("drift", Verdict.IMPROVEMENT): "drifts for the better",
+    ("noise", Verdict.INCONCLUSIVE): "noisier",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Alerts that are one event; `subject` is what sets it apart from others with its onset."""
+
+    onset: str
+    subject: str
+    alerts: Sequence[Alert]
+
+
+def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[str, Event]:
+    """Return the event of each alert, by the alert's id; `runs` are all runs, oldest first."""
+    by_place: dict[tuple[str, str], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_place[alert.machine, alert.toolchain].append(alert)
+    known = {run.id: run for run in runs}
+    found = {}
+    for place, here in by_place.items():
+        order = [run.id for run in runs if run.place == place]
+        for onset, together in _by_onset(here, order=order).items():
+            for group in _groups(onset, together):
+                event = _event(place, group, known.get(onset))
+                found.update(dict.fromkeys((alert.id for alert in group.alerts), event))
+    return found
+
+
+def topic_of(alert: Alert) -> str:
+    """Return what an alert is about: time, compile time, memory, drift, ..."""
+    if alert.kind in _KINDS:
+        return _KINDS[alert.kind]
+    if alert.kind != "step":
+        return {"variance": "noise"}.get(alert.kind, alert.kind)
+    return _TOPICS.get(alert.metric.split("_", maxsplit=1)[0], alert.metric)
+
+
+def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
+    """Return alerts that start together, by the run in which most of them start."""
+    places = {run_id: place for place, run_id in enumerate(order)}
+    starts = Counter(alert.first_bad.run_id for alert in alerts)
+    onsets: dict[str, str] = {}
+    # Of two runs with as many the earlier one; a run that was pruned stands alone.
+    for run_id in sorted(starts, key=lambda item: (-starts[item], places.get(item, -1), item)):
+        if run_id in onsets:
+            continue
+        for other in starts:
+            is_near = (
+                run_id in places
+                and other in places
+                and abs(places[other] - places[run_id]) <= NUM_RUNS_APART
+            )
+            if other == run_id or (is_near and other not in onsets):
+                onsets[other] = run_id
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        found[onsets[alert.first_bad.run_id]].append(alert)
+    return found
+
+
+def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
+    by_topic: dict[tuple[str, str], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_topic[topic_of(alert), str(alert.verdict)].append(alert)
+    rest: dict[str, list[Alert]] = defaultdict(list)
+    for topic, together in by_topic.items():
+        if len({alert.case.model for alert in together}) >= MIN_MODELS:
+            yield _Group(onset=onset, subject=" ".join(topic), alerts=together)
+            continue
+        for alert in together:
+            rest[alert.case.model].append(alert)
+    for model, together in rest.items():
+        yield _Group(onset=onset, subject=f"model {model}", alerts=together)
+
+
+def _event(place: tuple[str, str], group: _Group, run: PlannedRun | None) -> Event:
+    text = "\n".join((*place, group.onset, group.subject))
+    kind = _kind(group.alerts)
+    return Event(
+        id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        kind=kind,
+        title=_title(kind, group, run),
+        size=len(group.alerts),
+    )
+
+
+def _kind(alerts: Sequence[Alert]) -> EventKind:
+    if len({alert.case.key for alert in alerts}) == 1:
+        return EventKind.CASE
+    if len({alert.case.model for alert in alerts}) == 1:
+        return EventKind.MODEL
+    num_same = sum(
+        alert.cause_kind == MACHINE
+        or (alert.last_good is not None and alert.last_good.revision == alert.first_bad.revision)
+        for alert in alerts
+    )
+    return EventKind.ENVIRONMENT if 2 * num_same > len(alerts) else EventKind.REVISION
+
+
+def _title(kind: EventKind, group: _Group, run: PlannedRun | None) -> str:
+    alerts = group.alerts
+    (since,) = Counter(alert.first_bad.revision for alert in alerts).most_common(1)[0][:1]
+    parts = [_who(kind, alerts, run), _what(alerts), f"since {since}"]
+    if kind is EventKind.ENVIRONMENT:
+        parts.append("(not by the revision)")
+    first = alerts[0]
+    return f"{' '.join(parts)} ({first.toolchain} on {first.machine})"
+
+
+def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
+    cases = {alert.case.key for alert in alerts}
+    if kind is EventKind.CASE:
+        return f"{alerts[0].case.key}:"
+    planned = () if run is None else run.plan
+    model = alerts[0].case.model
+    is_model = kind is EventKind.MODEL
+    peers = {
+        case.key
+        for case in planned
+        if not case.is_reference and (case.model == model or not is_model)
+    }
+    text = f"{len(cases)} of {len(peers | cases)} cases"
+    if is_model:
+        return f"{text} of {model}:"
+    return f"{text} in {len({alert.case.model for alert in alerts})} models:"
+
+
+def _what(alerts: Sequence[Alert]) -> str:
+    topics = {topic_of(alert) for alert in alerts}
+    ranked = [topic for topic in _MOST_TELLING if topic in topics]
+    topic = (ranked or sorted(topics))[0]
+    about = [alert for alert in alerts if topic_of(alert) == topic]
+    verdict = max((alert.verdict for alert in about), key=_WORST.index)
+    about = [alert for alert in about if alert.verdict is verdict]
+    metrics = ", ".join(sorted({alert.metric for alert in about}))
+    word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
+    changes = sorted(change for alert in about if (change := _size_pct(alert)) is not None)
+    if not changes:
+        return word
+    low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"
+    return f"{word} by {low} %" if low == high else f"{word} by {low} to {high} %"
+
+
+# The last of them is told.
+_WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)
+
+
+def _size_pct(alert: Alert) -> float | None:
+    """Return by how much the cost changed, in percent and without its sign."""
+    if alert.change_pct is None:
+        return None
+    metric = METRICS.get(alert.metric)
+    is_higher_better = metric is not None and metric.direction is Direction.HIGHER_IS_BETTER
+    if is_higher_better and (metric is None or metric.ideal is None) and alert.change_pct > -100:
+        return abs(100 / (1 + alert.change_pct / 100) - 100)
+    return abs(alert.change_pct)

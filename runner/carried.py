@@ -1,0 +1,116 @@
+"""Judge again only what has new results: what was found in the other cases is carried on.
+
+What is found in a case follows from its results, from those of the reference cases in the same
+runs, from the rules that people set and from the code. A stamp of these four is kept beside it; as
+long as it is the same, judging again would find the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from db import metrics
+from db.judged import Judged, load_case_stamps, load_judged
+from db.queries import load_histories
+from db.records import REFERENCE_FAMILY
+from db.rows import alert_document, document_alert
+from db.store import Store
+from db.summaries import Series
+from runner import analysis
+from runner.analysis.fdr import Claim
+from runner.analysis.judge import NEEDED_METRICS, judge_histories
+from runner.analysis.machine import CLOCKS
+from runner.analysis.rules import SeriesRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who else looks at the histories of some cases: `look` gets all that are read, in passing."""
+
+    case_keys: Collection[str]
+    look: Callable[[Iterable[Series]], Iterable[Series]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is found in all cases, and what to keep of it for the next time."""
+
+    claims: Sequence[Claim]
+    judged: Mapping[str, Judged]
+
+
+def find_claims(store: Store, *, rules: SeriesRules, watch: Watch, is_full: bool) -> Found:
+    """Return what is found in every case; only those with a new stamp are read and judged.
+
+    Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
+    """
+    common = _digest(rules)
+    stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
+    before = {} if is_full else load_judged(store)
+    kept = {
+        key: before[key]
+        for key, stamp in stamps.items()
+        if key in before and before[key].stamp == stamp and key not in watch.case_keys
+    }
+    stale = stamps.keys() - kept.keys()
+    fresh = _judge(store, stale, rules=rules, watch=watch)
+    judged = dict(kept)
+    for key in stale:
+        judged[key] = Judged(stamp=stamps[key], claims=_text(fresh.get(key, ())))
+    claims = [
+        claim
+        for key in sorted(judged)
+        for claim in (fresh.get(key, ()) if key in stale else _claims(kept[key].claims))
+    ]
+    return Found(claims=claims, judged=judged)
+
+
+def _judge(
+    store: Store, case_keys: Collection[str], *, rules: SeriesRules, watch: Watch
+) -> dict[str, list[Claim]]:
+    if not case_keys:
+        return {}
+    references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
+    histories = load_histories(store, metrics=NEEDED_METRICS, case_keys=case_keys)
+    found: dict[str, list[Claim]] = defaultdict(list)
+    for claim in judge_histories(watch.look(histories), references=references, rules=rules):
+        found[claim.alert.case.key].append(claim)
+    return found
+
+
+def _text(claims: Sequence[Claim]) -> str:
+    return json.dumps(
+        [
+            {"alert": alert_document(claim.alert), "run_id": claim.run_id, "p": claim.p_value}
+            for claim in claims
+        ]
+    )
+
+
+def _claims(text: str) -> list[Claim]:
+    return [
+        Claim(alert=document_alert(item["alert"]), run_id=item["run_id"], p_value=item["p"])
+        for item in json.loads(text)
+    ]
+
+
+def _digest(rules: SeriesRules) -> str:
+    expected = sorted((key, sorted(runs)) for key, runs in rules.expected.items())
+    text = f"{_code_digest()} {list(rules.settings)} {expected}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Return what changes whenever the code does that verdicts come from."""
+    (folder,) = map(Path, analysis.__path__)
+    found = hashlib.sha256(Path(metrics.__file__).read_bytes())
+    for path in sorted(folder.glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from db.events import EventKind
+from db.records import Alert, Case, RunState, Verdict
+from db.sighting import Sighting
+from db.summaries import PlannedRun
+from runner.analysis.events import events_of, topic_of
+from tests.builders import FINGERPRINT, START, make_alert, make_case
+
+MODELS = ("bert", "vit", "t5")
+PLAN = tuple(make_case(model, mode=mode) for model in MODELS for mode in ("eager", "default"))
+
+
+def runs(num_nights: int = 10, *, plan: Sequence[Case] = PLAN) -> list[PlannedRun]:
+    return [
+        PlannedRun(
+            id=f"run-{number}",
+            at=START + timedelta(days=number),
+            revision=f"dev{number}",
+            suite="nightly",
+            state=RunState.FINISHED,
+            machine="box",
+            toolchain="stable",
+            fingerprint=FINGERPRINT,
+            plan=tuple(plan),
+        )
+        for number in range(num_nights)
+    ]
+
+
+def seen(number: int, *, revision: str | None = None) -> Sighting:
+    at = START + timedelta(days=number)
+    return Sighting(run_id=f"run-{number}", revision=revision or f"dev{number}", at=at)
+
+
+def alert(model: str = "bert", number: int = 5, **facts: object) -> Alert:
+    name = f"{model} {number} {sorted(facts.items(), key=str)}"
+    values = {
+        "case": make_case(model),
+        "metric": "latency_s",
+        "change_pct": 10.0,
+        "first_bad": seen(number),
+        "last_good": seen(number - 1),
+    }
+    return make_alert(name, **values | facts)  # type: ignore[arg-type]
+
+
+def sizes(alerts: Sequence[Alert]) -> list[tuple[EventKind, int]]:
+    found = {event.id: event for event in events_of(alerts, runs=runs()).values()}
+    return sorted((event.kind, event.size) for event in found.values())
+
+
+def title(*alerts: Alert) -> str:
+    (found,) = {event.title for event in events_of(alerts, runs=runs()).values()}
+    return found
+
+
+def test_metrics_of_one_case_are_one_event() -> None:
+    metrics = ("latency_s", "latency_cpu_s", "speedup", "compile_cold_s", "graph_breaks")
+    assert sizes([alert(metric=metric) for metric in metrics]) == [(EventKind.CASE, 5)]
+
+
+def test_cases_of_one_model_are_one_event() -> None:
+    cases = [alert(), alert(case=make_case("bert", mode="eager"))]
+    assert sizes(cases) == [(EventKind.MODEL, 2)]
+
+
+def test_same_step_in_many_models_is_one_event_of_the_revision() -> None:
+    assert sizes([alert(model) for model in MODELS]) == [(EventKind.REVISION, 3)]
+
+
+def test_step_without_a_new_revision_is_the_environments() -> None:
+    same = {"last_good": seen(4, revision="dev5")}
+    assert sizes([alert(model, **same) for model in MODELS]) == [(EventKind.ENVIRONMENT, 3)]
+
+
+def test_step_that_the_machine_made_is_the_environments() -> None:
+    found = [alert(model, cause_kind="machine") for model in MODELS]
+    assert sizes(found) == [(EventKind.ENVIRONMENT, 3)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"machine": "lab"},
+        {"toolchain": "nightly"},
+        {"number": 8},
+        {"metric": "compile_cold_s"},
+        {"verdict": Verdict.IMPROVEMENT},
+    ],
+)
+def test_what_differs_in_place_night_topic_or_direction_is_another_event(
+    other: dict[str, object],
+) -> None:
+    found = [alert("bert"), alert("vit"), alert("t5", **other)]
+    assert sizes(found) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
+
+
+def test_onset_may_be_a_night_off_and_no_more() -> None:
+    early, late, later = alert("bert", 4), alert("vit", 6), alert("t5", 7)
+    middle = [alert("bert", 5, case=make_case("bert", mode="eager")), alert("vit", 5)]
+    assert sizes([early, late, later, *middle]) == [(EventKind.CASE, 1), (EventKind.REVISION, 4)]
+
+
+def test_identity_stays_when_alerts_join_and_does_not_depend_on_order() -> None:
+    first = [alert("bert"), alert("vit")]
+    before = events_of(first, runs=runs())[first[0].id]
+    joined = [alert("t5"), *reversed(first)]
+    after = events_of(joined, runs=runs())[first[0].id]
+    assert (before.id, before.size, after.size) == (after.id, 2, 3)
+
+
+def test_alert_of_a_pruned_run_stands_alone() -> None:
+    gone = alert("bert", 77)
+    assert sizes([gone, alert("vit"), alert("t5")]) == [
+        (EventKind.CASE, 1),
+        (EventKind.REVISION, 2),
+    ]
+
+
+def test_title_says_who_what_and_since_when() -> None:
+    assert title(alert("bert", change_pct=4.2), alert("vit", change_pct=9.04)) == (
+        "2 of 6 cases in 2 models: slower by 4.2 to 9.0 % since dev5 (stable on box)"
+    )
+    assert title(alert(), alert(case=make_case("bert", mode="eager"))) == (
+        "2 of 2 cases of bert: slower by 10.0 % since dev5 (stable on box)"
+    )
+    assert title(alert()) == f"{make_case().key}: slower by 10.0 % since dev5 (stable on box)"
+
+
+def test_title_of_an_environment_says_so() -> None:
+    same = {"last_good": seen(4, revision="dev5"), "verdict": Verdict.IMPROVEMENT}
+    assert title(*(alert(model, **same) for model in MODELS)) == (
+        "3 of 6 cases in 3 models: faster by 10.0 % since dev5 (not by the revision)"
+        " (stable on box)"
+    )
+
+
+def test_title_counts_a_lower_speedup_as_slower_by_as_much() -> None:
+    assert "slower by 25.0 %" in title(alert(metric="speedup", change_pct=-20.0))
+
+
+def test_title_tells_the_worst_first() -> None:
+    compiling = alert(metric="compile_cold_s", change_pct=-30.0, verdict=Verdict.IMPROVEMENT)
+    assert "slower by 10.0 %" in title(compiling, alert())
+    failing = alert(kind="outcome", metric="outcome", change_pct=None)
+    assert title(failing, alert()).startswith(f"{make_case().key}: fails since")
+    vanished = alert(kind="vanished", metric="outcome", change_pct=None)
+    assert "is missing since" in title(vanished)
+
+
+def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
+    assert "regression of graph_breaks" in title(alert(metric="graph_breaks", change_pct=None))
+
+
+@pytest.mark.parametrize(
+    ("facts", "topic"),
+    [
+        ({"kind": "late", "metric": "outcome"}, "missing"),
+        ({"kind": "variance"}, "noise"),
+        ({"kind": "drift"}, "drift"),
+        ({"metric": "recompiles"}, "graphs"),
+        ({"metric": "compile_warm_s"}, "compile time"),
+        ({"metric": "cosine_similarity"}, "accuracy"),
+        ({"metric": "flux"}, "flux"),
+    ],
+)
+def test_topic_follows_from_kind_and_metric(facts: dict[str, object], topic: str) -> None:
+    assert topic_of(alert(**facts)) == topic
