@@ -15,6 +15,7 @@ from db.runs import load_histories_of
 from db.store import Store
 from db.summaries import Series
 from db.triage import JUDGE, is_muted
+from models_zoo.spec import UnknownNameError
 from runner.analysis.confirmation import (
     concluded,
     confirmation_json,
@@ -204,7 +205,8 @@ class _Confirming:
             return [not_measured(reason) for _ in group], {}
         try:
             return self._measure_now(group, max_pairs=int(left_s / (2 * needed_s)))
-        except ExecutorError as error:
+        except (ExecutorError, UnknownNameError) as error:
+            # Of a run that is judged later the settings may have forgotten a model.
             return [not_measured(str(error)) for _ in group], {}
 
     def _measure_now(

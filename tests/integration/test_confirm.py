@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from db.queries import find_series, load_runs
+from db.queries import find_series, load_alerts, load_document, load_runs
 from db.records import AlertState, Outcome, Verdict
+from runner.config import load_config
+from runner.confirm import confirm_run
+from runner.events import Event, Said
 from runner.protocol import LaunchReport
+from runner.wiring import Seams, Workplace
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.nights import LAUNCH_S, OLD_TORCH, Launches, Nights, history, slower
 
@@ -294,6 +298,28 @@ def test_a_toolchain_that_changed_since_the_run_has_nothing_to_say(terminal: Nig
     result = terminal.tonight()
     assert result.exit_code == 0
     assert "toolchain current is at 2.99.0@0123456789 by now" in result.stderr
+
+
+def test_a_model_that_the_settings_forgot_is_said_not_raised(terminal: Nights) -> None:
+    history(terminal)
+    Launches(terminal, slower(0.010, 0.012, 0.012))
+    terminal.tonight("--no-confirm")
+    text = (terminal.folder / "hud.toml").read_text().replace("[models.net]", "[models.other]")
+    path = terminal.folder / "hud.toml"
+    path.write_text(text.replace('models = "net"', 'models = "other"'))
+    config = load_config(path, env={})
+    env = {"HUD_LOCK_DIR": str(terminal.folder / "locks")}
+    seams = Seams(make_executor=terminal.make_executor, now=terminal.clock, env=env)
+    said: list[Event] = []
+    store = terminal.store()
+    report = confirm_run(
+        load_document(store, "latest"),
+        alerts=load_alerts(store),
+        workplace=Workplace(config=config, seams=seams),
+        notify=said.append,
+    )
+    assert {alert.is_confirmed for alert in report.alerts} == {None}
+    assert "no model 'net'" in " ".join(event.text for event in said if isinstance(event, Said))
 
 
 def test_ctrl_c_while_measuring_again_ends_cleanly_and_keeps_the_run(terminal: Nights) -> None:
