@@ -35,7 +35,7 @@ def test_help_lists_the_commands(terminal: Terminal) -> None:
     names = [line.split()[0] for line in result.output.partition("Commands:")[2].splitlines()[1:]]
     assert " ".join(names) == (
         "up run schedule serve list runs show regressions alerts compare bisect toolchain detect"
-        " ingest export doctor demo db"
+        " ingest import export doctor demo db"
     )
 
 

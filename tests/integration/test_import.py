@@ -14,6 +14,7 @@ import pytest
 
 from db.queries import find_series
 from db.records import Dtype, Outcome, Phase
+from runner.errors import ImportFailed
 from runner.interop.source import Source
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
@@ -361,6 +362,11 @@ def test_a_time_that_is_none_is_named_with_its_line(terminal: Terminal) -> None:
         result = terminal.hud("import", "records.json")
         assert result.exit_code == 1
         assert "hud: records.json:2: timestamp" in result.stderr
+
+
+def test_a_file_that_cannot_be_opened_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match=r"cannot read .*gone\.json: No such file or directory"):
+        list(Source(tmp_path / "gone.json").texts())
 
 
 def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None:
