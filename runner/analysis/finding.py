@@ -116,7 +116,7 @@ def find_in_turn(
         cause = _blamed(witnesses, alert)
     return Finding(
         conclusion=conclusion,
-        reason=row.comparison.reason,
+        reason=_reason(row.comparison, alert, conclusion=conclusion),
         method=Method.IN_TURN,
         cause=cause,
         comparison=row.comparison,
@@ -148,9 +148,10 @@ def find_by_history(alert: Alert, result: CaseResult, *, past: Past) -> Finding:
     if found.change is None or found.low is None or found.high is None:
         return _inconclusive(found.reason, method=Method.HISTORY)
     raw = _decide(alert, ends=(1 + found.change, 1 + found.low, 1 + found.high))
+    conclusion = _conclusion(raw, alert)
     finding = Finding(
-        conclusion=_conclusion(raw, alert),
-        reason=raw.reason,
+        conclusion=conclusion,
+        reason=_reason(raw, alert, conclusion=conclusion),
         method=Method.HISTORY,
         comparison=raw,
         baseline=found.baseline,
@@ -220,6 +221,18 @@ def _conclusion(compared: Comparison, alert: Alert) -> Conclusion:
     halfway = 1 + REFUTING_SHARE * (suspected - 1)
     is_ruled_out = worst < suspected and _cost(compared.ratio, alert) < halfway
     return Conclusion.REFUTED if is_ruled_out else Conclusion.INCONCLUSIVE
+
+
+def _reason(compared: Comparison, alert: Alert, *, conclusion: Conclusion) -> str:
+    """Return why `conclusion` follows; the comparison knows nothing of what was suspected."""
+    is_told = conclusion is not Conclusion.REFUTED or compared.verdict is not Verdict.INCONCLUSIVE
+    ends = (compared.ratio, compared.low, compared.high)
+    if is_told or None in ends or not alert.baseline or not alert.candidate:
+        return compared.reason
+    ratio, low, high, suspected = (
+        f"{100 * ((end or 1.0) - 1):+.1f} %" for end in (*ends, alert.candidate / alert.baseline)
+    )
+    return f"{ratio} ({low} to {high}) leaves out the suspected {suspected}"
 
 
 def _suspected(alert: Alert) -> float:

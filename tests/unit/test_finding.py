@@ -250,7 +250,10 @@ def test_only_what_is_nearer_to_before_than_to_the_suspicion_is_refuted(
         case=EAGER, metric="latency_cpu_s", unit="s", baseline=1, candidate=ratio, comparison=change
     )
     sides = (side(0.01, seed=1), side(0.01, seed=2))
-    assert find_in_turn(suspect(candidate=0.0106), [row], sides=sides).conclusion is conclusion
+    found = find_in_turn(suspect(candidate=0.0106), [row], sides=sides)
+    assert found.conclusion is conclusion
+    refuted = "+2.8 % (+0.1 % to +5.8 %) leaves out the suspected +6.0 %"
+    assert found.reason == (refuted if conclusion is REFUTED else "more launches are needed")
 
 
 def trials(change: float, *, spread: float, num: int = 300) -> Counter[Conclusion]:
