@@ -49,7 +49,8 @@ from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
 from db.store import Store
 from db.summaries import LatestCell, OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
 from runner.analysis.aggregate import cohort_means, pass_rate
-from runner.analysis.detector import MIN_BASELINE_POINTS, NOISE_MULTIPLE, describe_steps
+from runner.analysis.detector import describe_steps
+from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
 from runner.analysis.stats import robust_sd

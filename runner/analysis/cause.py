@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.analysis.detector import SUSTAINED_POINTS
+from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.machine import KINDS, MachineChange, level_change
 from runner.analysis.shift import Shift, Track
 

@@ -17,9 +17,10 @@ import numpy as np
 from db.metrics import Direction, Metric
 from db.points import PointColumns
 from runner.analysis.cause import TIMED_METRICS
-from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, Step, describe_steps
+from runner.analysis.detector import Step, describe_steps
 from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
 from runner.analysis.fdr import interval_p_value, step_p_value
+from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.shift import Shift, Track, relative
 from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_changes
 
@@ -74,7 +75,7 @@ def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
         return _news(_count_changes(track, metric))
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
-    found = _news([_step_change(costs, step) for step in steps])
+    found = _news([_step_change(costs, step) for step in steps if not step.is_return])
     breaks = [step.index for step in steps]
     drifts = find_drifts(costs.values, floor=floor, breaks=breaks)
     found += [_drift_change(costs, drift) for drift in drifts]

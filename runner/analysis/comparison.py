@@ -18,7 +18,7 @@ import numpy as np
 
 from db.metrics import METRICS, Direction, Metric
 from db.records import Measurement, Verdict
-from runner.analysis.detector import TRIGGER_OF_FLOOR
+from runner.analysis.history import TRIGGER_OF_FLOOR
 from runner.analysis.noise import PRIOR_DEGREES
 from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile
 

@@ -1,4 +1,4 @@
-"""What all rules about one history share: what a history may hold, and how a median errs."""
+"""What all rules about one history share: how much of it they look at, and what it may hold."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+# Points before a place that a change there is held against.
+BASELINE_POINTS = 14
+# Fewer points give no usable level or noise.
+MIN_BASELINE_POINTS = 6
+# One-night and two-night blips are common on shared machines and gone when one looks.
+SUSTAINED_POINTS = 3
+# Of the floor: what comparisons of two sides call a change of that size. Held against the floor
+# itself, half of all changes of just 5 % would pass.
+TRIGGER_OF_FLOOR = 0.7
+# Half of the width of a noise band, in robust sd: about one night in three hundred lies outside.
+NOISE_MULTIPLE = 3.0
 # Standard error of a median of normal values, over that of a mean.
 MEDIAN_INEFFICIENCY = math.sqrt(math.pi / 2)
 

@@ -31,7 +31,7 @@ from runner.analysis.comparison import (
     Judgement,
     compare_measurements,
 )
-from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.noise import prior_sd, run_sd
 from runner.analysis.rounds import Pair, results_by_case
 from runner.analysis.stats import robust_sd, student_quantile

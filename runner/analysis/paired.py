@@ -36,7 +36,7 @@ from runner.analysis.comparison import (
     compare_log_ratios,
     compare_measurements,
 )
-from runner.analysis.detector import TRIGGER_OF_FLOOR
+from runner.analysis.history import TRIGGER_OF_FLOOR
 from runner.analysis.noise import PAIR_PRIOR_DEGREES, calm_sd
 from runner.analysis.rounds import Pair
 

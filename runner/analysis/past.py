@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from db.records import Alert, AlertState, CaseResult
 from db.summaries import Point, Series
-from runner.analysis.detector import BASELINE_POINTS
 from runner.analysis.finding import EAGER_CLOCKS, Past
+from runner.analysis.history import BASELINE_POINTS
 from runner.analysis.machine import CLOCKS, MachineChange, level_change
 
 

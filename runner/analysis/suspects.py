@@ -18,7 +18,7 @@ from db.metrics import METRICS, Direction
 from db.records import Alert, AlertState, Run, Verdict
 from db.summaries import Point, Series
 from runner.analysis.changes import STEP
-from runner.analysis.detector import BASELINE_POINTS, SUSTAINED_POINTS, TRIGGER_OF_FLOOR
+from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS, TRIGGER_OF_FLOOR
 from runner.analysis.judge import alert_id, sighting
 from runner.analysis.machine import level_change
 from runner.analysis.outcomes import OUTCOME

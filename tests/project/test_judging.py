@@ -7,14 +7,16 @@ import pytest
 
 from runner import confirm
 from runner.analysis import (
+    cadence,
     cause,
     clocks,
     comparison,
-    detector,
     drift,
     events,
+    evidence,
     fdr,
     finding,
+    history,
     lifecycle,
     machine,
     noise,
@@ -22,6 +24,7 @@ from runner.analysis import (
     paired,
     suspects,
     variance,
+    watch,
 )
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
@@ -30,11 +33,34 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
 @pytest.mark.parametrize(
     ("phrase", "value"),
     [
-        ("last {} points (`BASELINE_POINTS`)", detector.BASELINE_POINTS),
-        ("{} (`MIN_BASELINE_POINTS`)", detector.MIN_BASELINE_POINTS),
-        ("{} points in a row (`SUSTAINED_POINTS`)", detector.SUSTAINED_POINTS),
-        ("{:g} times the noise (`NOISE_MULTIPLE`)", detector.NOISE_MULTIPLE),
-        ("The trigger is {:g} (`TRIGGER_OF_FLOOR`)", detector.TRIGGER_OF_FLOOR),
+        ("last {} points (`BASELINE_POINTS`)", history.BASELINE_POINTS),
+        ("{} (`MIN_BASELINE_POINTS`)", history.MIN_BASELINE_POINTS),
+        ("{} nights or more (`SUSTAINED_POINTS`)", history.SUSTAINED_POINTS),
+        ("{:g} of the floor (`TRIGGER_OF_FLOOR`)", history.TRIGGER_OF_FLOOR),
+        ("last {} points (`LEVEL_POINTS`)", watch.LEVEL_POINTS),
+        ("last {} distances (`NOISE_POINTS`)", watch.NOISE_POINTS),
+        ("{:g} floors and at most by {:g}", (watch.ALLOWANCE, watch.MAX_INCREMENT)),
+        ("lasts for {} nights (`MAX_EXCURSION`)", watch.MAX_EXCURSION),
+        ("more than {:g} (`NEEDED_EVIDENCE`)", watch.NEEDED_EVIDENCE),
+        ("by more than {:g} (`NEEDED_ADVANTAGE`)", watch.NEEDED_ADVANTAGE),
+        ("{:g} of the needed (`LEFT_EVIDENCE`)", watch.LEFT_EVIDENCE),
+        ("fewer than {} distances (`LITTLE_NOISE`)", watch.LITTLE_NOISE),
+        ("by up to {:g} (`MORE_FOR_LITTLE_NOISE`)", watch.MORE_FOR_LITTLE_NOISE),
+        ("by {:g} (`MORE_AFTER_RETURN`)", watch.MORE_AFTER_RETURN),
+        ("within {} nights (`RETURN_POINTS`)", watch.RETURN_POINTS),
+        ("within {:g} (`RETURN_SHARE`)", watch.RETURN_SHARE),
+        ("{:g} (`MAX_NIGHT`)", evidence.MAX_NIGHT),
+        ("{:g} (`MIN_NIGHT`)", evidence.MIN_NIGHT),
+        ("ln(n + 1) + {:g} (`SURPRISE`)", evidence.SURPRISE),
+        ("{:g} ln(x) (`FAR_WEIGHT`)", evidence.FAR_WEIGHT),
+        ("{:g} (`MIN_BANDWIDTH`)", evidence.MIN_BANDWIDTH),
+        ("scale {:g} (`PRIOR_SD`)", evidence.PRIOR_SD),
+        ("weighs {:g} / (n + {:g})", (evidence.PRIOR_NIGHTS, evidence.PRIOR_NIGHTS)),
+        ("{:g} (`UNLIKE_WEIGHT`)", evidence.UNLIKE_WEIGHT),
+        ("{:g} (`STAY_WEIGHT`)", evidence.STAY_WEIGHT),
+        ("{:g} (`OUTLIERS`)", evidence.OUTLIERS),
+        ("{:g}, {:g}, {:g} and {:g} floors", evidence.STEPS),
+        ("{:g}, {:g} and {:g} floors", evidence.SMALL_STEPS),
         ("by {:g} (`MIN_LAST_SHARE`) of the mean", drift.MIN_LAST_SHARE),
         ("{:g} floors (`SHORT_FLOORS`)", drift.SHORT_FLOORS),
         ("{:g} standard errors (`MIN_ERRORS`)", drift.MIN_ERRORS),
@@ -44,6 +70,9 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("{:g} standard errors from that of", variance.MIN_ERRORS),
         ("distribution with {:g} (`TAIL_DEGREES`) degrees of freedom", fdr.TAIL_DEGREES),
         ("p(k) <= {:g} k / m (`FALSE_DISCOVERY_RATE`)", fdr.FALSE_DISCOVERY_RATE),
+        ("of its last {} (`NUM_GAPS`) gaps", cadence.NUM_GAPS),
+        ("fewer than {} (`MIN_GAPS_WITH_HOLIDAY`)", cadence.MIN_GAPS_WITH_HOLIDAY),
+        ("{:g} (`LATE_AFTER_CADENCES`) times that", cadence.LATE_AFTER_CADENCES),
         ("within {} run (`NUM_RUNS_APART`)", events.NUM_RUNS_APART),
         ("in {} models (`MIN_MODELS`)", events.MIN_MODELS),
         ("{} times (`RUNS_WITHOUT`)", outcomes.RUNS_WITHOUT),
@@ -58,8 +87,10 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("sessions of their own, {} a side (`MIN_COLD_PAIRS`)", confirm.MIN_COLD_PAIRS),
     ],
 )
-def test_numbers_in_the_prose_are_those_in_the_code(phrase: str, value: float) -> None:
-    assert phrase.format(value) in TEXT
+def test_numbers_in_the_prose_are_those_in_the_code(
+    phrase: str, value: float | tuple[float, ...]
+) -> None:
+    assert phrase.format(*(value if isinstance(value, tuple) else (value,))) in TEXT
 
 
 def test_looks_in_the_prose_are_those_in_the_code() -> None:

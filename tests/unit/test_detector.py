@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detector import (
-    MIN_BASELINE_POINTS,
-    SUSTAINED_POINTS,
-    describe_steps,
-    find_steps,
-)
+from runner.analysis.detector import describe_steps, find_steps
+from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 
@@ -76,10 +72,63 @@ def test_floor_moves_the_trigger_with_it() -> None:
     assert len(find_steps(values, floor=0.05)) == 1
 
 
-def test_too_short_a_baseline_gives_no_step() -> None:
-    short = [1.0] * (MIN_BASELINE_POINTS - 1) + [1.5] * SUSTAINED_POINTS
-    assert find_steps(np.array(short)) == []
-    assert find_steps(np.array([1.0, *short])) == [(MIN_BASELINE_POINTS, 0.5)]
+def nights_until_found(num_before: int) -> int:
+    """Return how many nights of a step of 10 % it takes to find it."""
+    values = noisy([(num_before, 1.0), (20, 1.1)])
+    nights = range(1, 20)
+    return next(num for num in nights if find_steps(values[: num_before + num]))
+
+
+def test_the_less_is_known_of_a_series_the_more_nights_a_step_takes() -> None:
+    assert nights_until_found(10) > nights_until_found(30) == SUSTAINED_POINTS
+
+
+def test_too_short_a_level_has_no_step() -> None:
+    short = [1.0] * (MIN_BASELINE_POINTS - 1)
+    assert find_steps(np.array(short + [1.5] * SUSTAINED_POINTS)) == []
+
+
+def test_small_steps_take_more_nights_than_large_ones_and_are_found() -> None:
+    values = noisy([(40, 1.0), (20, 1.06)], cv=0.025, seed=3)
+    assert find_steps(values[:43]) == []
+    assert [abs(index - 40) <= 2 for index, _ in find_steps(values)] == [True]
+
+
+def test_mode_that_comes_and_goes_is_no_step() -> None:
+    generator = np.random.default_rng(5)
+    slow = generator.random(120) < 0.25
+    values = np.where(slow, 1.08, 1.0) * (1 + 0.004 * generator.standard_normal(120))
+    assert find_steps(values) == []
+
+
+def test_noise_that_doubles_is_no_step() -> None:
+    generator = np.random.default_rng(2)
+    sd = np.repeat([0.015, 0.03], 60)
+    assert find_steps(1 + sd * generator.standard_normal(120)) == []
+
+
+def test_ramp_of_six_percent_in_two_months_is_no_step() -> None:
+    ramp = 1 + 0.06 * np.clip((np.arange(90) - 15) / 60, 0, 1)
+    assert find_steps(ramp * noisy([(90, 1.0)])) == []
+
+
+def test_way_back_within_two_weeks_is_no_step_of_its_own() -> None:
+    values = noisy([(40, 1.0), (10, 0.9), (30, 1.0)])
+    assert [index for index, _ in find_steps(values)] == [40]
+    down, back = describe_steps(values)
+    assert (down.index, down.end, down.is_return) == (40, 50, False)
+    assert (back.index, back.is_return) == (50, True)
+
+
+def test_way_back_after_a_month_is_a_step() -> None:
+    assert [index for index, _ in find_steps(noisy([(40, 1.0), (30, 0.9), (20, 1.0)]))] == [40, 70]
+
+
+def test_after_a_short_excursion_the_same_step_needs_more_evidence() -> None:
+    once = noisy([(45, 1.0), (5, 1.1)])
+    twice = noisy([(20, 1.0), (6, 1.1), (19, 1.0), (5, 1.1)])
+    assert [index for index, _ in find_steps(once[:48])] == [45]
+    assert [index for index, _ in find_steps(twice[:48])] == [20]
 
 
 def test_empty_history_has_no_steps() -> None:
