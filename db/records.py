@@ -406,12 +406,13 @@ class RunDocument:
 class Alert:
     """A change that someone should look at.
 
-    `kind` is `step` (the level of a metric moved), `outcome` (ok became failed) or `vanished` (the
-    series has no more points); only a step has numbers. `interval_pct` is the interval of
-    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
-    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
-    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
-    nothing was compared `environment_diff` (JSON: last good against first bad run).
+    `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
+    `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
+    numbers. `interval_pct` is the interval of `change_pct`. Alerts with one `event_id` have one
+    cause; empty means that it stands alone. `owner`, `muted_until` and `note` (why it was changed
+    last) come from people. None where nothing was measured again are `is_confirmed` and
+    `confirmation` (JSON: what that found), and where nothing was compared `environment_diff` (JSON:
+    last good against first bad run).
     """
 
     id: str

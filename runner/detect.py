@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from db.errors import NotFoundError
 from db.events import Event
 from db.judged import save_judged
+from db.outcomes import load_ended, load_unusual_outcomes
 from db.plans import load_plans
 from db.queries import (
     count_judged_series,
     load_alerts,
-    load_outcomes,
     load_result,
     load_series_settings,
 )
 from db.records import Alert
 from db.store import Store
-from db.summaries import OutcomeHistory
+from db.summaries import PlannedRun
 from db.triage import JUDGE
+from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
 from runner.analysis.fdr import believed
 from runner.analysis.lifecycle import update_alerts
@@ -47,17 +48,19 @@ class DetectReport:
     events: Mapping[str, Event]
 
 
-def detect(store: Store, *, is_full: bool = False) -> DetectReport:
+def detect(
+    store: Store, *, is_full: bool = False, timetable: Timetable | None = None
+) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
-    Only cases with new results are read, all with `is_full`, and the same comes out. Raises what
-    the store raises. Nothing is locked while the numbers are looked at. The alerts are read and
-    saved in one transaction, so that what people set meanwhile is kept.
+    Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
+    says which suites are late. Raises what the store raises. Nothing is locked while the numbers
+    are looked at. The alerts are read and saved in one transaction, so that what people set
+    meanwhile is kept.
     """
     stored = load_alerts(store)
     rules = series_rules(stored, settings=load_series_settings(store))
     runs = load_plans(store)
-    outcomes = load_outcomes(store)
     standing = Standing(stored, rules=rules)
     confirmed = [alert for alert in stored if alert.is_confirmed]
     watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
@@ -68,11 +71,10 @@ def detect(store: Store, *, is_full: bool = False) -> DetectReport:
         confirmed={alert.id for alert in confirmed},
     )
     alerts = [claim.alert for claim in told]
-    # A reference case that is left out, or fails, is no news about a model.
-    failures = judge_outcomes([item for item in outcomes if not item.case.is_reference])
     known = {alert.id for alert in stored}
-    alerts.extend(_with_reasons(store, failures, outcomes=outcomes, known=known))
-    alerts = with_ends(store, alerts, stored=stored, outcomes=outcomes)
+    failures = _failures(store, runs, timetable)
+    alerts.extend(_with_reasons(store, failures, known=known))
+    alerts = with_ends(store, alerts, stored=stored)
     alerts.extend(standing.beside(alerts))
     events = events_of(alerts, runs=runs)
     alerts = [dataclasses.replace(alert, event_id=events[alert.id].id) for alert in alerts]
@@ -104,21 +106,27 @@ def detect(store: Store, *, is_full: bool = False) -> DetectReport:
     )
 
 
-def _with_reasons(
-    store: Store, failures: Iterable[Alert], *, outcomes: Sequence[OutcomeHistory], known: set[str]
-) -> list[Alert]:
+def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
+    # A reference case that is left out, or fails, is no news about a model.
+    histories = [
+        history
+        for history in load_unusual_outcomes(store, runs=runs)
+        if not history.case.is_reference
+    ]
+    return judge_outcomes(histories, runs=runs, timetable=timetable)
+
+
+def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:
     """Return `failures` with the reason of the first failed result added, where it is new."""
-    result_ids = {
-        (history.machine, history.case.key, point.run_id): point.result_id
-        for history in outcomes
-        for point in history.points
-    }
+    found = list(failures)
+    new = {alert.id for alert in found if alert.kind == OUTCOME} - known
+    ended = load_ended(store, {alert.case.key for alert in found if alert.id in new})
     told = []
-    for alert in failures:
-        result_id = result_ids.get((alert.machine, alert.case.key, alert.first_bad.run_id))
+    for alert in found:
         reason = ""
-        if alert.kind == OUTCOME and alert.id not in known and result_id is not None:
-            reason = _reason(store, result_id)
+        if alert.id in new:
+            ending = ended[alert.first_bad.run_id, alert.case.key]
+            reason = _reason(store, ending.result_id)
         text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
         told.append(dataclasses.replace(alert, cause_text=text))
     return told

@@ -6,16 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from db.outcomes import load_ended
 from db.records import Alert, RunWarning
 from db.runs import load_runs_of, load_warnings
 from db.store import Store
-from db.summaries import OutcomeHistory
 from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
 from runner.analysis.explain import with_evidence
-
-# A result by machine, case and run.
-_ResultIds = Mapping[tuple[str, str, str], str | None]
 
 
 def with_ends(
@@ -23,16 +20,13 @@ def with_ends(
     found: Iterable[Alert],
     *,
     stored: Iterable[Alert],
-    outcomes: Sequence[OutcomeHistory],
 ) -> list[Alert]:
     """Return the alerts that were just found, each with its ends and the cause by all evidence.
 
     What `stored` knows of them already, their confirmation included, is not looked up again.
     """
     known = {alert.id: alert for alert in stored}
-    alerts = attach_ends(
-        store, [_with_known(alert, known.get(alert.id)) for alert in found], outcomes=outcomes
-    )
+    alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in found])
     # The reason of a failure is looked up once and kept in the text, which then stays as it is.
     return [
         with_evidence(alert) if alert.kind == STEP or alert.id not in known else alert
@@ -40,16 +34,13 @@ def with_ends(
     ]
 
 
-def attach_ends(
-    store: Store, alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory] = ()
-) -> list[Alert]:
-    """Return the alerts, each with what its two ends differ in.
+def attach_ends(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts, each with what its two ends differ in, warnings of steps among it.
 
-    Warnings of results are among it for those that `outcomes` has. An alert whose runs are no
-    longer in the store has no difference.
+    An alert whose runs are no longer in the store has no difference.
     """
     missing = [alert for alert in alerts if alert.environment_diff is None]
-    found = _differences(store, missing, outcomes=outcomes)
+    found = _differences(store, missing)
     return [
         dataclasses.replace(alert, environment_diff=found.get(alert.id, alert.environment_diff))
         for alert in alerts
@@ -64,9 +55,7 @@ def _with_known(alert: Alert, known: Alert | None) -> Alert:
     )
 
 
-def _differences(
-    store: Store, alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory]
-) -> dict[str, dict[str, Any]]:
+def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, Any]]:
     """Return what the ends of each alert differ in, by its id, where both are in the store."""
     ends = {
         alert.id: (alert.last_good.run_id, alert.first_bad.run_id)
@@ -76,7 +65,7 @@ def _differences(
     if not ends:
         return {}
     runs = load_runs_of(store, [run_id for both in ends.values() for run_id in both])
-    results = _results_of(alerts, outcomes=outcomes)
+    results = _results_of(store, alerts)
     warnings = load_warnings(store, [result for both in results.values() for result in both])
     return {
         alert_id: {
@@ -88,23 +77,17 @@ def _differences(
     }
 
 
-def _results_of(
-    alerts: Sequence[Alert], *, outcomes: Sequence[OutcomeHistory]
-) -> dict[str, tuple[str, str]]:
+def _results_of(store: Store, alerts: Sequence[Alert]) -> dict[str, tuple[str, str]]:
     """Return the results at both ends of each alert of a step, by its id."""
-    result_ids: _ResultIds = {
-        (history.machine, history.case.key, point.run_id): point.result_id
-        for history in outcomes
-        for point in history.points
-    }
+    steps = [alert for alert in alerts if alert.kind == STEP and alert.last_good is not None]
+    ended = load_ended(store, {alert.case.key for alert in steps})
     found = {}
-    for alert in alerts:
-        if alert.kind == STEP and alert.last_good is not None:
-            place = (alert.machine, alert.case.key)
-            good = result_ids.get((*place, alert.last_good.run_id))
-            bad = result_ids.get((*place, alert.first_bad.run_id))
-            if good is not None and bad is not None:
-                found[alert.id] = (good, bad)
+    for alert in steps:
+        assert alert.last_good is not None
+        good = ended.get((alert.last_good.run_id, alert.case.key))
+        bad = ended.get((alert.first_bad.run_id, alert.case.key))
+        if good is not None and bad is not None:
+            found[alert.id] = (good.result_id, bad.result_id)
     return found
 
 

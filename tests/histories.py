@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from db.metrics import METRICS
 from db.records import Case, Outcome, RunState, series_key
-from db.summaries import OutcomeHistory, OutcomePoint, Point, Series, SeriesHeader
+from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun, Point, Series, SeriesHeader
 from tests.builders import FINGERPRINT, START, make_case
 
 
@@ -101,3 +101,27 @@ def make_outcomes(
         )
         for model, found in points.items()
     ]
+
+
+def planned_runs(histories: Sequence[OutcomeHistory]) -> list[PlannedRun]:
+    """Return the runs that planned the cases of `histories`, oldest first."""
+    plans: dict[tuple[str, str, str], list[tuple[OutcomeHistory, OutcomePoint]]] = {}
+    for history in histories:
+        for point in history.points:
+            key = (history.machine, history.toolchain, point.run_id)
+            plans.setdefault(key, []).append((history, point))
+    runs = [
+        PlannedRun(
+            id=run_id,
+            at=cells[0][1].at,
+            revision=cells[0][1].revision,
+            suite=cells[0][1].suite,
+            state=cells[0][1].run_state,
+            machine=machine,
+            toolchain=toolchain,
+            fingerprint=cells[0][1].fingerprint,
+            plan=tuple(history.case for history, _ in cells),
+        )
+        for (machine, toolchain, run_id), cells in plans.items()
+    ]
+    return sorted(runs, key=lambda run: run.at)

@@ -1,7 +1,9 @@
 """From how cases ended to alerts: ok became failed, and what is no longer measured at all.
 
 Method: no statistics; an outcome has no noise. A case has vanished when a finished run planned it
-and has no result of it, or when its suite ran three times more on the machine without planning it.
+and has no result of it, or when its suite ran three times more on the machine without planning it
+and it is late by its own cadence (cadence.py). What its suite leaves out between its points comes
+seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
 Outcomes compare across environments: a new driver that breaks a model is news.
 """
 
@@ -10,17 +12,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import zip_longest
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from db.records import Alert, AlertState, Outcome, RunState, Verdict, series_key
-from db.summaries import OutcomeHistory, OutcomePoint
+from db.records import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
+from db.sighting import Sighting
+from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from runner.analysis.cadence import Timetable, cadence_of, late_from
 from runner.analysis.cause import UNKNOWN
 from runner.analysis.judge import alert_id, sighting
 
 OUTCOME = "outcome"
 VANISHED = "vanished"
+LATE = "late"
 # Fewer could be somebody trying a smaller selection under the suite's name.
 RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.
@@ -32,25 +36,64 @@ CUSTOM_SUITE = "custom"
 _BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
 
 
-@dataclass(slots=True)
-class _SuiteRun:
-    at: datetime
-    point: OutcomePoint
-    planned: set[str] = field(default_factory=set)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SuiteRuns:
+    """The runs of one suite in one toolchain on one machine, oldest first."""
+
+    runs: Sequence[PlannedRun]
+    times: Sequence[datetime]
+    # What each run planned, by its id; the cases of one plan are one set.
+    planned: Mapping[str, frozenset[str]]
+
+    def after(self, start: datetime, *, before: datetime | None) -> list[PlannedRun]:
+        """Return the finished runs between two times."""
+        first = bisect_right(self.times, start)
+        last = len(self.runs) if before is None else bisect_left(self.times, before)
+        return [run for run in self.runs[first:last] if run.state is RunState.FINISHED]
 
 
-# The runs of one suite in one toolchain on one machine, oldest first.
-_SuiteRuns = Mapping[tuple[str, str, str], Sequence[_SuiteRun]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """A time without a case: the points of its history up to it, and the suite's runs in it.
+
+    `end` is the point that ended it, None where none did yet.
+    """
+
+    history: OutcomeHistory
+    until: Sequence[OutcomePoint]
+    end: OutcomePoint | None
+    suite: _SuiteRuns
+    runs: Sequence[PlannedRun]
+
+    @property
+    def last(self) -> OutcomePoint:
+        return self.until[-1]
+
+    @property
+    def late_from(self) -> datetime | None:
+        return late_from([point.at for point in self.until])
 
 
-def judge_outcomes(histories: Sequence[OutcomeHistory]) -> list[Alert]:
-    """Return the alerts of kinds `outcome` and `vanished`, the fixed ones too."""
-    runs = _suite_runs(histories)
+def judge_outcomes(
+    histories: Sequence[OutcomeHistory],
+    *,
+    runs: Sequence[PlannedRun],
+    timetable: Timetable | None = None,
+) -> list[Alert]:
+    """Return the alerts of kinds `outcome`, `vanished` and `late`, the fixed ones too.
+
+    `runs` are all runs, oldest first. Histories of cases that every run of their suite planned, and
+    that were ok each time, may be left out. Without a `timetable` no suite is late.
+    """
+    suites = _suites(runs)
     found = []
     for history in histories:
         found.extend(_failures(history))
         found.extend(_missing_results(history))
-        found.extend(_dropped(history, runs))
+        for gap in _gaps(history, suites):
+            found.extend(_missed(gap))
+    if timetable is not None:
+        found.extend(_late_suites(suites, timetable))
     return found
 
 
@@ -100,55 +143,135 @@ def _stretches(
         yield good, bad, None
 
 
-def _suite_runs(histories: Sequence[OutcomeHistory]) -> _SuiteRuns:
-    by_id: dict[tuple[str, str, str, str], _SuiteRun] = {}
-    for history in histories:
-        for point in history.points:
-            key = (history.machine, history.toolchain, point.suite, point.run_id)
-            run = by_id.setdefault(key, _SuiteRun(point.at, point))
-            run.planned.add(history.case.key)
-    runs: dict[tuple[str, str, str], list[_SuiteRun]] = defaultdict(list)
-    for (machine, toolchain, suite, _), run in by_id.items():
-        runs[machine, toolchain, suite].append(run)
-    for found in runs.values():
-        found.sort(key=lambda run: run.at)
-    return runs
+def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns]:
+    by_suite: dict[tuple[str, str, str], list[PlannedRun]] = defaultdict(list)
+    for run in runs:
+        by_suite[run.machine, run.toolchain, run.suite].append(run)
+    # Runs that planned the same share one tuple.
+    shared = {id(run.plan): run.plan for run in runs}
+    plans = {number: frozenset(case.key for case in plan) for number, plan in shared.items()}
+    return {
+        key: _SuiteRuns(
+            runs=found,
+            times=[run.at for run in found],
+            planned={run.id: plans[id(run.plan)] for run in found},
+        )
+        for key, found in by_suite.items()
+    }
 
 
-def _dropped(history: OutcomeHistory, runs: _SuiteRuns) -> list[Alert]:
-    """Return an alert for each time the suite went on without the case."""
-    alerts = []
-    for point, after in zip_longest(history.points, history.points[1:]):
+def _gaps(
+    history: OutcomeHistory, suites: Mapping[tuple[str, str, str], _SuiteRuns]
+) -> Iterator[_Gap]:
+    """Yield the times in which finished runs of its suite did not plan a case that was ok."""
+    for number, point in enumerate(history.points):
         if point.outcome is not Outcome.OK or point.suite == CUSTOM_SUITE:
             continue
-        place = (history.machine, history.toolchain, point.suite)
-        without = _runs_without(history, point, after, runs[place])
-        if len(without) >= RUNS_WITHOUT:
-            bad = [run.point for run in without]
-            text = f"no longer planned in suite {point.suite}"
-            alerts.append(_alert(history, VANISHED, bad, point, text, end=after))
-    return alerts
+        after = history.points[number + 1 :]
+        end = after[0] if after else None
+        suite = suites[history.machine, history.toolchain, point.suite]
+        runs = suite.after(point.at, before=None if end is None else end.at)
+        if runs:
+            until = history.points[: number + 1]
+            yield _Gap(history=history, until=until, end=end, suite=suite, runs=runs)
 
 
-def _runs_without(
-    history: OutcomeHistory,
-    point: OutcomePoint,
-    after: OutcomePoint | None,
-    runs: Sequence[_SuiteRun],
-) -> list[_SuiteRun]:
-    times = [run.at for run in runs]
-    start = bisect_right(times, point.at)
-    end = len(runs) if after is None else bisect_left(times, after.at)
-    gap = [run for run in runs[start:end] if run.point.run_state is RunState.FINISHED]
-    if not gap:
+def _missed(gap: _Gap) -> list[Alert]:
+    """Return the alert that a gap is, none while it is not longer than the case's cadence."""
+    limit = gap.late_from
+    if limit is None or gap.runs[-1].at <= limit:
         return []
-    (last,) = [run.planned for run in runs if run.point.run_id == point.run_id]
-    companions = last - {history.case.key}
+    without = _runs_without(gap)
+    if len(without) >= RUNS_WITHOUT:
+        text = f"no longer planned in suite {gap.last.suite}"
+        return [_gap_alert(gap, VANISHED, without, text)]
+    if _comes_seldom(gap):
+        beyond = [run for run in gap.runs if run.at > limit]
+        return [_gap_alert(gap, LATE, beyond, _late_text(gap))]
+    return []
+
+
+def _runs_without(gap: _Gap) -> list[PlannedRun]:
+    """Return the runs of a gap that planned enough of the former companions of its case."""
+    planned = gap.suite.planned
+    companions = planned[gap.last.run_id] - {gap.history.case.key}
     return [
         run
-        for run in gap
-        if companions and len(companions & run.planned) >= MIN_COMPANIONS * len(companions)
+        for run in gap.runs
+        if companions and len(companions & planned[run.id]) >= MIN_COMPANIONS * len(companions)
     ]
+
+
+def _comes_seldom(gap: _Gap) -> bool:
+    """Return whether the suite ran without the case between its last two points already."""
+    before, last = gap.until[-2:]
+    return bool(gap.suite.after(before.at, before=last.at))
+
+
+def _late_text(gap: _Gap) -> str:
+    cadence = cadence_of([point.at for point in gap.until])
+    assert cadence is not None
+    return f"every {_days(cadence)} so far, none since {gap.last.at:%Y-%m-%d}"
+
+
+def _days(cadence: timedelta) -> str:
+    days = cadence / timedelta(days=1)
+    return f"{days:.0f} days" if days >= 2 else f"{24 * days:.0f} hours"
+
+
+def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
+    points = [
+        OutcomePoint(
+            run_id=run.id,
+            result_id=None,
+            revision=run.revision,
+            at=run.at,
+            suite=run.suite,
+            run_state=run.state,
+            fingerprint=run.fingerprint,
+            outcome=None,
+        )
+        for run in bad
+    ]
+    return _alert(gap.history, kind, points, gap.last, text, end=gap.end)
+
+
+def _late_suites(
+    suites: Mapping[tuple[str, str, str], _SuiteRuns], timetable: Timetable
+) -> Iterator[Alert]:
+    """Yield an alert for each case of a suite that its schedule should have run again."""
+    for (machine, toolchain, name), suite in suites.items():
+        last = suite.runs[-1]
+        limit = timetable.late_from(name, toolchain, last.at)
+        if machine != timetable.machine or limit is None or timetable.now <= limit:
+            continue
+        for case in last.plan:
+            if not case.is_reference:
+                yield _late_by_schedule(case, last, limit)
+
+
+def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
+    key = series_key(case, metric=OUTCOME, fingerprint=last.fingerprint)
+    good = Sighting(run_id=last.id, revision=last.revision, at=last.at)
+    return Alert(
+        id=alert_id(key, kind=LATE, first_bad_run_id=last.id),
+        series_key=key,
+        kind=LATE,
+        state=AlertState.OPEN,
+        verdict=Verdict.REGRESSION,
+        case=case,
+        metric=OUTCOME,
+        unit="",
+        machine=last.machine,
+        toolchain=last.toolchain,
+        fingerprint=last.fingerprint,
+        # There is no bad run; this is when the next one was due.
+        first_bad=Sighting(run_id=last.id, revision=last.revision, at=limit),
+        last_good=good,
+        last_seen=limit,
+        cause_kind=UNKNOWN,
+        cause_text=f"suite {last.suite} has not run since {last.at:%Y-%m-%d %H:%M}",
+    )
 
 
 def _alert(

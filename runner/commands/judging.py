@@ -16,6 +16,7 @@ from runner.detect import DetectReport, detect
 from runner.errors import RunInterrupted
 from runner.events import Notify, Said
 from runner.progress import TerminalProgress
+from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
 
@@ -27,7 +28,7 @@ def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
     """
     progress = TerminalProgress(stderr(), now=workplace.seams.now)
     try:
-        report = detect(workplace.store())
+        report = detect(workplace.store(), timetable=timetable_of(workplace))
         confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))

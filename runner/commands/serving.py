@@ -44,6 +44,7 @@ from runner.supervise import (
     dashboard_environment,
     first_run_of,
 )
+from runner.timetable import timetable_of
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
@@ -151,7 +152,7 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     if report.trouble:
         return
     try:
-        new = detect(workplace.store()).new
+        new = detect(workplace.store(), timetable=timetable_of(workplace)).new
     except StoreError as error:
         notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return

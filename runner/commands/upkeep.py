@@ -18,6 +18,7 @@ from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
+from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
 _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
@@ -76,7 +77,7 @@ def ingest_document(document: RunDocument, *, store: Store) -> tuple[int, int]:
 @with_workplace
 def detect(workplace: Workplace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
-    report = detect_alerts(workplace.store(), is_full=True)
+    report = detect_alerts(workplace.store(), is_full=True, timetable=timetable_of(workplace))
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))
     else:

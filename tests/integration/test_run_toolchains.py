@@ -113,7 +113,7 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
     report = SimpleNamespace(new=new, alerts=new)
-    monkeypatch.setattr("runner.commands.judging.detect", lambda _store: report)
+    monkeypatch.setattr("runner.commands.judging.detect", lambda _store, **_facts: report)
     result = terminal.hud(*BOTH)
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regression: ")]

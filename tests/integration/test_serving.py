@@ -176,7 +176,7 @@ def test_ctrl_c_ends_schedule_in_good_order_at_any_time(
     assert result.stderr.splitlines()[-1] == "ending; everything measured is kept"
 
 
-def busy(_store: Store) -> DetectReport:
+def busy(_store: Store, **_facts: object) -> DetectReport:
     raise StoreLocked("held by PID 7")
 
 

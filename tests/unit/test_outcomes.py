@@ -1,14 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 import pytest
 
-from db.records import AlertState, Outcome, RunState, Verdict
-from runner.analysis.outcomes import judge_outcomes
-from tests.histories import make_outcomes, night
+from db.records import Alert, AlertState, Outcome, RunState, Verdict
+from db.summaries import OutcomeHistory
+from runner.analysis import outcomes
+from runner.analysis.cadence import Timetable
+from tests.histories import make_outcomes, night, planned_runs
 
 OK, FAILED, SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+
+
+def judge_outcomes(
+    histories: Sequence[OutcomeHistory], timetable: Timetable | None = None
+) -> list[Alert]:
+    """Return the alerts of `histories`, with the runs that planned their cases."""
+    runs = planned_runs(histories)
+    return outcomes.judge_outcomes(histories, runs=runs, timetable=timetable)
 
 
 @pytest.mark.parametrize("bad", ["failed", "timeout", "out_of_memory", "inaccurate"])
@@ -88,35 +99,36 @@ def test_failed_case_that_vanishes_is_told_as_failed_alone() -> None:
 
 def test_case_that_its_suite_no_longer_plans_has_vanished_on_the_third_run() -> None:
     whole, rest = {"bert": OK, "vit": OK, "t5": OK}, {"vit": OK, "t5": OK}
-    assert judge_outcomes(make_outcomes([whole, rest, rest])) == []
-    (alert,) = judge_outcomes(make_outcomes([whole, rest, rest, rest]))
+    assert judge_outcomes(make_outcomes([whole, whole, rest, rest])) == []
+    (alert,) = judge_outcomes(make_outcomes([whole, whole, rest, rest, rest]))
     assert (alert.case.model, alert.kind) == ("bert", "vanished")
-    assert (alert.first_bad.run_id, alert.last_seen) == ("run-1", night(3))
+    assert (alert.first_bad.run_id, alert.last_seen) == ("run-2", night(4))
     assert alert.cause_text == "no longer planned in suite nightly"
 
 
 def test_case_that_is_planned_again_is_fixed() -> None:
     whole, rest = {"bert": OK, "vit": OK}, {"vit": OK}
-    (alert,) = judge_outcomes(make_outcomes([whole, rest, rest, rest, whole]))
+    (alert,) = judge_outcomes(make_outcomes([whole, whole, rest, rest, rest, whole]))
     assert alert.state is AlertState.FIXED
 
 
 def test_failed_case_that_is_no_longer_planned_is_not_told_twice() -> None:
-    plans = [{"bert": OK, "vit": OK}, {"bert": FAILED, "vit": OK}, *[{"vit": OK}] * 4]
+    both = {"bert": OK, "vit": OK}
+    plans = [both, both, {"bert": FAILED, "vit": OK}, *[{"vit": OK}] * 4]
     assert [alert.kind for alert in judge_outcomes(make_outcomes(plans))] == ["outcome"]
 
 
 def test_runs_that_were_interrupted_do_not_count_against_a_case() -> None:
     whole, rest = {"bert": OK, "vit": OK}, {"vit": OK}
-    plans = [whole, rest, rest, rest]
-    assert judge_outcomes(make_outcomes(plans, states={2: RunState.INTERRUPTED})) == []
+    plans = [whole, whole, rest, rest, rest]
+    assert judge_outcomes(make_outcomes(plans, states={3: RunState.INTERRUPTED})) == []
 
 
 def test_interrupted_run_that_planned_a_case_shows_that_it_is_still_planned() -> None:
     whole, rest = {"bert": OK, "vit": OK}, {"vit": OK}
     halted: dict[str, Outcome | None] = {"bert": None, "vit": OK}
-    plans: list[Mapping[str, Outcome | None]] = [whole, rest, rest, halted, rest, rest]
-    assert judge_outcomes(make_outcomes(plans, states={3: RunState.INTERRUPTED})) == []
+    plans: list[Mapping[str, Outcome | None]] = [whole, whole, rest, rest, halted, rest, rest]
+    assert judge_outcomes(make_outcomes(plans, states={4: RunState.INTERRUPTED})) == []
 
 
 def test_result_of_an_interrupted_run_ends_a_vanished_series() -> None:
@@ -127,27 +139,27 @@ def test_result_of_an_interrupted_run_ends_a_vanished_series() -> None:
 
 def test_runs_of_a_much_smaller_selection_do_not_count() -> None:
     whole = {"bert": OK, "vit": OK, "t5": OK, "unet": OK}
-    assert judge_outcomes(make_outcomes([whole, *[{"vit": OK}] * 5])) == []
+    assert judge_outcomes(make_outcomes([whole, whole, *[{"vit": OK}] * 5])) == []
 
 
 def test_case_that_was_alone_in_its_suite_does_not_vanish_with_it() -> None:
-    plans = [{"bert": OK}, *[{"vit": OK}] * 4]
+    plans = [*[{"bert": OK}] * 2, *[{"vit": OK}] * 4]
     assert judge_outcomes(make_outcomes(plans)) == []
 
 
 def test_runs_of_another_suite_do_not_count() -> None:
-    plans = [{"bert": OK, "vit": OK}, *[{"vit": OK}] * 4]
-    others = dict.fromkeys(range(1, 5), "quick")
+    plans = [*[{"bert": OK, "vit": OK}] * 2, *[{"vit": OK}] * 4]
+    others = dict.fromkeys(range(2, 6), "quick")
     assert judge_outcomes(make_outcomes(plans, suites=others)) == []
 
 
 def test_selections_by_hand_are_not_expected_to_be_alike() -> None:
-    plans = [{"bert": OK, "vit": OK}, *[{"vit": OK}] * 4]
+    plans = [*[{"bert": OK, "vit": OK}] * 2, *[{"vit": OK}] * 4]
     assert judge_outcomes(make_outcomes(plans, suite="custom")) == []
 
 
 def test_runs_on_another_machine_do_not_count() -> None:
-    here = make_outcomes([{"bert": OK, "vit": OK}])
+    here = make_outcomes([{"bert": OK, "vit": OK}] * 2)
     there = make_outcomes([{"vit": OK}] * 5, machine="other")
     assert judge_outcomes([*here, *there]) == []
 
@@ -160,12 +172,81 @@ def test_failure_in_one_of_two_toolchains_names_it() -> None:
 
 
 def test_runs_of_another_toolchain_do_not_count() -> None:
-    here = make_outcomes([{"bert": OK, "vit": OK}])
+    here = make_outcomes([{"bert": OK, "vit": OK}] * 2)
     there = make_outcomes([{"vit": OK}] * 5, toolchain="nightly")
     assert judge_outcomes([*here, *there]) == []
 
 
 def test_case_that_another_suite_still_measures_has_not_vanished() -> None:
-    plans = [{"bert": OK, "vit": OK}, *[{"vit": OK}, {"bert": OK}] * 4]
-    suites = dict.fromkeys(range(2, 10, 2), "quick")
+    plans = [*[{"bert": OK, "vit": OK}] * 2, *[{"vit": OK}, {"bert": OK}] * 4]
+    suites = dict.fromkeys(range(3, 10, 2), "quick")
     assert judge_outcomes(make_outcomes(plans, suites=suites)) == []
+
+
+def test_case_that_was_planned_once_cannot_vanish() -> None:
+    plans = [{"vit": OK}, {"bert": OK, "vit": OK}, *[{"vit": OK}] * 20]
+    assert judge_outcomes(make_outcomes(plans)) == []
+
+
+def weekly(num_nights: int, *, num_points: int, first: int = 0) -> list[Mapping[str, Outcome]]:
+    """Return plans in which bert comes every seventh night, so many times, beside vit and t5."""
+    nights = {first + 7 * number for number in range(num_points)}
+    rest = {"vit": OK, "t5": OK}
+    return [{"bert": OK, **rest} if number in nights else rest for number in range(num_nights)]
+
+
+def test_weekly_case_with_two_points_is_late_after_a_week_and_something() -> None:
+    # The second point is that of night 7; a week and a half later is in the middle of night 17.
+    for num_nights in range(9, 18):
+        assert judge_outcomes(make_outcomes(weekly(num_nights, num_points=2))) == []
+    (alert,) = judge_outcomes(make_outcomes(weekly(19, num_points=2)))
+    assert (alert.case.model, alert.kind) == ("bert", "vanished")
+    assert alert.last_good is not None
+    assert alert.last_good.run_id == "run-7"
+
+
+def test_weekly_case_that_keeps_coming_is_never_late() -> None:
+    assert judge_outcomes(make_outcomes(weekly(60, num_points=9))) == []
+
+
+def test_weekly_case_measured_by_runs_of_its_own_is_late_too() -> None:
+    def plans(num_nights: int) -> list[dict[str, Outcome]]:
+        return [{"bert": OK} if number in (0, 7) else {"vit": OK} for number in range(num_nights)]
+
+    assert judge_outcomes(make_outcomes(plans(18))) == []
+    (alert,) = judge_outcomes(make_outcomes(plans(21)))
+    assert (alert.case.model, alert.kind, alert.state) == ("bert", "late", AlertState.OPEN)
+    assert alert.cause_text == "every 7 days so far, none since 2026-01-08"
+    assert (alert.first_bad.run_id, alert.last_seen) == ("run-18", night(20))
+
+
+def test_late_case_that_comes_again_is_fixed() -> None:
+    plans = [{"bert": OK} if number in (0, 7, 20) else {"vit": OK} for number in range(22)]
+    (alert,) = judge_outcomes(make_outcomes(plans))
+    assert (alert.kind, alert.state) == ("late", AlertState.FIXED)
+
+
+def scheduled(now: datetime, *, machine: str = "box") -> Timetable:
+    def late_from(suite: str, toolchain: str, last: datetime) -> datetime | None:
+        is_ours = (suite, toolchain) == ("nightly", "stable")
+        return last + timedelta(days=1.5) if is_ours else None
+
+    return Timetable(machine=machine, now=now, late_from=late_from)
+
+
+def test_suite_that_its_schedule_should_have_run_is_late_with_all_its_cases() -> None:
+    histories = make_outcomes([{"bert": OK, "vit": OK}] * 3)
+    limit = night(2) + timedelta(days=1.5)
+    assert judge_outcomes(histories, scheduled(limit)) == []
+    late = judge_outcomes(histories, scheduled(limit + timedelta(seconds=1)))
+    assert [(alert.kind, alert.state) for alert in late] == [("late", AlertState.OPEN)] * 2
+    assert late[0].first_bad.at == late[0].last_seen == limit
+    assert late[0].cause_text == "suite nightly has not run since 2026-01-03 02:30"
+    assert late == judge_outcomes(histories, scheduled(limit + timedelta(days=9)))
+
+
+def test_suite_of_another_machine_or_without_a_schedule_is_never_late() -> None:
+    histories = make_outcomes([{"bert": OK}] * 3)
+    assert judge_outcomes(histories, scheduled(night(99), machine="lab")) == []
+    other = make_outcomes([{"bert": OK}] * 3, suite="weekly")
+    assert judge_outcomes(other, scheduled(night(99))) == []
