@@ -62,6 +62,7 @@ def test_every_second_of_a_run_is_in_one_part() -> None:
     assert found["unavoidable_s"] == 12.0
     assert found["wall_s"] == 64.0 == sum(found["parts_s"].values()) + found["unavoidable_s"]
     assert found["ratio"] == round(64 / 12, 4)
+    assert found["ratio_with_header"] == round(64 / (12 + 8), 4)
     assert (found["num_cases"], found["num_reference_cases"], found["num_launches"]) == (3, 1, 6)
     assert found["launches"][0] == {
         "case": RESULTS[1].case.key,
