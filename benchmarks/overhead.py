@@ -6,8 +6,8 @@ Unavoidable are the steps `build`, `compile`, `warm up` and `sample` of the case
 for; all else is overhead: interpreter and imports, the worker host, facts and peaks, priming, the
 reference cases, the eager oracle, accuracy, memory and the other looks of the first launch, forks,
 reports, the spool and the store. The header is compiled for torch.compile, which without priming
-builds it within the first compilation: `ratio_with_header` counts it as unavoidable. Writes one JSON
-document.
+builds it within the first compilation: `ratio_with_header` counts it as unavoidable.
+Writes one JSON document.
 """
 
 from __future__ import annotations
