@@ -375,7 +375,7 @@ def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None
     result = terminal.hud("import", "cut.json.gz")
     assert result.exit_code == 1
     assert "the gzip data is damaged or cut off" in result.stderr
-    (terminal.folder / "latin.json").write_bytes(b'{"model": "caf\xe9"}')
+    (terminal.folder / "latin.json").write_bytes(b'{"model": "\xfcber"}')
     assert "no UTF-8 text" in terminal.hud("import", "latin.json").stderr
 
 

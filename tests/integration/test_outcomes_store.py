@@ -1,4 +1,4 @@
-"""Which histories of outcomes are read to be judged, and that leaving out the others is the same."""
+"""Which histories of outcomes are read to be judged: leaving out the others is the same."""
 
 from __future__ import annotations
 
