@@ -96,10 +96,19 @@ def robust_sd(values: Sequence[float] | np.ndarray) -> float:
     The larger of two estimates: the median absolute deviation, and the width of the middle 70 %.
     The first alone is blind to a second mode that holds less than half of the points.
     """
-    numbers = np.asarray(values, dtype=float)
-    deviation = float(np.median(np.abs(numbers - np.median(numbers))))
-    low, high = np.quantile(numbers, TAILS)
-    return max(MAD_TO_SD * deviation, TAILS_TO_SD * float(high - low))
+    # Sorting once costs a tenth of what numpy's median and quantile do on a hundred numbers.
+    numbers = np.sort(np.asarray(values, dtype=float))
+    deviation = _of_sorted(np.sort(np.abs(numbers - _of_sorted(numbers, 0.5))), 0.5)
+    low, high = (_of_sorted(numbers, tail) for tail in TAILS)
+    return max(MAD_TO_SD * deviation, TAILS_TO_SD * (high - low))
+
+
+def _of_sorted(numbers: np.ndarray, quantile: float) -> float:
+    place = quantile * (numbers.size - 1)
+    below = int(place)
+    above = min(below + 1, numbers.size - 1)
+    low, high = float(numbers[below]), float(numbers[above])
+    return low + (place - below) * (high - low)
 
 
 def student_quantile(probability: float, *, degrees: float) -> float:

@@ -3,9 +3,9 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is 10.5 (natural logarithm) likelier than no change, up to 0.2 more while less than 22
-  nights tell the noise, 1.6 times as much after a level came back within 14 nights, and
-- 2 likelier than its rivals, and
+- a step is likelier than no change by 11 (natural logarithm): more while few nights tell the noise
+  and after a level that came back, less when a step hardly stands out but lasts; and
+- 2 likelier than its rivals; and
 - both still hold for the night at which two medians fit best, give or take a tenth.
 An excursion of more than 20 nights without that is a change too small to report: a new level, but
 no step. Distances from former levels stay known as noise, those of an excursion that ended and of
@@ -21,29 +21,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.analysis.evidence import Evidence, weigh
-from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS, middle
 
 # Points whose median is the level: more would lag behind a drift, fewer err more.
-LEVEL_POINTS = 28
+LEVEL_POINTS = 42
 # With fewer points of the level, a distance from it says little of the noise.
 MIN_DISTANCE_POINTS = 4
 NOISE_POINTS = 60
 # A night counts for what it lies beyond half the floor, up to 4 floors.
 ALLOWANCE = 0.5
 MAX_INCREMENT = 4.0
+# A sum that a step of the floor reaches in two nights and noise seldom does.
+NOTICED = 1.0
 MAX_EXCURSION = 20
-NEEDED_EVIDENCE = 10.5
+NEEDED_EVIDENCE = 11.0
 NEEDED_ADVANTAGE = 2.0
-# The share of it that must be left at the place that fits best.
+# The share of both that must be left at the place that fits best.
 LEFT_EVIDENCE = 0.9
-LITTLE_NOISE = 22
-MORE_FOR_LITTLE_NOISE = 0.2
+# A second mode stands out from the noise and comes back soon. What lies within 1.7 sd and lasts for
+# more than three nights needs less for each of them, for five at most.
+LOW_CONTRAST = 1.7
+LESS_A_NIGHT = 1.0
+MAX_NIGHTS_LESS = 5
+LITTLE_NOISE = 30
+MORE_FOR_LITTLE_NOISE = 0.15
 # A level that lasts for two weeks and goes back is part of what the series does.
 RETURN_POINTS = 14
 RETURN_SHARE = 0.25
 MORE_AFTER_RETURN = 0.6
 # How far before an excursion its change may lie.
-LOOK_BACK = 12
+LOOK_BACK = 20
 # Variance of a median of n normal values: pi / 2 times that of a mean.
 _MEDIAN_VARIANCE = np.pi / 2
 
@@ -109,12 +116,16 @@ class _Watch:
 
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
-        level = _middle(self.ordered) if self.ordered else value
+        level = middle(self.ordered) if self.ordered else value
         self.levels.append(level)
         self.num_recent.append(len(self.recent))
         self.num_noise.append(len(self.noise))
-        if not any(self._departs(excursion, night, value) for excursion in self.excursions):
-            self._keep(value, level)
+        for excursion in self.excursions:
+            is_near = excursion.sign * (value - level) <= ALLOWANCE
+            # Most nights are near a level that nothing departs from.
+            if (excursion.total > 0.0 or not is_near) and self._departs(excursion, night, value):
+                return
+        self._keep(value, level)
 
     def _departs(self, excursion: _Excursion, night: int, value: float) -> bool:
         is_open = excursion.total > 0.0
@@ -125,7 +136,7 @@ class _Watch:
         level = self.levels[excursion.first if is_open else night]
         is_beyond = excursion.add(night, value - level)
         num_nights = night + 1 - excursion.first
-        if is_beyond and excursion.total > 1.0 and num_nights >= SUSTAINED_POINTS:
+        if is_beyond and excursion.total > NOTICED and num_nights >= SUSTAINED_POINTS:
             index = self._first_of_step(excursion, night)
             if index is not None:
                 self._begin(index, night, sign=excursion.sign)
@@ -140,17 +151,21 @@ class _Watch:
     def _first_of_step(self, excursion: _Excursion, night: int) -> int | None:
         """Return the first night of the step that `excursion` is, None when it is none."""
         first = excursion.first
-        needed = self.needed + NEEDED_EVIDENCE * MORE_FOR_LITTLE_NOISE * max(
-            0.0, 1 - self.num_noise[first] / LITTLE_NOISE
-        )
+        needed = self._needed(first)
         found = self._weigh(first, night, sign=excursion.sign, num_last=SUSTAINED_POINTS)
-        if not _is_enough(found, needed):
+        if not _is_enough(found, needed, num_nights=night + 1 - first - found.offset):
             return None
         place = self._best_place(first, night)
         if place == first + found.offset:
             return place
-        found = self._weigh(place, night, sign=excursion.sign, num_last=night + 1 - place)
-        return place if _is_enough(found, LEFT_EVIDENCE * needed) else None
+        num_nights = night + 1 - place
+        found = self._weigh(place, night, sign=excursion.sign, num_last=num_nights)
+        is_left = _is_enough(found, LEFT_EVIDENCE * needed, num_nights=num_nights)
+        return place if is_left else None
+
+    def _needed(self, first: int) -> float:
+        missing = max(0.0, 1 - self.num_noise[first] / LITTLE_NOISE)
+        return self.needed + NEEDED_EVIDENCE * MORE_FOR_LITTLE_NOISE * missing
 
     def _weigh(self, first: int, night: int, *, sign: int, num_last: int) -> Evidence:
         num_noise = self.num_noise[first]
@@ -229,7 +244,9 @@ def find_onsets(values: np.ndarray) -> list[Onset]:
     return watch.onsets
 
 
-def _is_enough(found: Evidence, needed: float) -> bool:
+def _is_enough(found: Evidence, needed: float, *, num_nights: int) -> bool:
+    if found.contrast < LOW_CONTRAST:
+        needed -= LESS_A_NIGHT * min(MAX_NIGHTS_LESS, num_nights - SUSTAINED_POINTS)
     return found.step > needed and found.step - found.rival > NEEDED_ADVANTAGE
 
 
@@ -238,10 +255,5 @@ def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: in
     return is_soon and abs(new - last.level) < RETURN_SHARE * abs(old - last.level)
 
 
-def _middle(ordered: list[float]) -> float:
-    middle = len(ordered) // 2
-    return (ordered[middle] + ordered[~middle]) / 2
-
-
 def _misfit(points: np.ndarray) -> float:
-    return float(np.abs(points - np.median(points)).sum())
+    return float(np.abs(points - middle(np.sort(points).tolist())).sum())
