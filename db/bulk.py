@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
 import pyarrow as pa
-from sqlalchemy import Row, Table, insert, select, update
+from sqlalchemy import (
+    JSON,
+    Column,
+    DateTime,
+    Double,
+    Integer,
+    Row,
+    String,
+    Table,
+    Text,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
-from db.ingest import put_run, put_samples
+from db.ingest import put_batch, put_run, put_samples
 from db.records import CaseResult, RunDocument
 from db.rows import Values, case_values, measurement_values, result_values, sample_columns, utc
 from db.tables import Base, CaseResultTable, CaseTable, MeasurementTable, RunTable, SeriesTable
 
+_ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
+    String: pa.string(),
+    Text: pa.string(),
+    Integer: pa.int64(),
+    Double: pa.float64(),
+    DateTime: pa.timestamp("us", tz="UTC"),
+}
 # What a series tells of its latest point.
 _LATEST_COLUMNS: Final = ("last_at", "last_run_id", "last_value", "machine", "unit")
 
@@ -62,8 +83,22 @@ def _put_cases(session: Session, results: Sequence[CaseResult]) -> None:
 
 def _insert(session: Session, table: type[Base], rows: Sequence[Values]) -> None:
     # The table itself, not its class: the ORM would cut the rows into statements of a thousand.
-    if rows:
-        session.execute(insert(cast("Table", table.__table__)), rows)
+    target = cast("Table", table.__table__)
+    if not rows:
+        return
+    if session.connection().dialect.name != "duckdb":
+        session.execute(insert(target), rows)
+        return
+    columns = [target.c[name] for name in rows[0]]
+    batch = pa.table({column.name: _arrow(column, rows) for column in columns})
+    put_batch(session, target.name, batch)
+
+
+def _arrow(column: Column[Any], rows: Sequence[Values]) -> pa.Array:
+    values = [row[column.name] for row in rows]
+    if isinstance(column.type, JSON):
+        return pa.array([json.dumps(value) for value in values], pa.string())
+    return pa.array(values, _ARROW_TYPES[type(column.type)])
 
 
 def _machines(documents: Sequence[RunDocument]) -> dict[str, tuple[str, str]]:

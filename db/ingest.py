@@ -173,12 +173,17 @@ def put_samples(session: Session, columns: Mapping[str, list[Any]]) -> None:
         ]
         session.execute(insert(SampleTable), rows)
         return
-    # The dialect's cursor shares our transaction; Arrow is twice as fast as executemany.
-    cursor = connection.connection.cursor()
+    put_batch(session, SampleTable.__tablename__, pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
+
+
+def put_batch(session: Session, table: str, batch: pa.Table) -> None:
+    """Insert the rows of `batch`, which has the names of columns of `table`, into DuckDB."""
+    # The dialect's cursor shares our transaction; Arrow is far faster than executemany.
+    cursor = session.connection().connection.cursor()
     try:
-        cursor.register("sample_batch", pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
-        names_sql = ", ".join(_SAMPLE_SCHEMA.names)
-        cursor.execute(f"INSERT INTO samples ({names_sql}) SELECT {names_sql} FROM sample_batch")
-        cursor.unregister("sample_batch")
+        cursor.register("batch", batch)
+        names_sql = ", ".join(f'"{name}"' for name in batch.column_names)
+        cursor.execute(f"INSERT INTO {table} ({names_sql}) SELECT {names_sql} FROM batch")
+        cursor.unregister("batch")
     finally:
         cursor.close()

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import multiprocessing
+import os
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +31,10 @@ from runner.analysis.fdr import Claim
 from runner.analysis.judge import NEEDED_METRICS, judge_histories
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRules
+
+# A process takes a second to start; so many cases take one core five.
+MIN_CASES_TO_SHARE = 400
+CASES_PER_BATCH = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +86,55 @@ def _judge(
         return {}
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     histories = load_histories(store, metrics=NEEDED_METRICS, case_keys=case_keys)
+    judge = functools.partial(_judge_batch, references=references, rules=rules)
+    num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     found: dict[str, list[Claim]] = defaultdict(list)
-    for claim in judge_histories(watch.look(histories), references=references, rules=rules):
-        found[claim.alert.case.key].append(claim)
+    for claims in _shared(judge, _batches(watch.look(histories)), num_processes=num_processes):
+        for claim in claims:
+            found[claim.alert.case.key].append(claim)
     return found
+
+
+def _judge_batch(
+    histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
+) -> list[Claim]:
+    return list(judge_histories(histories, references=references, rules=rules))
+
+
+def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
+    """Yield the series of some cases at a time; those of one case stay together."""
+    batch: list[Series] = []
+    cases = itertools.groupby(histories, key=lambda series: series.header.case.key)
+    for number, (_, group) in enumerate(cases, start=1):
+        batch += group
+        if number % CASES_PER_BATCH == 0:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _shared(
+    judge: Callable[[Sequence[Series]], list[Claim]],
+    batches: Iterable[Sequence[Series]],
+    *,
+    num_processes: int,
+) -> Iterator[list[Claim]]:
+    """Yield what `judge` says of each batch, in their order, with that many processes."""
+    if num_processes == 1:
+        yield from map(judge, batches)
+        return
+    # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(num_processes, mp_context=context) as pool:
+        waiting: deque[Future[list[Claim]]] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(judge, batch))
+            # Not more than is being worked on: a history of years need not fit into memory.
+            if len(waiting) > 2 * num_processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _text(claims: Sequence[Claim]) -> str:

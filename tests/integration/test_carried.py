@@ -98,6 +98,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_incremental_and_full_judging_are_identical_night_by_night() -> None:
     ours, theirs = Store("duckdb:///:memory:"), Store("duckdb:///:memory:")
     num_alerts = set()
@@ -129,6 +130,30 @@ def test_late_and_repeated_results_are_judged_too() -> None:
         )
         store.ingest(again.run, slow, spool_id="again")
         detect(store, is_full=store is theirs)
+    assert state(ours) == state(theirs)
+
+
+def test_processes_that_share_the_cases_find_what_one_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = Store("duckdb:///:memory:"), Store("duckdb:///:memory:")
+    for store in (ours, theirs):
+        put(store, *(night(number) for number in range(26)))
+    detect(theirs)
+    monkeypatch.setattr(carried, "MIN_CASES_TO_SHARE", 1)
+    monkeypatch.setattr(carried, "CASES_PER_BATCH", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1})
+    processes = []
+    plain = carried.ProcessPoolExecutor
+
+    def counted(num_processes: int, **facts: object) -> object:
+        processes.append(num_processes)
+        return plain(num_processes, **facts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(carried, "ProcessPoolExecutor", counted)
+    detect(ours)
+    assert processes == [2]
+    assert len(load_alerts(ours)) > 3
     assert state(ours) == state(theirs)
 
 
