@@ -267,14 +267,21 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
         last = last_results()
         wanted = wanted.where(MeasurementTable.result_id.in_(select(last.c.id)))
     number, *columns = numpy_columns(connection, wanted)
-    number, columns[0] = number.astype(np.int64), columns[0].astype(np.int64)
-    order = np.argsort(number * (columns[0].max(initial=0) + 1) + columns[0], kind="stable")
+    order = _order(columns[0])
+    order = order[_order(number[order])]
     bounds = np.searchsorted(number[order], np.arange(len(ordered) + 1))
-    columns = [column[order] for column in columns]
+    columns = [columns[0].astype(np.int32)[order], *(column[order] for column in columns[1:])]
     return {
         key: [column[start:end] for column in columns]
         for key, start, end in zip(ordered, bounds, bounds[1:], strict=False)
     }
+
+
+def _order(numbers: np.ndarray) -> np.ndarray:
+    """Return the places of `numbers`, none below 0, in their order; equal ones as they stand."""
+    # Numbers of 16 bits are sorted by radix, ten times as fast as longer ones.
+    small = np.min_scalar_type(int(numbers.max(initial=0)))
+    return np.argsort(numbers.astype(small), kind="stable")
 
 
 def _has_superseded(connection: Connection) -> bool:

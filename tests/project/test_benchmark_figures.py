@@ -69,3 +69,16 @@ def test_the_cost_of_the_quick_suite_is_told_as_it_came_out() -> None:
     assert f"The first took {first['wall_s']:.0f} s, {first['ratio']:.2f} times it" in text
     assert f"{first['parts_s']['priming']:.1f} s of them for the precompiled header" in text
     assert f"counted as compiling it makes {first['ratio_with_header']:.2f}" in text
+
+
+def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
+    found = result("judge_speed")
+    new, every = found["one_new_night"], found["all"]
+    text = words("benchmarks/README.md")
+    assert (
+        f"{new['cpu_s']:.1f} s of CPU time for one new night, which took {new['wall_s']:.0f} s"
+        f" there, and {every['cpu_s']:.1f} s for everything" in text
+    )
+    assert (found["num_series"], found["num_nights"]) == (10_000, 366)
+    assert found["are_identical"]
+    assert every["wall_s"] < 300
