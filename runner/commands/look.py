@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -281,6 +282,19 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
         click.echo("no alert in this state", err=True)
         return
     print_alerts(alerts, at=workplace.seams.now())
+    for line in _event_lines(alerts, store=workplace.store()):
+        stdout().print(line, markup=False, soft_wrap=True)
+
+
+def _event_lines(alerts: Sequence[Alert], *, store: Store) -> list[str]:
+    """Return a line for each event that several of `alerts` belong to, the largest first."""
+    counts = Counter(alert.event_id for alert in alerts if alert.event_id)
+    events = load_events(store, ids=counts)
+    return [
+        f"{count} alerts are one event: {events[event_id].title}"
+        for event_id, count in counts.most_common()
+        if count > 1 and event_id in events
+    ]
 
 
 def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:

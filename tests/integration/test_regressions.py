@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from db.events import Event, EventKind
+from db.judged import save_judged
 from db.records import Alert
 from tests.builders import make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
@@ -95,3 +97,19 @@ def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal)
 
 def test_no_regression_is_said(terminal: Terminal) -> None:
     assert terminal.hud("regressions").stderr == "no alert in this state\n"
+
+
+def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:
+    event = Event(id="e", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
+    save_judged(terminal.store(), judged={}, events=[event], event_ids={"e"})
+    together = [make_alert("a"), make_alert("b", case=make_case("vit"))]
+    save_alerts(
+        terminal,
+        make_alert("c", case=make_case("t5")),
+        *(dataclasses.replace(alert, event_id="e") for alert in together),
+    )
+    lines = terminal.hud("regressions").stdout.splitlines()
+    assert lines[-1] == "2 alerts are one event: 2 of 9 cases: slower"
+    found = {item["id"]: item["event"] for item in terminal.json("regressions", "--json")}
+    told = {"id": "e", "kind": "revision", "title": "2 of 9 cases: slower", "size": 2}
+    assert found == {"a": told, "b": told, "c": None}
