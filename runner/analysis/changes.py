@@ -8,8 +8,9 @@ Assumptions: those of detector.py, drift.py and variance.py; points are ordered 
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +76,7 @@ def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
         return _news(_count_changes(track, metric))
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
-    found = _news([_step_change(costs, step) for step in steps if not step.is_return])
+    found = _news(list(_step_changes(costs, steps)))
     breaks = [step.index for step in steps]
     drifts = find_drifts(costs.values, floor=floor, breaks=breaks)
     found += [_drift_change(costs, drift) for drift in drifts]
@@ -119,6 +120,42 @@ def _step_change(costs: _Costs, step: Step) -> Change:
         seen=step.index,
         p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
     )
+
+
+def _step_changes(costs: _Costs, steps: Sequence[Step]) -> Iterator[Change]:
+    """Yield each step, and after one that was a short one each relapse to its level."""
+    places = [step.index for step in steps]
+    for number, step in enumerate(steps):
+        if step.is_return:
+            continue
+        change = _step_change(costs, step)
+        yield change
+        if number + 1 < len(steps) and steps[number + 1].is_return:
+            yield from _relapses(costs, change, places=places)
+
+
+def _relapses(costs: _Costs, step: Change, *, places: Sequence[int]) -> Iterator[Change]:
+    """Yield the times at which the level of `step` came back before the detector says so.
+
+    What came and went within two weeks is noise to the detector, which then asks for more before
+    it calls it a step again. Whoever was told of the first time wants to know of the second.
+    """
+    shift = step.shift
+    while (returned := shift.place_of_return()) is not None:
+        place = shift.place_of_relapse(returned)
+        if place is None or any(abs(place - other) < SUSTAINED_POINTS for other in places):
+            return
+        if any(returned + SUSTAINED_POINTS <= other < place for other in places):
+            # Another level lies between: it has its own story.
+            return
+        shift = dataclasses.replace(
+            shift, old=range(returned, place), new=range(place, len(shift.costs))
+        )
+        end = shift.place_of_return()
+        after = float(np.median(costs.values[place:end]))
+        shift = dataclasses.replace(shift, after=after)
+        # It was decided about when it came for the first time.
+        yield dataclasses.replace(step, shift=shift, first=place, seen=place)
 
 
 def _drift_change(costs: _Costs, drift: Drift) -> Change:

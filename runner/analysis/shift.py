@@ -109,11 +109,18 @@ class Shift:
 
     def place_of_return(self) -> int | None:
         """Return where the costs start to be back for good enough, None when they never are."""
-        num_back = 0
-        for place in range(self.new.start, len(self.costs)):
-            num_back = num_back + 1 if self.is_back(self.costs[place]) else 0
-            if num_back == self.num_points_to_return:
-                return place - num_back + 1
+        return self._first_stay(self.new.start, is_back=True)
+
+    def place_of_relapse(self, returned: int) -> int | None:
+        """Return where, after `returned`, the costs are away again for as long, None if never."""
+        return self._first_stay(returned, is_back=False)
+
+    def _first_stay(self, start: int, *, is_back: bool) -> int | None:
+        num_points = 0
+        for place in range(start, len(self.costs)):
+            num_points = num_points + 1 if self.is_back(self.costs[place]) is is_back else 0
+            if num_points == self.num_points_to_return:
+                return place - num_points + 1
         return None
 
 

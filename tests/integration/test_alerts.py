@@ -186,13 +186,14 @@ def test_expected_level_is_the_baseline_from_its_first_run_on(store: Store) -> N
     put(store, nights(STEP))
     (alert,) = detect(store).new
     decide(store, set_state([alert.id], AlertState.EXPECTED))
+    put(store, nights([1.7] * 4, first=20))
     assert detect(store).new == ()
     # Back where it came from is now an improvement on what is expected, not the end of a step.
-    put(store, nights([2.0] * 8, first=20))
+    put(store, nights([2.0] * 8, first=24))
     (gain,) = detect(store).new
-    assert (str(gain.verdict), gain.first_bad.run_id) == ("improvement", "run-20")
+    assert (str(gain.verdict), gain.first_bad.run_id) == ("improvement", "run-24")
     assert gain.baseline == pytest.approx(1.7, rel=0.01)
-    assert states(store) == {"run-12": "expected", "run-20": "open"}
+    assert states(store) == {"run-12": "expected", "run-24": "open"}
 
 
 def test_without_a_decision_the_way_back_is_the_end_of_the_step(store: Store) -> None:
@@ -205,9 +206,9 @@ def test_step_from_the_expected_level_is_another_alert(store: Store) -> None:
     put(store, nights(STEP))
     (alert,) = detect(store).new
     decide(store, set_state([alert.id], AlertState.EXPECTED))
-    put(store, nights([1.45] * 4, first=20))
+    put(store, nights([*[1.7] * 4, *[1.45] * 6], first=20))
     (worse,) = detect(store).new
-    assert worse.first_bad.run_id == "run-20"
+    assert worse.first_bad.run_id == "run-24"
     assert worse.change_pct == pytest.approx(100 * (1.45 / 1.7 - 1), abs=1)
 
 
