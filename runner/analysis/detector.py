@@ -2,8 +2,8 @@
 
 Method: watch.py follows the history night by night and says where a level begins: a sequential test
 of the evidence for a step against the noise that the series itself has shown (evidence.py). A step
-is reported while its change is no more than a standard error short of the floor: the points that
-follow decide. docs/judging.md has every rule, and the scores.
+is reported while the interval of its change reaches the floor: the points that follow decide.
+docs/judging.md has every rule, and the scores.
 Assumptions: one point a night; noise multiplicative, of any distribution, depending on the night
 before at most; no NaN. Consequences: a step shows on its third night at the earliest and the later
 the smaller it is in its noise; blips of two nights never do; a slow drift is absorbed (drift.py).
@@ -54,10 +54,14 @@ class Step:
 def find_steps(values: np.ndarray, *, floor: float = DEFAULT_FLOOR) -> list[tuple[int, float]]:
     """Return index and relative change of every step in `values`, oldest first.
 
-    The way back after two weeks at most is no step of its own.
+    The way back after two weeks at most is no step of its own. Numbers of 0 or below have no
+    relative change and are left out, like a missing night. Raises ValueError on others that are
+    not finite.
     """
-    steps = describe_steps(values, floor=floor)
-    return [(step.index, step.change) for step in steps if not step.is_return]
+    numbers = np.asarray(values, dtype=float)
+    places = np.flatnonzero(~(numbers <= 0) | np.isinf(numbers))
+    steps = describe_steps(numbers[places], floor=floor)
+    return [(int(places[step.index]), step.change) for step in steps if not step.is_return]
 
 
 def describe_steps(values: np.ndarray, *, floor: float = DEFAULT_FLOOR) -> list[Step]:
@@ -73,7 +77,7 @@ def describe_steps(values: np.ndarray, *, floor: float = DEFAULT_FLOOR) -> list[
         for onset, start, end in zip(onsets, bounds, bounds[2:], strict=False)
         if onset.is_step
     ]
-    return [step for step in steps if abs(step.change) + step.error >= floor]
+    return [step for step in steps if step.high >= floor or step.low <= -floor]
 
 
 def _describe(numbers: np.ndarray, onset: Onset, *, start: int, end: int) -> Step:

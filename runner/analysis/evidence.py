@@ -6,7 +6,7 @@ stay heavy), in which those earlier nights count more whose own predecessor lay 
 did (a conditional density: Rosenblatt, 1969). A slow mode that holds for days is thereby expected
 to hold. Little history is supplemented by a prior and by the chance of an outlier anywhere.
 A step by d makes a distance x as likely as x - d was before. No single night counts for more than
-4.6, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
+5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
 of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
 Rivals are weighed the same way: a step of half the floor, and noise that doubled.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
@@ -28,8 +28,8 @@ STEPS = (1.0, 1.2, 1.5, 1.9)
 # What is no step: changes of up to half the floor, and noise that doubled.
 SMALL_STEPS = (0.25, 0.5, -0.3)
 NOISE_FACTOR = 2.0
-# Two outliers in a row and an ordinary night stay below the 11 that a step needs.
-MAX_NIGHT = 4.6
+# Two outliers in a row and an ordinary night stay below the 12 that a step needs.
+MAX_NIGHT = 5.0
 MIN_NIGHT = -4.0
 # Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
 SURPRISE = 0.9

@@ -3,7 +3,7 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is likelier than no change by 11 (natural logarithm): more while few nights tell the noise
+- a step is likelier than no change by 12 (natural logarithm): more while few nights tell the noise
   and after a level that came back, less when a step hardly stands out but lasts; and
 - 2 likelier than its rivals; and
 - both still hold for the night at which two medians fit best, give or take a tenth.
@@ -34,7 +34,7 @@ MAX_INCREMENT = 4.0
 # A sum that a step of the floor reaches in two nights and noise seldom does.
 NOTICED = 1.0
 MAX_EXCURSION = 20
-NEEDED_EVIDENCE = 11.0
+NEEDED_EVIDENCE = 12.0
 NEEDED_ADVANTAGE = 2.0
 # The share of both that must be left at the place that fits best.
 LEFT_EVIDENCE = 0.9

@@ -161,6 +161,19 @@ def test_end_of_a_level_is_the_start_of_the_next() -> None:
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_numbers_without_a_ratio_are_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="finite numbers above 0"):
+        describe_steps(np.array([1.0, bad]))
+
+
+def test_numbers_of_zero_or_below_count_as_missing_nights() -> None:
+    values = noisy([(40, 1.0), (20, 1.1)])
+    (step,) = find_steps(values)
+    with_gaps = np.insert(values, [10, 50], [0.0, -3.0])
+    assert find_steps(with_gaps) == [(step[0] + 1, step[1])]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_none_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite numbers above 0"):
         find_steps(np.array([1.0, bad]))
 
 
@@ -191,3 +204,28 @@ def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
     values = noisy([(20, 1.0), (20, 1.15)], cv=0.01, seed=seed)
     found = [{step.index for step in describe_steps(values[:stop])} for stop in range(24, 41)]
     assert all(20 in indexes for indexes in found)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_mirrored_history_has_the_mirrored_steps(seed: int) -> None:
+    values = noisy([(40, 1.0), (20, 1.15)], cv=0.01, seed=seed)
+    (up,), (down,) = find_steps(values), find_steps(1 / values)
+    assert up[0] == down[0]
+    assert (1 + up[1]) * (1 + down[1]) == pytest.approx(1, abs=1e-3)
+
+
+def test_years_at_the_noise_of_a_nightly_suite_have_hardly_a_step() -> None:
+    generator = np.random.default_rng(11)
+    sds = np.exp(generator.normal(np.log(0.008), 0.7, size=60))
+    heavy = generator.standard_t(4, size=(60, 365)) / np.sqrt(2)
+    found = [find_steps(np.exp(sd * row)) for sd, row in zip(sds, heavy, strict=True)]
+    assert sum(map(len, found)) <= 3
+
+
+@pytest.mark.parametrize("night", [12, 42, 43, 47, 60])
+def test_what_a_prefix_shows_stays_when_further_nights_confirm_it(night: int) -> None:
+    values = noisy([(40, 1.0), (20, 1.12)], cv=0.01)
+    places = {index for index, _ in find_steps(values[:night])}
+    assert places == ({40} if night >= 43 else set())
+    assert places <= {index for index, _ in find_steps(values)}

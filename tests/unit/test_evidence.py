@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.analysis.detector import find_steps
+from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Evidence, weigh
+from runner.analysis.watch import NEEDED_EVIDENCE
+
+SEEDS = st.integers(min_value=0, max_value=10_000)
+
+
+def noise_of(seed: int, *, sd: float = 0.2, num_nights: int = 60) -> np.ndarray:
+    """Return distances from a level, in floors."""
+    return sd * np.random.default_rng(seed).standard_normal(num_nights)
+
+
+def weighed(distances: list[float], noise: np.ndarray) -> Evidence:
+    return weigh(np.array(distances), noise=noise, level_error=0.0, min_nights=len(distances))
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_each_further_night_on_the_new_level_is_more_evidence(seed: int) -> None:
+    found = [weighed([1.2] * num, noise_of(seed)).step for num in range(1, 8)]
+    assert found == sorted(found)
+    assert found[0] < found[-1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_nights_floors_farther_away_are_no_less_evidence(seed: int) -> None:
+    noise = noise_of(seed, sd=0.3)
+    found = [weighed([distance] * 3, noise).step for distance in (0.5, 1.0, 1.5, 2.5)]
+    assert found == sorted(found)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_wider_noise_makes_the_same_nights_less_evidence(seed: int) -> None:
+    calm, wild = (weighed([1.2] * 4, noise_of(seed, sd=sd)).step for sd in (0.1, 0.5))
+    assert wild < calm
+
+
+def test_two_nights_are_not_enough_however_far_away() -> None:
+    found = weighed([20.0, 20.0, 0.0], noise_of(1, num_nights=1000))
+    assert found.step <= 2 * MAX_NIGHT < NEEDED_EVIDENCE
+    assert weighed([20.0] * 3, noise_of(1, num_nights=1000)).step > NEEDED_EVIDENCE
+
+
+def test_few_nights_of_noise_cannot_tell_much() -> None:
+    found = weighed([1.0], noise_of(1, num_nights=6))
+    assert found.step <= math.log(7) + SURPRISE
+
+
+def test_nights_on_the_old_level_speak_against_a_step() -> None:
+    assert weighed([0.0] * 5, noise_of(2)).step < 0
+
+
+def test_a_mode_that_was_there_before_is_less_evidence_than_a_new_one() -> None:
+    calm = noise_of(3)
+    with_mode = calm.copy()
+    with_mode[5::6] = 1.2
+    assert weighed([1.2] * 4, with_mode).step < weighed([1.2] * 4, calm).step / 2
+
+
+def test_a_mode_that_held_for_days_is_less_evidence_than_one_that_came_singly() -> None:
+    singly, in_a_row = noise_of(3), noise_of(3)
+    singly[4::6] = 1.2
+    in_a_row[20:30] = 1.2
+    assert weighed([1.2] * 6, in_a_row).step < weighed([1.2] * 6, singly).step
+
+
+def test_a_change_of_half_the_floor_is_its_own_best_explanation() -> None:
+    found = weighed([0.5] * 10, noise_of(4))
+    assert found.rival > found.step
+
+
+def test_noise_that_doubled_is_its_own_best_explanation() -> None:
+    found = weighed((2 * noise_of(5, sd=0.5, num_nights=20)).tolist(), noise_of(6, sd=0.5))
+    assert found.rival > found.step
+
+
+def test_the_step_is_most_likely_where_it_is() -> None:
+    found = weigh(
+        np.array([0.1, -0.2, 0.0, 1.2, 1.1, 1.3]),
+        noise=noise_of(7),
+        level_error=0.0,
+        min_nights=3,
+    )
+    assert found.offset == 3
+    assert found.contrast == pytest.approx(1.2 / 0.2, rel=0.4)
+
+
+def test_a_level_of_few_points_is_less_evidence() -> None:
+    distances, noise = np.array([0.9] * 4), noise_of(8, sd=0.4)
+    sure = weigh(distances, noise=noise, level_error=0.0, min_nights=4)
+    unsure = weigh(distances, noise=noise, level_error=0.3, min_nights=4)
+    assert unsure.step < sure.step
+
+
+def test_the_example_of_the_documentation_is_right() -> None:
+    distance = math.log(1.06) / math.log(1.05)
+    found = weighed([distance] * 3, np.zeros(36))
+    assert found.step == pytest.approx(14.6, abs=0.05)
+    assert found.rival == pytest.approx(4.2, abs=0.05)
+    assert weighed([distance] * 2, np.zeros(36)).step == pytest.approx(9.7, abs=0.05)
+    values = np.array([10.0] * 40 + [10.6] * 3)
+    assert find_steps(values[:-1]) == []
+    assert find_steps(values) == [(40, pytest.approx(0.06))]
