@@ -12,6 +12,7 @@ from app import data
 from app.alertpage import DECISIONS, DECISIONS_TEXT
 from app.markup import notice
 from db.records import Alert
+from db.triage import JUDGE
 
 # Kept by the browser's session, so that one gives it once.
 _NAME = "decided-by"
@@ -46,8 +47,12 @@ def decision_form(alert: Alert, *, num_changes: int) -> None:
             )
             is_saving = st.form_submit_button("Save owner and mute", key="decide-save")
     who = signed_in or name.strip()
-    if not who and (chosen or is_saving):
-        st.html(notice("Who decides? Give your name: it is kept with the change."))
+    if who in ("", JUDGE) and (chosen or is_saving):
+        st.html(
+            notice(
+                f"Who decides? Give your name, which is not {JUDGE}: it is kept with the change."
+            )
+        )
     elif chosen:
         _settle(data.decide_state(alert.id, chosen[0], by=who, why=why))
     elif is_saving:

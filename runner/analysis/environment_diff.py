@@ -21,8 +21,9 @@ _NAMES = {
 MODEL_PREFIX, PACKAGE_PREFIX, WARNING_PREFIX = "models.", "packages.", "warnings."
 _PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
 # A part of another fact, the revision itself, or of no meaning: a container has another host name
-# each night, and the machine has a name of its own.
-_TOLD_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname")
+# each night, and the machine has a name of its own; where a history was imported from says nothing
+# of what ran.
+_TOLD_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
 # What the torch of the revision brings along; it stands there already.
 _TORCH_PACKAGES = ("torch", "triton")
 # A sentence has room for so many; the rest is counted.

@@ -126,8 +126,9 @@ def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
     }
 
 
-def test_nobody_decides_without_a_name(page: AppTest, store: Store) -> None:
-    press(page, "decide-noise", name=" ")
+@pytest.mark.parametrize("name", [" ", "judge"])
+def test_nobody_decides_without_a_name(page: AppTest, store: Store, name: str) -> None:
+    press(page, "decide-noise", name=name)
     assert "Who decides? Give your name" in text_of(page)
     assert load_changes(store) == ()
 

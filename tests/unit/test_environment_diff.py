@@ -35,6 +35,7 @@ def diff_with(revision: str = "2.13.0@0123", **facts: Any) -> Mapping[str, Any]:
 
 def test_equal_environments_have_no_difference() -> None:
     assert diff_with(hostname="d4e5f6", peaks={"copy": 2.0}) == {}
+    assert diff_with(imported={"format": "v3", "workflow": "14"}) == {}
     assert environment_text({}) == ""
 
 
