@@ -46,7 +46,7 @@ OUTLIERS = 0.03
 OUTLIER_RANGE = 20.0
 # What a night not preceded by its like counts, and what staying where one was yesterday does.
 UNLIKE_WEIGHT = 0.05
-STAY_WEIGHT = 0.4
+STAY_WEIGHT = 0.6
 # Student's density with 3 degrees of freedom at 0.
 _PEAK = 2 / (math.pi * math.sqrt(3))
 

@@ -27,6 +27,8 @@ from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS, middl
 LEVEL_POINTS = 42
 # With fewer points of the level, a distance from it says little of the noise.
 MIN_DISTANCE_POINTS = 4
+# Fewer say nothing of it at all.
+MIN_DISTANCES = 4
 NOISE_POINTS = 60
 # A night counts for what it lies beyond half the floor, up to 4 floors.
 ALLOWANCE = 0.5
@@ -130,7 +132,7 @@ class _Watch:
     def _departs(self, excursion: _Excursion, night: int, value: float) -> bool:
         is_open = excursion.total > 0.0
         if not is_open and (
-            len(self.recent) < MIN_BASELINE_POINTS or len(self.noise) < MIN_BASELINE_POINTS
+            len(self.recent) < MIN_BASELINE_POINTS or len(self.noise) < MIN_DISTANCES
         ):
             return False
         level = self.levels[excursion.first if is_open else night]

@@ -39,6 +39,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("{:g} of the floor (`TRIGGER_OF_FLOOR`)", history.TRIGGER_OF_FLOOR),
         ("last {} points (`LEVEL_POINTS`)", watch.LEVEL_POINTS),
         ("last {} distances (`NOISE_POINTS`)", watch.NOISE_POINTS),
+        ("{} (`MIN_DISTANCES`) must be there", watch.MIN_DISTANCES),
         ("{:g} floors and at most by {:g}", (watch.ALLOWANCE, watch.MAX_INCREMENT)),
         ("lasts for {} nights (`MAX_EXCURSION`)", watch.MAX_EXCURSION),
         ("more than {:g} (`NEEDED_EVIDENCE`)", watch.NEEDED_EVIDENCE),

@@ -88,6 +88,11 @@ def test_too_short_a_level_has_no_step() -> None:
     assert find_steps(np.array(short + [1.5] * SUSTAINED_POINTS)) == []
 
 
+def test_large_step_is_found_after_a_week_of_history() -> None:
+    values = noisy([(8, 1.0), (5, 1.3)])
+    assert [index for index, _ in find_steps(values)] == [8]
+
+
 def test_small_steps_take_more_nights_than_large_ones_and_are_found() -> None:
     values = noisy([(40, 1.0), (20, 1.06)], cv=0.025, seed=3)
     assert find_steps(values[:43]) == []
