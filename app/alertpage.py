@@ -16,10 +16,10 @@ from app.ranking import (
     alert_url,
     change_text,
     levels_text,
-    worst_first,
 )
 from app.state import ALL_STATES, decide_url, run_url
 from db.metrics import METRICS
+from db.ranking import worst_first
 from db.records import Alert, AlertState
 from db.sighting import Sighting
 from db.triage import AlertChange, ChangedField, is_muted

@@ -8,9 +8,10 @@ from app.format import Scale, outcome_label, scale_for
 from app.markup import Cell, Column, Note
 from app.matrix import DIMENSIONS, common_dimensions, effective_note
 from app.pages import RunPage
-from app.ranking import mark_text, worst_first
+from app.ranking import mark_text
 from app.state import run_url, series_url
 from db.metrics import METRICS
+from db.ranking import worst_first
 from db.records import Alert, Case, Outcome, Run, RunState, Verdict
 from db.summaries import ResultSummary
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
 from app.markup import Cell, Column, Note
 from app.state import OverviewState, decide_url, run_url, series_url
-from db.metrics import METRICS, Direction
+from db.metrics import METRICS
+from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict, is_imported
 
 ALERT_COLUMNS = (
@@ -28,34 +28,6 @@ IMPROVEMENT_COLUMNS = tuple(
     for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
-
-
-def worsening(alert: Alert) -> float:
-    """Return the factor by which the metric got worse; below 1 it got better.
-
-    Infinite for what has no number any more: a case that fails is worse than any slow one.
-    """
-    if alert.kind == "outcome":
-        return math.inf
-    if alert.change_pct is None:
-        return 1.0
-    ratio = max(1 + alert.change_pct / 100, 1e-9)
-    known = METRICS.get(alert.metric)
-    return 1 / ratio if known and known.direction is Direction.HIGHER_IS_BETTER else ratio
-
-
-def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return failures, then changes from the largest down, then what vanished."""
-    return sorted(
-        alerts,
-        key=lambda alert: (
-            alert.kind == "vanished",
-            -worsening(alert),
-            alert.case.key,
-            alert.metric,
-            alert.id,
-        ),
-    )
 
 
 def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:

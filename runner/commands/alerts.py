@@ -20,6 +20,7 @@ from db.queries import (
     load_run,
     load_series_settings,
 )
+from db.ranking import worst_first
 from db.records import AlertState
 from db.triage import AlertChange, SeriesSettings, fits
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
@@ -31,7 +32,7 @@ from runner.commands.alert_text import (
     print_settings,
 )
 from runner.commands.common import json_option, print_json, with_workplace
-from runner.commands.look import ALL_STATES, alert_json, alerts_json, worst_first
+from runner.commands.look import ALL_STATES, alert_json, alerts_json
 from runner.documents import read_json
 from runner.wiring import Workplace
 
@@ -61,13 +62,10 @@ def alerts_group() -> None:
 def list_alerts(
     workplace: Workplace, *, states: tuple[str, ...], owner: str | None, as_json: bool
 ) -> None:
-    """List the alerts, improvements too, the largest change first."""
+    """List the alerts, improvements too, the worst first."""
     wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
     every = load_alerts(workplace.store(), states=wanted)
-    found = sorted(
-        (alert for alert in every if owner in (None, alert.owner)),
-        key=worst_first,
-    )
+    found = worst_first(alert for alert in every if owner in (None, alert.owner))
     if as_json:
         print_json(alerts_json(found, workplace=workplace))
     elif found:

@@ -12,6 +12,7 @@ import click
 from db.judged import load_events
 from db.metrics import METRICS
 from db.queries import load_alerts, load_document, load_histories, load_runs
+from db.ranking import worst_first
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
 from db.store import Store
 from db.summaries import RunSummary
@@ -266,15 +267,14 @@ def _machine_of(run: Run, *, store: Store) -> str:
 @json_option
 @with_workplace
 def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
-    """List the alerts, the largest change first."""
+    """List the alerts, the worst first."""
     has_all = ALL_STATES in states
     wanted = None if has_all else [AlertState(state) for state in states]
-    alerts = [
+    alerts = worst_first(
         alert
         for alert in load_alerts(workplace.store(), states=wanted)
         if has_all or alert.verdict is Verdict.REGRESSION
-    ]
-    alerts.sort(key=worst_first)
+    )
     if as_json:
         print_json(alerts_json(alerts, workplace=workplace))
         return
@@ -316,12 +316,6 @@ def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
     """Return the regression object of one alert."""
     (found,) = alerts_json([alert], workplace=workplace)
     return found
-
-
-def worst_first(alert: Alert) -> tuple[bool, float]:
-    """Return the sort key that puts the largest change first."""
-    # A case that failed or vanished has no number; it comes before every slowdown.
-    return (alert.change_pct is not None, -abs(alert.change_pct or 0.0))
 
 
 def _run_json(summary: RunSummary) -> dict[str, Any]:

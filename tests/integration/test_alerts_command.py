@@ -32,7 +32,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
             make_alert("aaa1"),
             make_alert("aaa2", case=make_case("gpt2"), change_pct=50.0),
             make_alert("bbb1", case=make_case("vit"), state="fixed"),
-            make_alert("bbb2", case=make_case("t5"), verdict="improvement", state="acknowledged"),
+            make_alert(
+                "bbb2",
+                case=make_case("t5"),
+                verdict="improvement",
+                state="acknowledged",
+                change_pct=-20.0,
+            ),
         ]
     )
     return terminal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 
 import pytest
@@ -17,42 +16,10 @@ from app.ranking import (
     mark_text,
     open_alerts,
     sightings_text,
-    worsening,
-    worst_first,
 )
 from app.state import OverviewState
 from db.records import AlertState, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
-
-
-def test_a_failure_is_worse_than_any_slowdown() -> None:
-    assert worsening(make_alert(kind="outcome")) == math.inf
-
-
-def test_what_is_higher_is_better_worsens_downwards() -> None:
-    slower = make_alert(metric="speedup", unit="x", change_pct=-50.0)
-    assert worsening(slower) == pytest.approx(2.0)
-    assert worsening(make_alert(change_pct=100.0)) == pytest.approx(2.0)
-
-
-def test_a_metric_of_somebody_else_counts_as_lower_is_better() -> None:
-    assert worsening(make_alert(metric="theirs", change_pct=10.0)) == pytest.approx(1.1)
-
-
-def test_a_total_loss_does_not_divide_by_zero() -> None:
-    assert worsening(make_alert(metric="speedup", change_pct=-100.0)) > 1e6
-
-
-def test_failures_come_first_then_the_largest_change_then_what_vanished() -> None:
-    alerts = [
-        make_alert("gone", kind="vanished"),
-        make_alert("small", change_pct=6.0),
-        make_alert("speedup", metric="speedup", change_pct=-30.0),
-        make_alert("broken", kind="outcome"),
-        make_alert("large", change_pct=35.0),
-    ]
-    ids = [alert.id for alert in worst_first(alerts)]
-    assert ids == ["broken", "speedup", "large", "small", "gone"]
 
 
 def test_only_open_alerts_need_somebody() -> None:

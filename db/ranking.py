@@ -1,0 +1,30 @@
+"""Which alerts come first, wherever they are listed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from db.metrics import METRICS, Direction
+from db.records import Alert
+
+
+def worsening(alert: Alert) -> float:
+    """Return the factor by which the metric got worse; below 1 it got better.
+
+    Infinite for a case that fails, which is worse than any slow one; 1 where there is no number.
+    """
+    if alert.kind == "outcome":
+        return math.inf
+    if alert.change_pct is None:
+        return 1.0
+    ratio = max(1 + alert.change_pct / 100, 1e-9)
+    known = METRICS.get(alert.metric)
+    return 1 / ratio if known and known.direction is Direction.HIGHER_IS_BETTER else ratio
+
+
+def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return failures, then what got worse by how much, what is missing, and what got better."""
+    return sorted(
+        alerts, key=lambda alert: (-worsening(alert), alert.case.key, alert.metric, alert.id)
+    )
