@@ -57,8 +57,7 @@ from runner.analysis.stats import robust_sd
 from runner.analysis.triage import (
     AlertStateError,
     Decide,
-    set_muted,
-    set_owner,
+    set_care,
     set_state,
 )
 
@@ -159,22 +158,17 @@ def load_alerts_page() -> Loaded[AlertsPage]:
 
 def decide_state(alert_id: str, state: AlertState, *, by: str, why: str) -> str:
     """Move an alert to `state` on record; return what went wrong, "" when it is saved."""
-    return _decide([set_state([alert_id], state, why=why)], by=by)
+    return _decide(set_state([alert_id], state, why=why), by=by)
 
 
 def decide_care(alert: Alert, *, owner: str, until: datetime | None, by: str, why: str) -> str:
     """Set owner and mute of `alert` on record; return what went wrong, "" when it is saved."""
-    chosen = [
-        *([set_owner([alert.id], owner, why=why)] if owner != alert.owner else []),
-        *([set_muted([alert.id], until, why=why)] if until != alert.muted_until else []),
-    ]
-    return _decide(chosen, by=by)
+    return _decide(set_care(alert, owner=owner, until=until, why=why), by=by)
 
 
-def _decide(chosen: Sequence[Decide], *, by: str) -> str:
+def _decide(decision: Decide, *, by: str) -> str:
     try:
-        for decision in chosen:
-            _open(store_url()).revise_alerts(decision, by=by)
+        _open(store_url()).revise_alerts(decision, by=by)
     except (AlertStateError, StoreError) as error:
         return f"Not saved: {error}."
     return ""

@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from db import fetch
+from db.errors import HeldByPattern
 from db.records import Alert
 from db.replay import replayed_alert, replayed_settings
 from db.rows import Values, alert_values, case_values, change_values, settings_values
@@ -26,11 +27,14 @@ from db.triage import (
     Signature,
     changes_of_alert,
     changes_of_settings,
+    holder_of,
     settings_of,
+    with_settings,
 )
 
 # Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
-_SHARED: Final = ("owner", "muted_until")
+_NAMES: Final = {"owner": "owner", "muted_until": "mute"}
+_SHARED: Final = tuple(_NAMES)
 
 
 def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
@@ -56,19 +60,41 @@ def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
 def put_revisions(
     session: Session, revisions: Sequence[Revision], *, by: str, at: datetime
 ) -> None:
-    """Insert or replace the alerts of `revisions`, and record every difference."""
+    """Insert or replace the alerts of `revisions`, and record every difference.
+
+    Raises HeldByPattern, and saves nothing, where one takes away what its series would give back.
+    """
     known = {alert.id: alert for alert in fetch.alerts(session.connection())}
+    settings = fetch.series_settings(session.connection())
+    for revision in revisions:
+        _check_not_held(known.get(revision.alert.id), revision.alert, settings)
     put_alerts(session, [revision.alert for revision in revisions])
     changes = [
         change
         for revision in revisions
         for change in changes_of_alert(
             known.get(revision.alert.id),
-            revision.alert,
+            with_settings(revision.alert, settings),
             signature=Signature(by=by, at=at, why=revision.why),
         )
     ]
     put_changes(session, changes)
+
+
+def _check_not_held(
+    known: Alert | None, revised: Alert, settings: Sequence[SeriesSettings]
+) -> None:
+    for name in _SHARED:
+        if known is None or getattr(revised, name) or not getattr(known, name):
+            continue
+        found = _shared(revised, settings)
+        if getattr(found, name) == getattr(known, name):
+            pattern = holder_of(name, revised.series_key, settings=settings)
+            raise HeldByPattern(
+                f"alert {revised.id} has its {_NAMES[name]} from the settings of {pattern!r} and"
+                " would keep it: change it there (`hud alerts series` lists them), or give the"
+                " alert another one"
+            )
 
 
 def put_settings(

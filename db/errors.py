@@ -6,6 +6,7 @@ StoreError
 |-- StoreUnavailable   the store cannot be opened or reached at all
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
+|-- HeldByPattern      an alert has it from the settings of its series, and would keep it
 |-- RecordError        a document does not describe a valid record
 `-- NotFoundError      what was asked for is not in the store
 """
@@ -31,6 +32,10 @@ class StoreUnavailable(StoreError):
 
 class StoreFull(StoreError):
     """There is no room left to write."""
+
+
+class HeldByPattern(StoreError):
+    """Taking an owner or a mute from an alert would leave it that of its series."""
 
 
 class RecordError(StoreError, ValueError):

@@ -206,10 +206,8 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
 
     The series itself is more specific than any glob, and a longer glob more than a shorter one.
     """
-    fitting = [item for item in settings if fits(item.pattern, series_key=series_key)]
-    fitting.sort(key=lambda item: (item.pattern == series_key, len(item.pattern), item.pattern))
     found = SeriesSettings(pattern=series_key)
-    for item in fitting:
+    for item in _fitting(series_key, settings):
         given = {
             name: value
             for name in ("floor", "muted_until", "owner", "baseline_run_id")
@@ -217,6 +215,20 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
         }
         found = dataclasses.replace(found, **given)
     return found
+
+
+def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings]) -> str:
+    """Return the pattern from which a series has its setting `name`, "" where it has none."""
+    holders = [item for item in _fitting(series_key, settings) if getattr(item, name)]
+    return holders[-1].pattern if holders else ""
+
+
+def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[SeriesSettings]:
+    """Return the settings whose patterns fit a series, the most specific one last."""
+    fitting = [item for item in settings if fits(item.pattern, series_key=series_key)]
+    return sorted(
+        fitting, key=lambda item: (item.pattern == series_key, len(item.pattern), item.pattern)
+    )
 
 
 def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:

@@ -13,7 +13,7 @@ RunnerError
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
-|-- DocumentNotWritten   `--json PATH` cannot be written
+|-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
@@ -75,7 +75,7 @@ class NoSuchDocument(RunnerError, LookupError):
 
 
 class DocumentNotWritten(RunnerError):
-    """The result document has no place to go."""
+    """A file that was asked for has no place to go."""
 
 
 class ImportFailed(RunnerError, ValueError):

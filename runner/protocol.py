@@ -7,12 +7,14 @@ carry a schema version and only standard-library types.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from db.records import Case, Outcome, RunWarning
 
@@ -203,21 +205,37 @@ def check_protocol_version(document: Mapping[str, Any]) -> None:
 
 
 def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write `document` so that `path` either does not exist or is whole and on the disk.
+    """Write `document` so that `path` is what it was or whole; raise OSError (see `whole_file`)."""
+    with whole_file(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8")
+        json.dump(document, text, allow_nan=False)
+        text.flush()
+        text.detach()
 
-    Raises OSError (a full disk among them) and leaves no temporary file behind.
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a stream whose content is at `path`, and on the disk, when the block has ended.
+
+    Raises OSError (a full disk among them); then, as when the block raises, `path` is what it was
+    and no temporary file is left. A device or a pipe is written to as it is.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            json.dump(document, stream, allow_nan=False)
+        with temporary.open("wb") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(path)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
+    directory = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:

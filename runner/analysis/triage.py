@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from db.records import Alert, AlertState
 from db.triage import Revision
@@ -73,6 +74,24 @@ def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = 
     def decide(stored: Sequence[Alert]) -> Decision:
         alerts = _find(stored, alert_ids)
         return _decision(alerts, lambda item: dataclasses.replace(item, muted_until=until), why=why)
+
+    return decide
+
+
+def set_care(seen: Alert, *, owner: str, until: datetime | None, why: str = "") -> Decide:
+    """Return the decision that sets owner and mute of an alert at once.
+
+    What is as it was when the alert was `seen` is left as it has become meanwhile.
+    """
+    chosen: dict[str, Any] = {
+        name: value
+        for name, value in (("owner", owner), ("muted_until", until))
+        if value != getattr(seen, name)
+    }
+
+    def decide(stored: Sequence[Alert]) -> Decision:
+        alerts = _find(stored, [seen.id])
+        return _decision(alerts, lambda item: dataclasses.replace(item, **chosen), why=why)
 
     return decide
 

@@ -18,11 +18,12 @@ from db.runs import load_run_ids
 from db.store import Store
 from runner.commands.common import with_workplace
 from runner.commands.compare import find_document
-from runner.errors import NoSuchDocument
+from runner.errors import DocumentNotWritten, NoSuchDocument
 from runner.interop.flat import to_csv, to_parquet
 from runner.interop.mll import to_mll
 from runner.interop.openmetrics import to_openmetrics
 from runner.interop.v3_out import to_v3
+from runner.protocol import whole_file
 from runner.wiring import Workplace
 
 ALL_RUNS = "all"
@@ -110,8 +111,16 @@ def export(
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.flush()
     else:
-        with path.open("wb") as file:
-            file.writelines(pieces)
+        _write(path, pieces)
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write `pieces` so that `path` is what it was or whole; raise DocumentNotWritten."""
+    try:
+        with whole_file(path) as stream:
+            stream.writelines(pieces)
+    except OSError as error:
+        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
 
 
 def _documents(names: Sequence[str], store: Store) -> Iterator[RunDocument]:

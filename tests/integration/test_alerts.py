@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from db.alerts import put_changes
-from db.errors import NotFoundError
+from db.errors import HeldByPattern, NotFoundError
 from db.queries import load_alert, load_alerts, load_changes, load_series_settings
 from db.records import Alert, AlertState
 from db.store import Store
 from db.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
-from runner.analysis.triage import Decide, set_muted, set_owner, set_state
+from runner.analysis.triage import Decide, set_care, set_muted, set_owner, set_state
 from runner.detect import detect
 from tests.builders import START, make_alert
 from tests.fakes import FakeClock
@@ -125,6 +125,50 @@ def test_owner_and_mute_of_a_series_show_in_its_alerts_and_stay_the_series(store
         ("ada", "owner", "", "bob", "moving house"),
         ("ada", "muted_until", "", LATER.isoformat(), "moving house"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("taken", "word"),
+    [(set_owner(["alert-1"], ""), "owner"), (set_muted(["alert-1"], None), "mute")],
+)
+def test_what_a_series_gives_is_not_taken_from_one_alert_and_no_change_is_recorded(
+    store: Store, taken: Decide, word: str
+) -> None:
+    store.save_alerts([make_alert("alert-1")])
+    store.revise_settings(
+        "bert/*#latency_s",
+        lambda old: dataclasses.replace(old, owner="bob", muted_until=LATER),
+        by="ada",
+    )
+    before = load_changes(store)
+    with pytest.raises(HeldByPattern, match=f"has its {word} from the settings of 'bert/"):
+        decide(store, taken)
+    assert load_changes(store) == before
+    alert = load_alert(store, "alert-1")
+    assert (alert.owner, alert.muted_until) == ("bob", LATER)
+
+
+def test_alert_that_loses_its_own_owner_has_that_of_its_series_again_on_record(
+    store: Store,
+) -> None:
+    store.save_alerts([make_alert("alert-1")])
+    store.revise_settings(
+        "bert/*#latency_s", lambda old: dataclasses.replace(old, owner="bob"), by="ada"
+    )
+    decide(store, set_owner(["alert-1"], "eve"))
+    decide(store, set_owner(["alert-1"], ""))
+    assert load_alert(store, "alert-1").owner == "bob"
+    changes = [(item.old, item.new) for item in load_changes(store) if item.alert_id]
+    assert changes == [("bob", "eve"), ("eve", "bob")]
+
+
+def test_owner_and_mute_are_set_at_once_and_leave_what_others_changed(store: Store) -> None:
+    store.save_alerts([make_alert("alert-1")])
+    seen = load_alert(store, "alert-1")
+    decide(store, set_owner(["alert-1"], "eve"))
+    decide(store, set_care(seen, owner=seen.owner, until=LATER))
+    alert = load_alert(store, "alert-1")
+    assert (alert.owner, alert.muted_until) == ("eve", LATER)
 
 
 def test_new_alert_has_the_owner_and_mute_of_its_series(store: Store) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,8 @@ from runner.protocol import (
     MeasureSettings,
     RawMetric,
     Workload,
+    whole_file,
+    write_json,
 )
 from tests.builders import make_case
 
@@ -100,3 +104,35 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "work",
         "result",
     )
+
+
+def test_file_is_what_it_was_when_its_content_breaks_off(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("good")
+    with pytest.raises(RuntimeError, match="half-way"), whole_file(path) as stream:
+        stream.write(b"half")
+        raise RuntimeError("half-way")
+    assert path.read_text() == "good"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    link, path = tmp_path / "link", tmp_path / "out.csv"
+    path.touch()
+    link.symlink_to(path)
+    with whole_file(link) as stream:
+        stream.write(b"all")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"all"
+
+
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_json(pipe, {"a": 1})
+        assert os.read(reader, 100) == b'{"a": 1}'
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
