@@ -13,6 +13,18 @@ from db.store import Store
 from db.summaries import PlannedRun
 from db.tables import RunTable
 
+# Not the environment: it is large, and says nothing of what was planned.
+_COLUMNS = (
+    RunTable.id,
+    RunTable.started_at,
+    RunTable.revision,
+    RunTable.suite,
+    RunTable.state,
+    RunTable.machine,
+    RunTable.toolchain,
+    RunTable.fingerprint,
+)
+
 
 def load_plans(store: Store) -> tuple[PlannedRun, ...]:
     """Return every run with its plan, oldest first."""
@@ -20,8 +32,7 @@ def load_plans(store: Store) -> tuple[PlannedRun, ...]:
     digest = func.md5(text).label("digest")
     # A nightly suite plans the same thousand cases every night: each plan is read once.
     texts = select(digest, func.min(text).label("text")).group_by(digest)
-    columns = (column for column in RunTable.__table__.c if column.name != "plan")
-    runs = select(*columns, digest).order_by(*fetch.OLDEST_RUN)
+    runs = select(*_COLUMNS, digest).order_by(*fetch.OLDEST_RUN)
     with store.read() as connection:
         plans = {
             row.digest: tuple(planned_case(item) for item in json.loads(row.text))

@@ -127,6 +127,12 @@ class PointColumns(Sequence[Point]):
         return PointColumns(self._key, self._runs, columns=[column[which] for column in columns])
 
 
+def points_at(key: str, points: Sequence[Point], *, place: tuple[str, str]) -> Sequence[Point]:
+    """Return the points of one machine and toolchain, oldest first, less those of 0 and below."""
+    columns = point_columns(key, points).by_place().get(place)
+    return () if columns is None else columns.above_zero()
+
+
 def point_columns(key: str, points: Sequence[Point]) -> PointColumns:
     """Return `points`, oldest first, in columns."""
     if isinstance(points, PointColumns):

@@ -155,7 +155,13 @@ def _claims(text: str) -> list[Claim]:
 
 def _digest(rules: SeriesRules) -> str:
     expected = sorted((key, sorted(runs)) for key, runs in rules.expected.items())
-    text = f"{_code_digest()} {list(rules.settings)} {expected}"
+    # An owner or a mute decides nothing.
+    settings = [
+        (item.pattern, item.floor, item.baseline_run_id)
+        for item in rules.settings
+        if item.floor is not None or item.baseline_run_id
+    ]
+    text = f"{_code_digest()} {settings} {expected}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,9 +47,16 @@ def _commit(folder: Path) -> str | None:
 def _git(folder: Path, *arguments: str) -> str | None:
     """Return what git says, None where there is no git or no repository."""
     command = ["git", "-C", str(folder), *arguments]
+    # Where hud is started by a hook, these name another repository than the one that is meant.
+    environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True
+            command,
+            capture_output=True,
+            text=True,
+            timeout=GIT_TIMEOUT_S,
+            check=True,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -13,6 +13,7 @@ from typing import Protocol
 from db.queries import load_document
 from db.records import RunDocument
 from db.store import Store
+from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.config import CURRENT_TOOLCHAIN, Config
 from runner.errors import ToolchainUnusable
 from runner.events import Notify, Said
@@ -88,7 +89,7 @@ class Workplace:
 
 def custom_suite(selection: Selection) -> Suite:
     """Return a suite for a selection that has no name."""
-    return Suite(name="custom", summary="Selected by hand.", selection=selection)
+    return Suite(name=CUSTOM_SUITE, summary="Selected by hand.", selection=selection)
 
 
 def execute_order(order: RunOrder, *, workplace: Workplace, notify: Notify) -> RunDocument:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.analysis.history import SUSTAINED_POINTS
-from runner.analysis.machine import KINDS, MachineChange, level_change
+from runner.analysis.machine import ABSOLUTE_METRICS, KINDS, MachineChange, level_change
 from runner.analysis.shift import Shift, Track
 
 UNKNOWN = "unknown"
@@ -29,10 +29,8 @@ NUM_RUNS_AT_ONSET = 7
 # were measured worse: they do not tell that anything moved.
 NOISE_GROWTH = 2.0
 
-_LATENCIES = ("latency_s", "latency_cpu_s")
-_COMPILE_TIMES = ("compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
 # What a clock measures; sizes and counts do not care for what else the machine does.
-TIMED_METRICS = (*_LATENCIES, *_COMPILE_TIMES, "speedup")
+TIMED_METRICS = (*ABSOLUTE_METRICS, "speedup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from runner.analysis.cause import (
     COMPILER,
     EAGER,
     MACHINE,
+    TIMED_METRICS,
     UNKNOWN,
     Cause,
     Witnesses,
@@ -250,7 +251,7 @@ def _cost(ratio: float | None, alert: Alert) -> float:
 
 
 def _blamed(witnesses: Witnesses, alert: Alert) -> Cause:
-    if witnesses.metric not in (*ABSOLUTE_METRICS, "speedup"):
+    if witnesses.metric not in TIMED_METRICS:
         return Cause()
     return blame(witnesses, is_eager=alert.case.mode == "eager")
 

@@ -51,7 +51,13 @@ def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
     measurements = tuple(
         _concatenate([part for part in both if part], device=first.case.device) for both in parts
     )
-    return dataclasses.replace(first, measurements=measurements)
+    num_launches = sum(int(item.details.get("num_launches", 0)) for item in (first, second))
+    return dataclasses.replace(
+        first,
+        measurements=measurements,
+        finished_at=second.finished_at,
+        details={**first.details, "num_launches": num_launches},
+    )
 
 
 def _concatenate(parts: Sequence[Measurement], *, device: str) -> Measurement:

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from db.metrics import METRICS, Direction
+from db.points import points_at
 from db.records import Alert, AlertState, Run, Verdict
 from db.summaries import Point, Series
 from runner.analysis.changes import STEP
@@ -110,7 +111,8 @@ def _early_suspect(
     rule = rules.rule_of(header.key)
     known = stored.get(header.key, ())
     starts = {alert.first_bad.run_id for alert in known if alert.state is not AlertState.FIXED}
-    points = _level(points_of(series, run=run), starts=starts | rule.baseline_run_ids)
+    recent = points_of(series, run=run)[-(BASELINE_POINTS + SUSTAINED_POINTS - 1) :]
+    points = _level(list(recent), starts=starts | rule.baseline_run_ids)
     if not points or points[-1].run_id != run.id:
         return None
     floor = metric.relevance_floor if rule.floor is None else rule.floor
@@ -122,14 +124,9 @@ def _early_suspect(
     return None
 
 
-def points_of(series: Series, *, run: Run) -> list[Point]:
-    """Return the points of the machine and toolchain of `run`, oldest first, none below 0."""
-    place = (run.machine, run.toolchain)
-    return [
-        point
-        for point in series.points
-        if (point.machine, point.toolchain) == place and point.median > 0
-    ]
+def points_of(series: Series, *, run: Run) -> Sequence[Point]:
+    """Return the points of the machine and toolchain of `run`, oldest first, all above 0."""
+    return points_at(series.header.key, series.points, place=(run.machine, run.toolchain))
 
 
 def _level(points: Sequence[Point], *, starts: set[str]) -> Sequence[Point]:
@@ -243,11 +240,8 @@ def _overlap(alert: Alert, other: Alert) -> bool:
 
 def _seen_again(alert: Alert, series: Series, *, rules: SeriesRules) -> Alert:
     """Return `alert` as the points since then leave it: open, or fixed where the level is back."""
-    points = tuple(
-        point
-        for point in series.points
-        if (point.machine, point.toolchain) == (alert.machine, alert.toolchain) and point.median > 0
-    )
+    place = (alert.machine, alert.toolchain)
+    points = points_at(series.header.key, series.points, place=place)
     start = next((n for n, point in enumerate(points) if point.at >= alert.first_bad.at), None)
     if start is None or alert.baseline is None or alert.candidate is None:
         return alert

@@ -16,7 +16,7 @@ from db.records import RunState, Verdict
 from db.triage import is_muted
 from models_zoo.spec import UnknownNameError
 from runner.commands.common import stderr, with_workplace
-from runner.commands.judging import judge
+from runner.commands.judging import judge, texts_of
 from runner.commands.run import print_results, run_in_terminal
 from runner.detect import detect
 from runner.errors import (
@@ -152,14 +152,18 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     if report.trouble:
         return
     try:
-        new = detect(workplace.store(), timetable=timetable_of(workplace)).new
+        found = detect(workplace.store(), timetable=timetable_of(workplace))
     except StoreError as error:
         notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
     now = workplace.seams.now()
-    for alert in new:
-        if alert.verdict is Verdict.REGRESSION and not is_muted(alert, at=now):
-            notify(Said(text=f"regression: {alert.case.key} {alert.metric}: {alert.cause_text}"))
+    told = [
+        alert
+        for alert in found.new
+        if alert.verdict is Verdict.REGRESSION and not is_muted(alert, at=now)
+    ]
+    for text in texts_of(told, found, has_places=False):
+        notify(Said(text=f"regression: {text}"))
 
 
 def _first_run(workplace: Workplace, *, notify: Notify) -> None:

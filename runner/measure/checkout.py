@@ -7,6 +7,7 @@ repository nevertheless is an error: the launch would have measured another comm
 
 from __future__ import annotations
 
+import functools
 import os
 import site
 import sys
@@ -70,6 +71,7 @@ def _is_repositorys(path: Path, checkout: Checkout) -> bool:
     )
 
 
+@functools.cache
 def _installed() -> set[str]:
     """Return the folders of what is installed, us included: they may stand in the repository."""
     folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), sys.prefix}

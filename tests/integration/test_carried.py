@@ -186,6 +186,15 @@ def test_another_floor_judges_everything_again(store: Store, read: list[str]) ->
     assert set(read) == {*MODELS, "unet"}
 
 
+def test_an_owner_judges_nothing_again(store: Store, read: list[str]) -> None:
+    put(store, *(night(number) for number in range(3)))
+    detect(store)
+    read.clear()
+    store.revise_settings("*", lambda known: replace(known, owner="anna"), by="anna")
+    detect(store)
+    assert read == []
+
+
 def test_other_code_judges_everything_again(
     store: Store, read: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

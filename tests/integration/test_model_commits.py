@@ -42,6 +42,16 @@ def test_a_model_has_the_commit_of_its_folder_and_says_when_that_is_not_all(
     assert model_commits([own_model(repository)]) == {"net": f"{commit}+changes"}
 
 
+def test_a_hook_that_names_another_repository_changes_no_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "add", "net.py")
+    git(repository, "commit", "--quiet", "--message", "One")
+    found = model_commits([own_model(repository)])
+    monkeypatch.setenv("GIT_DIR", str(repository / "elsewhere"))
+    assert model_commits([own_model(repository)]) == found != {}
+
+
 def test_a_model_that_git_does_not_track_has_no_commit(repository: Path, tmp_path: Path) -> None:
     assert model_commits([own_model(repository)]) == {}
     (tmp_path / "other.py").touch()

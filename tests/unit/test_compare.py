@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from runner.analysis.compare import (
     environment_differences,
     has_failure,
 )
-from tests.builders import make_case, make_document, make_measurement, make_result, make_run
+from runner.analysis.rounds import results_by_case
+from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 NUM_SAMPLES = 9
 
@@ -296,3 +298,12 @@ def test_a_dearer_compilation_shows_in_cpu_time_on_a_busy_machine() -> None:
     rows = compare_results([before], [after])
     assert row(rows, "compile_cold_s").comparison.verdict is Verdict.INCONCLUSIVE
     assert row(rows, "compile_cold_cpu_s").comparison.verdict is Verdict.REGRESSION
+
+
+def test_rounds_of_one_side_count_their_launches_together() -> None:
+    first = make_result(details={"num_launches": 1, "core": 1}, finished_at=START)
+    later = START + timedelta(minutes=5)
+    second = make_result(details={"num_launches": 2, "core": 0}, finished_at=later)
+    (merged,) = results_by_case([first, second]).values()
+    assert merged.details == {"num_launches": 3, "core": 1}
+    assert merged.finished_at == later
