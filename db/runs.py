@@ -57,6 +57,17 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
     return found
 
 
+def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
+    """Return why these results ended so, by result; those not in the store are left out."""
+    found: dict[str, str] = {}
+    for ids in _batches(result_ids):
+        wanted = select(CaseResultTable.id, CaseResultTable.reason)
+        with store.read() as connection:
+            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
+        found |= {row.id: row.reason for row in rows}
+    return found
+
+
 def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
     """Return the series of `metrics` that `run` has or could have a point in, with all points."""
     planned = {case.key for case in run.plan}

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.errors import NotFoundError
 from db.events import Event
 from db.judged import save_judged
 from db.outcomes import load_ended, load_unusual_outcomes
@@ -15,10 +14,10 @@ from db.plans import load_plans
 from db.queries import (
     count_judged_series,
     load_alerts,
-    load_result,
     load_series_settings,
 )
 from db.records import Alert
+from db.runs import load_reasons
 from db.store import Store
 from db.summaries import PlannedRun
 from db.triage import JUDGE
@@ -121,20 +120,16 @@ def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -
     found = list(failures)
     new = {alert.id for alert in found if alert.kind == OUTCOME} - known
     ended = load_ended(store, {alert.case.key for alert in found if alert.id in new})
+    results = {
+        alert.id: ended[alert.first_bad.run_id, alert.case.key].result_id
+        for alert in found
+        if alert.id in new
+    }
+    # Pruned between two reads: the alert stands without a reason.
+    reasons = load_reasons(store, results.values())
     told = []
     for alert in found:
-        reason = ""
-        if alert.id in new:
-            ending = ended[alert.first_bad.run_id, alert.case.key]
-            reason = _reason(store, ending.result_id)
+        reason = reasons.get(results.get(alert.id, ""), "")[:MAX_REASON_LENGTH].strip()
         text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
         told.append(dataclasses.replace(alert, cause_text=text))
     return told
-
-
-def _reason(store: Store, result_id: str) -> str:
-    try:
-        return load_result(store, result_id).reason[:MAX_REASON_LENGTH].strip()
-    except NotFoundError:
-        # Pruned between two reads: the alert stands without it.
-        return ""
