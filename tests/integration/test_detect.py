@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
 from db.bulk import put_documents
-from db.errors import NotFoundError
 from db.queries import load_alerts
 from db.records import AlertState, CaseResult, RunDocument, RunWarning
+from db.runs import load_reasons
 from db.store import Store
 from runner import detect as detect_module
 from runner.detect import MAX_REASON_LENGTH, detect
@@ -165,10 +165,10 @@ def test_failure_without_a_reason_is_told_all_the_same(store: Store) -> None:
 def test_result_that_was_pruned_meanwhile_is_told_without_its_reason(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: object) -> CaseResult:
-        raise NotFoundError("no such case result")
+    def without_results(store: Store, _ids: Iterable[str]) -> Mapping[str, str]:
+        return load_reasons(store, ["pruned"])
 
-    monkeypatch.setattr(detect_module, "load_result", gone)
+    monkeypatch.setattr(detect_module, "load_reasons", without_results)
     put(store, nights([2.0, "CppCompileError"]))
     (alert,) = detect(store).new
     assert alert.cause_text == "ok -> failed"
