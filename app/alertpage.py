@@ -72,6 +72,7 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
     pairs = [
+        ("alert", Cell(text=alert.id)),
         ("state", state),
         ("change", Cell(text=f"{change_text(alert)} {interval}".strip(), href=alert_url(alert))),
         ("level", Cell(text=levels_text(alert) or "-")),
@@ -86,12 +87,12 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
-        ("cause", Cell(text=alert.cause_text or alert.cause_kind)),
+        ("cause", Cell(text=alert.cause_text or alert.cause_kind, style="whole")),
     ]
     if told := confirmation_text(alert):
-        pairs.append(("measured again", Cell(text=told)))
+        pairs.append(("measured again", Cell(text=told, style="whole")))
     if alert.note:
-        pairs.append(("note", Cell(text=alert.note)))
+        pairs.append(("note", Cell(text=alert.note, style="whole")))
     return facts(pairs)
 
 

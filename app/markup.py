@@ -176,7 +176,10 @@ def _column_style(column: Column) -> str:
 
 
 def _content(cell: Cell) -> str:
-    return f'<div class="text">{_linked(cell.text, cell.href)}</div>{_notes(cell.notes)}'
+    # A text that is there to be read whole has no link.
+    is_whole = "whole" in cell.style.split()
+    text = escaped(cell.text, limit=_TITLE_LIMIT) if is_whole else _linked(cell.text, cell.href)
+    return f'<div class="text">{text}</div>{_notes(cell.notes)}'
 
 
 def _notes(notes: Iterable[Note]) -> str:

@@ -34,7 +34,7 @@ def show() -> None:
         return
     alert = next((item for item in loaded.value.alerts if item.id == state.alert), None)
     if alert is None:
-        text = f"The store has no alert {state.alert}. The list of alerts has every one."
+        text = f"The store has no alert {state.alert}. The list shows every one in state all."
         state_page("No such alert", text=[text])
         return
     _show_alert(alert, loaded.value)

@@ -119,3 +119,9 @@ def test_bars_without_a_length_are_drawn_empty() -> None:
 def test_names_in_a_bar_are_text() -> None:
     html = stack([Bar(name=HOSTILE, parts=(Part(name=HOSTILE, size=1.0),))], unit="s", label="t")
     assert "img" not in Elements(html).names
+
+
+def test_a_fact_is_cut_short_unless_it_is_there_to_be_read_whole() -> None:
+    text = "because " * 40
+    assert text.strip() not in facts([("cause", Cell(text=text.strip()))])
+    assert text.strip() in facts([("cause", Cell(text=text.strip(), style="whole"))])
