@@ -67,14 +67,14 @@ def _is_repositorys(path: Path, checkout: Checkout) -> bool:
     return (
         path.is_relative_to(checkout.repository)
         and not path.is_relative_to(checkout.folder)
-        and not any(path.is_relative_to(folder) for folder in _installed())
+        and not any(path.is_relative_to(folder) for folder in _installed(sys.prefix))
     )
 
 
 @functools.cache
-def _installed() -> set[str]:
+def _installed(prefix: str) -> set[str]:
     """Return the folders of what is installed, us included: they may stand in the repository."""
-    folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), sys.prefix}
+    folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), prefix}
     return {*_OURS, *(str(Path(folder).resolve()) for folder in folders)}
 
 
