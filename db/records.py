@@ -29,6 +29,7 @@ from db.fields import (
     get_value,
     time_to_json,
 )
+from db.kernels import Kernel, KernelSource
 from db.sighting import Sighting
 
 if sys.version_info >= (3, 11):
@@ -246,7 +247,8 @@ class CaseResult:
 
     `effective_mode` is the mode that really ran; it differs from `case.mode` when the device has no
     such thing (CUDA graphs on a CPU), and then `warnings` holds a `mode-fallback`. `details` holds
-    JSON values that explain (graph break reasons, steps with their times, generated code hash).
+    JSON values that explain (graph break reasons, steps with their times, `profile` as db.kernels
+    describes it). `sources` is the code of those `kernels` that have a `source_hash`.
     """
 
     id: str
@@ -259,6 +261,8 @@ class CaseResult:
     effective_mode: str = ""
     warnings: tuple[RunWarning, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    sources: tuple[KernelSource, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     log_tail: str = ""
 
@@ -290,7 +294,8 @@ class CaseResult:
             "finished_at": time_to_json(self.finished_at),
             "warnings": [warning.to_json() for warning in self.warnings],
             "measurements": [measurement.to_json() for measurement in self.measurements],
-            "kernels": [],
+            "kernels": [kernel.to_json() for kernel in self.kernels],
+            "sources": [source.to_json() for source in self.sources],
             "details": dict(self.details),
             "log_tail": self.log_tail,
         }
@@ -311,6 +316,8 @@ class CaseResult:
             measurements=tuple(
                 Measurement.from_json(item) for item in get_list(document, "measurements")
             ),
+            kernels=tuple(Kernel.from_json(item) for item in get_list(document, "kernels")),
+            sources=tuple(KernelSource.from_json(item) for item in get_list(document, "sources")),
             details=get_mapping(document, "details"),
             log_tail=get_text(document, "log_tail", default=""),
         )

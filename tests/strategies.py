@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from db.kernels import KINDS, LIBRARIES, Kernel, KernelSource, Origin, Profile
 from db.records import (
     Alert,
     AlertState,
@@ -27,6 +28,8 @@ from db.triage import AlertChange, ChangedField, SeriesSettings
 
 # What both databases keep as it is: `db.rows.clean_text` replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+# What people decide is kept as one line that can be printed.
+LINES = st.text(st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S"]), max_size=20)
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.%'", min_size=1, max_size=12)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TIMES = st.datetimes(
@@ -55,6 +58,54 @@ CASES = st.builds(
 )
 WARNINGS = st.builds(RunWarning, code=NAMES, text=TEXT, hint=TEXT)
 SIGHTINGS = st.builds(Sighting, run_id=NAMES, revision=TEXT, at=TIMES)
+
+
+AMOUNTS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+ORIGINS = st.builds(
+    Origin,
+    node=NAMES,
+    target=TEXT,
+    module=TEXT,
+    file=TEXT,
+    line=st.integers(0, 10**6),
+    code=TEXT,
+)
+KERNELS = st.builds(
+    Kernel,
+    name=TEXT,
+    label=TEXT,
+    kind=st.sampled_from(KINDS),
+    library=st.sampled_from(LIBRARIES),
+    device=NAMES,
+    count=AMOUNTS,
+    total_s=AMOUNTS,
+    mean_s=AMOUNTS,
+    min_s=AMOUNTS,
+    share=AMOUNTS,
+    num_bytes=st.none() | AMOUNTS,
+    flops=st.none() | AMOUNTS,
+    roofline=st.none() | AMOUNTS,
+    operators=st.lists(TEXT, max_size=3).map(tuple),
+    module=TEXT,
+    shapes=TEXT,
+    source_hash=TEXT,
+    config=JSON_OBJECTS,
+    launch=JSON_OBJECTS,
+    origins=st.lists(ORIGINS, max_size=2).map(tuple),
+)
+SOURCES = st.builds(
+    KernelSource, hash=NAMES, language=st.sampled_from(["triton", "cpp"]), text=TEXT
+)
+PROFILES = st.builds(
+    Profile,
+    num_iterations=st.integers(1, 100),
+    iteration_s=AMOUNTS,
+    latency_s=st.none() | AMOUNTS,
+    parts=st.dictionaries(TEXT, AMOUNTS, max_size=3),
+    busy=st.none() | AMOUNTS,
+    is_graph_replay=st.booleans(),
+    trace=TEXT,
+)
 
 
 @st.composite
@@ -145,9 +196,9 @@ ALERTS = st.builds(
     cause_kind=NAMES,
     cause_text=TEXT,
     event_id=TEXT,
-    owner=TEXT,
+    owner=LINES,
     muted_until=st.none() | TIMES,
-    note=TEXT,
+    note=LINES,
     confirmation=st.none() | JSON_OBJECTS,
     environment_diff=st.none() | JSON_OBJECTS,
 )
@@ -157,17 +208,17 @@ CHANGES = st.builds(
     alert_id=NAMES,
     pattern=TEXT,
     at=TIMES,
-    by=TEXT,
+    by=LINES,
     field=st.sampled_from(ChangedField),
-    old=TEXT,
-    new=TEXT,
-    why=TEXT,
+    old=LINES,
+    new=LINES,
+    why=LINES,
 )
 SETTINGS = st.builds(
     SeriesSettings,
     pattern=NAMES,
     floor=st.none() | NUMBERS,
     muted_until=st.none() | TIMES,
-    owner=TEXT,
+    owner=LINES,
     baseline_run_id=TEXT,
 )

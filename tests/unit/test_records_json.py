@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from db.errors import RecordError
+from db.kernels import Kernel, KernelSource, Profile
 from db.records import Case, CaseResult, Measurement, Run, RunDocument, RunWarning
 from db.sighting import Sighting
 from db.triage import AlertChange, SeriesSettings
@@ -16,8 +20,11 @@ from tests.strategies import (
     CASES,
     CHANGES,
     DOCUMENTS,
+    KERNELS,
+    PROFILES,
     SETTINGS,
     SIGHTINGS,
+    SOURCES,
     WARNINGS,
     measurements,
     results,
@@ -37,6 +44,37 @@ def test_small_records(
     item: Case | RunWarning | Sighting | AlertChange | SeriesSettings,
 ) -> None:
     assert type(item).from_json(_through_text(item.to_json())) == item
+
+
+@FEW
+@given(item=st.one_of(KERNELS, SOURCES, PROFILES))
+def test_records_of_kernels(item: Kernel | KernelSource | Profile) -> None:
+    assert type(item).from_json(_through_text(item.to_json())) == item
+
+
+@FEW
+@given(item=results(), kernel=KERNELS, source=SOURCES)
+def test_result_with_kernels(item: CaseResult, kernel: Kernel, source: KernelSource) -> None:
+    item = dataclasses.replace(item, kernels=(kernel,), sources=(source,))
+    assert CaseResult.from_json(_through_text(item.to_json())) == item
+
+
+def test_a_kernel_takes_no_number_that_is_none() -> None:
+    document = {
+        **{name: "k" for name in ("name", "label", "kind", "library", "device")},
+        **{name: 1.0 for name in ("count", "total_s", "mean_s", "min_s", "share")},
+    }
+    kernel = Kernel.from_json({**document, "num_bytes": 6.0, "mean_s": 2.0})
+    assert (kernel.bytes_per_s, kernel.flops_per_s) == (3.0, None)
+    with pytest.raises(RecordError, match="negative or not finite"):
+        Kernel.from_json({**document, "total_s": -1.0})
+
+
+def test_the_remainder_is_what_the_parts_leave_of_the_latency() -> None:
+    profile = Profile(
+        num_iterations=3, iteration_s=5.0, latency_s=4.5, parts={"gemm": 4.0, "python": 1.0}
+    )
+    assert profile.remainder_s == -0.5
 
 
 @FEW
