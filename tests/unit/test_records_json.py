@@ -61,8 +61,8 @@ def test_result_with_kernels(item: CaseResult, kernel: Kernel, source: KernelSou
 
 def test_a_kernel_takes_no_number_that_is_none() -> None:
     document = {
-        **{name: "k" for name in ("name", "label", "kind", "library", "device")},
-        **{name: 1.0 for name in ("count", "total_s", "mean_s", "min_s", "share")},
+        **dict.fromkeys(("name", "label", "kind", "library", "device"), "k"),
+        **dict.fromkeys(("count", "total_s", "mean_s", "min_s", "share"), 1.0),
     }
     kernel = Kernel.from_json({**document, "num_bytes": 6.0, "mean_s": 2.0})
     assert (kernel.bytes_per_s, kernel.flops_per_s) == (3.0, None)
