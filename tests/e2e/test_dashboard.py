@@ -21,7 +21,7 @@ from tests.e2e.dashboard import ROOT, serving
 
 pytestmark = pytest.mark.slow
 
-HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(); sys.stdin.read()"
+HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
 INGEST = """
 import sys
 from db.queries import load_run
