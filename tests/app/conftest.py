@@ -60,7 +60,8 @@ def seeded(store_path: Path, filled: Path) -> Path:
 @pytest.fixture
 def locked(seeded: Path) -> Iterator[str]:
     """Lock the store of this test from another process and return that one's id."""
-    code = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    held = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True)"
+    code = f"{held}; sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(seeded)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
