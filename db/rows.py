@@ -27,6 +27,7 @@ from db.records import (
     series_key,
 )
 from db.sighting import Sighting
+from db.text import one_line
 from db.triage import AlertChange, ChangedField, SeriesSettings
 
 Values = dict[str, Any]
@@ -267,9 +268,9 @@ def alert_values(alert: Alert) -> Values:
         "cause_kind": alert.cause_kind,
         "cause_text": clean_text(alert.cause_text),
         "event_id": alert.event_id or None,
-        "owner": clean_text(alert.owner) or None,
+        "owner": one_line(alert.owner) or None,
         "muted_until": utc_or_none(alert.muted_until),
-        "note": clean_text(alert.note) or None,
+        "note": one_line(alert.note) or None,
         "confirmation": clean_json(alert.confirmation),
         "environment_diff": clean_json(alert.environment_diff),
     }
@@ -334,14 +335,18 @@ def document_alert(document: Mapping[str, Any]) -> Alert:
 
 def change_values(change: AlertChange) -> Values:
     """Return the row of `change`, less its number."""
-    texts = {"by": change.by, "old": change.old, "new": change.new, "why": change.why}
+    # The id of a run is kept as it is: a replay makes settings of it.
+    clean = one_line if change.field is ChangedField.OWNER else clean_text
     return {
         "id": change.id,
         "alert_id": change.alert_id,
         "pattern": change.pattern,
         "at": utc(change.at),
         "field": str(change.field),
-        **{name: clean_text(text) for name, text in texts.items()},
+        "by": one_line(change.by),
+        "old": clean(change.old),
+        "new": clean(change.new),
+        "why": one_line(change.why),
     }
 
 
@@ -366,7 +371,7 @@ def settings_values(settings: SeriesSettings) -> Values:
         "pattern": settings.pattern,
         "floor": settings.floor,
         "muted_until": utc_or_none(settings.muted_until),
-        "owner": clean_text(settings.owner) or None,
+        "owner": one_line(settings.owner) or None,
         "baseline_run_id": settings.baseline_run_id or None,
     }
 

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from db.text import one_line
 from runner.bisect_record import Revision
 from runner.errors import BisectError
 
@@ -88,14 +89,10 @@ def _log(repository: Path, *arguments: str) -> tuple[Revision, ...]:
     text = _git(repository, "log", "--no-show-signature", f"--format={_FIELDS}", *arguments)
     fields = (line.split("\0") for line in text.splitlines() if line)
     return tuple(
-        Revision(name=name, title=_plain(title), author=_plain(author), authored_at=authored_at)
+        # Anybody may have written them.
+        Revision(name=name, title=one_line(title), author=one_line(author), authored_at=authored_at)
         for name, title, author, authored_at in fields
     )
-
-
-def _plain(text: str) -> str:
-    """Return `text` without what would steer a terminal: anybody may have written it."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _git(repository: Path, *arguments: str) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from db.records import Alert
+from db.text import printable
 from db.triage import AlertChange, ChangedField, SeriesSettings, is_muted
 from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
 from runner.analysis.repro import repro_command
-from runner.commands.common import Column, print_table, printable, stdout
+from runner.commands.common import Column, print_table, stdout
 from runner.text import percent, quantity
 
 # Enough to be unique among many thousands of alerts; commands take the start of an id.

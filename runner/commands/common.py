@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from db.text import printable
 from runner.config import load_config
 from runner.wiring import Seams, Workplace
 
@@ -153,11 +154,6 @@ def print_table(
         console.print(table)
     lines = (line.rstrip() for line in captured.get().splitlines())
     console.file.write("".join(f"{line}\n" for line in lines))
-
-
-def printable(text: str) -> str:
-    """Return `text` without what would steer a terminal; line ends stay."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text)
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from runner.commands.common import json_option, print_json, printable, with_workplace
+from db.text import printable
+from runner.commands.common import json_option, print_json, with_workplace
 from runner.errors import ImportFailed
 from runner.interop.foreign import UNKNOWN
 from runner.interop.history import Unsaid

@@ -16,6 +16,7 @@ from typing import Any
 
 from db.metrics import METRICS
 from db.records import Case, CaseResult, Measurement, Outcome
+from db.text import printable
 from runner.analysis.stats import estimate
 from runner.interop.foreign import ForeignMetric, outcome_of
 
@@ -157,9 +158,7 @@ def _outcome(evidence: Evidence) -> tuple[Outcome, str]:
 
 def clean_reason(text: str) -> str:
     """Return `text` without what would steer a terminal, and not longer than a message is."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text)[
-        :_MAX_REASON_LENGTH
-    ]
+    return printable(text)[:_MAX_REASON_LENGTH]
 
 
 def _measurements(evidence: Evidence) -> Iterable[Measurement]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from db.metrics import METRICS, Direction
 from db.records import Dtype, Outcome, Phase
+from db.text import printable
 from models_zoo.variants import MODES
 
 UNKNOWN = "unknown"
@@ -156,7 +157,7 @@ def clean_name(text: str) -> str:
 
     What cannot be printed and what is too long goes; two names that then look alike still differ.
     """
-    shown = "".join(sign if sign.isprintable() else "?" for sign in text).strip()
+    shown = printable(text, kept="").strip()
     if shown == text and len(text) <= MAX_NAME_LENGTH:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]

@@ -78,6 +78,19 @@ def test_decision_is_saved_with_who_when_and_why(store: Store, now: FakeClock) -
     assert (change.at, change.alert_id, change.pattern) == (LATER, "alert-1", "")
 
 
+def test_what_people_typed_is_kept_as_lines_that_can_be_printed(store: Store) -> None:
+    typed, kept = "\x1b[31mada\n lovelace\0", "?[31mada lovelace?"
+    store.save_alerts([make_alert()])
+    decide(store, set_owner(["alert-1"], typed, why=typed), by=typed)
+    store.revise_settings(
+        "bert/*", lambda old: dataclasses.replace(old, owner=typed), by=typed, why=typed
+    )
+    alert = load_alert(store, "alert-1")
+    assert (alert.owner, alert.note) == (kept, kept)
+    assert [item.owner for item in load_series_settings(store)] == [kept]
+    assert set(told(load_changes(store))) == {(kept, "owner", "", kept, kept)}
+
+
 def test_decision_that_changes_nothing_writes_nothing(store: Store) -> None:
     store.save_alerts([make_alert()])
     before = store.generation()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.commands.common import printable
+from db.text import one_line, printable
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])
@@ -15,3 +15,20 @@ def test_a_sign_that_steers_a_terminal_is_replaced(sign: str) -> None:
 @pytest.mark.parametrize("text", ["bert", "two\nlines", "a [b] & c", "\u00e4\u4e2d"])
 def test_text_stays(text: str) -> None:
     assert printable(text) == text
+
+
+def test_signs_that_a_caller_does_not_keep_are_replaced() -> None:
+    assert printable("two\nlines", kept="") == "two?lines"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("  ada \r\n lovelace\t", "ada lovelace"),
+        ("\x1b[31mred\x1b[0m\udcff", "?[31mred?[0m?"),
+        ("\u00e4\u4e2d [b]", "\u00e4\u4e2d [b]"),
+        (" \n", ""),
+    ],
+)
+def test_what_somebody_typed_becomes_one_line(text: str, line: str) -> None:
+    assert one_line(text) == line
