@@ -41,11 +41,11 @@ _TOPICS = {
     "rmse": "accuracy",
     "cosine": "accuracy",
 }
+_MISSING_WORDS = (("vanished", "missing"), ("late", "late"))
 # What a title tells first when an event has more than one topic.
 _MOST_TELLING = (OUTCOME, "accuracy", "time", "drift", "memory", "compile time", "graphs")
 _WORDS = {
-    (OUTCOME, Verdict.REGRESSION): "fails",
-    (MISSING, Verdict.REGRESSION): "is missing",
+    (OUTCOME, Verdict.REGRESSION): "failing",
     ("time", Verdict.REGRESSION): "slower",
     ("time", Verdict.IMPROVEMENT): "faster",
     ("compile time", Verdict.REGRESSION): "slower to compile",
@@ -54,8 +54,8 @@ _WORDS = {
     ("memory", Verdict.IMPROVEMENT): "less memory",
     ("accuracy", Verdict.REGRESSION): "less accurate",
     ("accuracy", Verdict.IMPROVEMENT): "more accurate",
-    ("drift", Verdict.REGRESSION): "drifts for the worse",
-    ("drift", Verdict.IMPROVEMENT): "drifts for the better",
+    ("drift", Verdict.REGRESSION): "drifting for the worse",
+    ("drift", Verdict.IMPROVEMENT): "drifting for the better",
     ("noise", Verdict.INCONCLUSIVE): "noisier",
 }
 
@@ -158,12 +158,18 @@ def _kind(alerts: Sequence[Alert]) -> EventKind:
 
 def _title(kind: EventKind, group: _Group, run: PlannedRun | None) -> str:
     alerts = group.alerts
-    (since,) = Counter(alert.first_bad.revision for alert in alerts).most_common(1)[0][:1]
-    parts = [_who(kind, alerts, run), _what(alerts), f"since {since}"]
+    parts = [_who(kind, alerts, run), _what(alerts), f"since {_since(alerts)}"]
     if kind is EventKind.ENVIRONMENT:
         parts.append("(not by the revision)")
     first = alerts[0]
     return f"{' '.join(parts)} ({first.toolchain} on {first.machine})"
+
+
+def _since(alerts: Sequence[Alert]) -> str:
+    """Return the revision, or the day where nothing was measured at one."""
+    if all(topic_of(alert) == MISSING for alert in alerts):
+        return f"{min(alert.first_bad.at for alert in alerts):%Y-%m-%d}"
+    return Counter(alert.first_bad.revision for alert in alerts).most_common(1)[0][0]
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
@@ -191,6 +197,9 @@ def _what(alerts: Sequence[Alert]) -> str:
     about = [alert for alert in alerts if topic_of(alert) == topic]
     verdict = max((alert.verdict for alert in about), key=_WORST.index)
     about = [alert for alert in about if alert.verdict is verdict]
+    if topic == MISSING:
+        kinds = {alert.kind for alert in about}
+        return " or ".join(word for kind, word in _MISSING_WORDS if kind in kinds)
     metrics = ", ".join(sorted({alert.metric for alert in about}))
     word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
     changes = sorted(change for alert in about if (change := _size_pct(alert)) is not None)

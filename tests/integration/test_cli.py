@@ -425,7 +425,7 @@ def test_a_case_that_fails_after_it_was_ok_is_a_regression(terminal: Terminal) -
     terminal.make_executor = make_executor  # type: ignore[method-assign]
     result = terminal.hud("run", "--suite", "mine")
     assert result.exit_code == 1
-    assert "regression: 2 of 2 cases of net: fails since" in result.stderr
+    assert "regression: 2 of 2 cases of net: failing since" in result.stderr
 
 
 def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal) -> None:

@@ -195,7 +195,7 @@ def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
 ) -> None:
     run_unjudged(terminal, monkeypatch)
     monkeypatch.setattr(JobLoop, "run_forever", ctrl_c)
-    assert "regression: 2 of 2 cases of net: fails since" in terminal.hud(*command).stderr
+    assert "regression: 2 of 2 cases of net: failing since" in terminal.hud(*command).stderr
     assert "regression: " not in terminal.hud(*command).stderr
 
 

@@ -149,9 +149,27 @@ def test_title_tells_the_worst_first() -> None:
     compiling = alert(metric="compile_cold_s", change_pct=-30.0, verdict=Verdict.IMPROVEMENT)
     assert "slower by 10.0 %" in title(compiling, alert())
     failing = alert(kind="outcome", metric="outcome", change_pct=None)
-    assert title(failing, alert()).startswith(f"{make_case().key}: fails since")
+    assert title(failing, alert()).startswith(f"{make_case().key}: failing since dev5")
     vanished = alert(kind="vanished", metric="outcome", change_pct=None)
-    assert "is missing since" in title(vanished)
+    assert "slower by 10.0 % since dev5" in title(vanished, alert())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (["vanished", "vanished"], "missing"),
+        (["late", "late"], "late"),
+        (["late", "vanished"], "missing or late"),
+    ],
+)
+def test_title_tells_missing_from_late_cases_and_gives_the_day(
+    kinds: list[str], words: str
+) -> None:
+    found = [
+        alert(model, kind=kind, metric="outcome", change_pct=None)
+        for model, kind in zip(MODELS, kinds, strict=False)
+    ]
+    assert title(*found) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
 
 
 def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
