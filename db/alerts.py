@@ -21,7 +21,9 @@ from db.replay import replayed_alert, replayed_settings
 from db.rows import Values, alert_values, case_values, change_values, settings_values
 from db.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
 from db.triage import (
+    SETTING_NAMES,
     AlertChange,
+    ChangedField,
     Revision,
     SeriesSettings,
     Signature,
@@ -33,8 +35,7 @@ from db.triage import (
 )
 
 # Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
-_NAMES: Final = {"owner": "owner", "muted_until": "mute"}
-_SHARED: Final = tuple(_NAMES)
+_SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
 
 
 def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
@@ -91,9 +92,9 @@ def _check_not_held(
         if getattr(found, name) == getattr(known, name):
             pattern = holder_of(name, revised.series_key, settings=settings)
             raise HeldByPattern(
-                f"alert {revised.id} has its {_NAMES[name]} from the settings of {pattern!r} and"
-                " would keep it: change it there (`hud alerts series` lists them), or give the"
-                " alert another one"
+                f"alert {revised.id} has its {SETTING_NAMES[name]} from the settings of"
+                f" {pattern!r} and would keep it: change it there (`hud alerts series` lists"
+                " them), or give the alert another one"
             )
 
 
@@ -103,8 +104,8 @@ def put_settings(
     *,
     revise: Callable[[SeriesSettings], SeriesSettings],
     signature: Signature,
-) -> SeriesSettings:
-    """Store what `revise` makes of the settings of `pattern`, and record every difference."""
+) -> tuple[AlertChange, ...]:
+    """Store what `revise` makes of the settings of `pattern`; return and record each difference."""
     found = fetch.series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
     old = found[0] if found else SeriesSettings(pattern=pattern)
     new = revise(old)
@@ -112,7 +113,7 @@ def put_settings(
     if changes:
         _upsert_settings(session, new)
         put_changes(session, changes)
-    return new
+    return changes
 
 
 def replay(session: Session, changes: Sequence[AlertChange]) -> int:

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from db.errors import RecordError
+from db.fields import get_member, get_time
 from db.records import Alert, AlertState
 from db.triage import JUDGE, AlertChange, ChangedField, SeriesSettings
 
 # Whatever the history says of the alert now, these hold.
 _LASTING = (AlertState.EXPECTED, AlertState.NOISE)
+
+
+def check_replayable(change: AlertChange) -> None:
+    """Raise RecordError unless `change` says what its field can become."""
+    if change.field is ChangedField.STATE:
+        get_member(change.to_json(), "new", AlertState)
+    elif change.new and change.field is ChangedField.MUTED_UNTIL:
+        get_time(change.to_json(), "new")
+    elif change.new and change.field is ChangedField.FLOOR:
+        _check_floor(change.new)
+
+
+def _check_floor(text: str) -> None:
+    try:
+        is_floor = 0 < float(text) < math.inf
+    except ValueError:
+        is_floor = False
+    if not is_floor:
+        raise RecordError(f"field 'new' is {text!r}; a floor is a number above 0, like 0.05")
 
 
 def replayed_alert(alert: Alert, changes: Iterable[AlertChange]) -> Alert:

@@ -175,8 +175,8 @@ class Store:
         *,
         by: str,
         why: str = "",
-    ) -> SeriesSettings:
-        """Save what `revise` makes of the settings of `pattern`, and record every change."""
+    ) -> tuple[AlertChange, ...]:
+        """Save what `revise` makes of the settings of `pattern`; return and record every change."""
         with self.write() as session:
             signature = Signature(by=by, at=self._now(), why=why)
             return put_settings(session, pattern, revise=revise, signature=signature)

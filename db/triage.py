@@ -39,6 +39,15 @@ class ChangedField(StrEnum):
     BASELINE_RUN_ID = "baseline_run_id"
 
 
+# What a message calls the settings of a series.
+SETTING_NAMES = {
+    ChangedField.OWNER: "owner",
+    ChangedField.MUTED_UNTIL: "mute",
+    ChangedField.FLOOR: "floor",
+    ChangedField.BASELINE_RUN_ID: "baseline",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertChange:
     """One change of an alert, or of a pattern's settings: who, when, what and why.
@@ -158,8 +167,7 @@ def changes_of_settings(
     old: SeriesSettings, new: SeriesSettings, *, signature: Signature
 ) -> tuple[AlertChange, ...]:
     """Return a change for each setting that differs between `old` and `new`."""
-    fields = tuple(item for item in ChangedField if item is not ChangedField.STATE)
-    changes = _changes(fields, old, new, signature)
+    changes = _changes(SETTING_NAMES, old, new, signature)
     return tuple(dataclasses.replace(item, pattern=new.pattern) for item in changes)
 
 
@@ -209,9 +217,7 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
     found = SeriesSettings(pattern=series_key)
     for item in _fitting(series_key, settings):
         given = {
-            name: value
-            for name in ("floor", "muted_until", "owner", "baseline_run_id")
-            if (value := getattr(item, name)) not in (None, "")
+            name: value for name in map(str, SETTING_NAMES) if is_set(value := getattr(item, name))
         }
         found = dataclasses.replace(found, **given)
     return found
@@ -219,8 +225,13 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
 
 def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings]) -> str:
     """Return the pattern from which a series has its setting `name`, "" where it has none."""
-    holders = [item for item in _fitting(series_key, settings) if getattr(item, name)]
+    holders = [item for item in _fitting(series_key, settings) if is_set(getattr(item, name))]
     return holders[-1].pattern if holders else ""
+
+
+def is_set(value: object) -> bool:
+    """Return whether `value` is one that somebody gave a setting."""
+    return value not in (None, "")
 
 
 def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[SeriesSettings]:

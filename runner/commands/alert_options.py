@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import getpass
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar, cast
 
 import click
 
 from db.triage import JUDGE
-from runner.commands.common import json_option, with_workplace
+from runner.commands.common import gather_options, json_option, with_workplace
 from runner.commands.compare import Percentage
-from runner.wiring import Workplace
 
 NONE = "none"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -50,17 +49,38 @@ class Floor(click.ParamType[float | str]):
         return NONE if value == NONE else Percentage().convert(value, param, ctx)
 
 
+class FloorCommand(click.Command):
+    """A command with a floor as an argument, where one with a sign looks like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return what is left of `args`; raise UsageError for a floor below nought."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name[1:2].isdigit():
+                raise click.UsageError(
+                    "a floor has no sign: it holds for changes up and down. Give it like 5% or"
+                    " like 0.05",
+                    ctx,
+                ) from error
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOptions:
+    """Who decides and why, and how that is answered."""
+
+    by: str
+    why: str
+    as_json: bool
+
+
 def deciding(function: _Function) -> _Function:
-    """Add `--by`, `--why` and what every command has; the name of who decides is passed as `by`."""
-
-    @click.option("--by", metavar="NAME", help="Who decides. Default: the user of this machine.")
-    @click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")
-    @json_option
-    @with_workplace
-    def wrapper(workplace: Workplace, *, by: str | None, **options: Any) -> Any:
-        return function(workplace, by=_person(by), **options)
-
-    return cast("_Function", functools.update_wrapper(wrapper, function))
+    """Add `--by`, `--why` and what every command has; pass the first two and JSON as `options`."""
+    options = gather_options(
+        DecisionOptions, name="options", options=(_by_option, _why_option, json_option)
+    )
+    return options(with_workplace(function))
 
 
 def _person(by: str | None) -> str:
@@ -73,3 +93,12 @@ def _person(by: str | None) -> str:
     if by.strip() in ("", JUDGE):
         raise click.UsageError(f"--by is {by!r}; give the name of a person")
     return by.strip()
+
+
+_by_option = click.option(
+    "--by",
+    metavar="NAME",
+    callback=lambda _context, _option, by: _person(by),
+    help="Who decides. Default: the user of this machine.",
+)
+_why_option = click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")

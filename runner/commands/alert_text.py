@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.records import Alert
 from db.text import printable
-from db.triage import AlertChange, ChangedField, SeriesSettings, is_muted
+from db.triage import (
+    SETTING_NAMES,
+    AlertChange,
+    ChangedField,
+    SeriesSettings,
+    fits,
+    holder_of,
+    is_muted,
+)
 from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
 from runner.analysis.repro import repro_command
@@ -125,6 +134,30 @@ def print_settings(settings: Sequence[SeriesSettings]) -> None:
         for item in settings
     ]
     print_table([Column(name=name) for name in names], rows=rows)
+
+
+def held_lines(
+    field: ChangedField,
+    patterns: Sequence[str],
+    *,
+    keys: Iterable[str],
+    settings: Sequence[SeriesSettings],
+    at: datetime,
+) -> list[str]:
+    """Return a line for each pattern that still gives a setting to series of `patterns`.
+
+    It was taken from these. `keys` are those of all series, `settings` all there are, `at` is now.
+    """
+    fitting = [key for key in keys if any(fits(item, series_key=key) for item in patterns)]
+    counts = Counter(holder_of(str(field), key, settings=settings) for key in fitting)
+    # A mute that is over still stands where it was set.
+    ended = {item.pattern for item in settings if item.muted_until and item.muted_until <= at}
+    over = {"", *(ended if field is ChangedField.MUTED_UNTIL else ())}
+    return [
+        f"the {SETTING_NAMES[field]} of {pattern!r} holds for {counts[pattern]} of these series:"
+        " change it there, or give another one here"
+        for pattern in sorted(counts.keys() - over)
+    ]
 
 
 def _value(change: AlertChange, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,19 @@ from db.queries import (
 )
 from db.ranking import worst_first
 from db.records import AlertState
-from db.triage import AlertChange, SeriesSettings, fits
+from db.replay import check_replayable
+from db.triage import AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
-from runner.commands.alert_options import NONE, Floor, Until, deciding
+from runner.commands.alert_options import (
+    NONE,
+    DecisionOptions,
+    Floor,
+    FloorCommand,
+    Until,
+    deciding,
+)
 from runner.commands.alert_text import (
+    held_lines,
     print_alert,
     print_alerts,
     print_changes,
@@ -38,7 +47,18 @@ from runner.wiring import Workplace
 
 # An id has none of them, and each pattern of a case and a metric has one.
 _PATTERN_SIGNS = frozenset("/#*?[")
-_Revise = Callable[[SeriesSettings], SeriesSettings]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """One setting of series, with the value that it shall have."""
+
+    field: ChangedField
+    value: Any
+
+    def given_to(self, settings: SeriesSettings) -> SeriesSettings:
+        """Return `settings` with this one among them."""
+        return replace(settings, **{str(self.field): self.value})
 
 
 @click.group("alerts")
@@ -95,9 +115,9 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Say that somebody looks after alerts; they end when the level is back."""
-    _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, **how)
+    _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
 
 
 @alerts_group.command()
@@ -105,51 +125,60 @@ def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None
 @click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
 @deciding
 def expect(
-    workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, **how: Any
+    workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
 ) -> None:
     """Accept a new level: from the first bad run on it is the baseline."""
     if run_id is None:
-        _set_state(workplace, targets, AlertState.EXPECTED, **how)
+        _set_state(workplace, targets, AlertState.EXPECTED, options=options)
         return
     found = NONE if run_id == NONE else load_run(workplace.store(), run_id).id
     start = "" if found == NONE else found
-    _set_series(workplace, targets, lambda old: replace(old, baseline_run_id=start), **how)
+    _set_series(
+        workplace,
+        targets,
+        _Setting(field=ChangedField.BASELINE_RUN_ID, value=start),
+        options=options,
+    )
 
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Say that alerts mean nothing; they stay silent, also when they come back."""
-    _set_state(workplace, alert_ids, AlertState.NOISE, **how)
+    _set_state(workplace, alert_ids, AlertState.NOISE, options=options)
 
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], **how: Any) -> None:
+def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Take back what was decided about alerts: the judge goes on with them."""
-    _set_state(workplace, alert_ids, AlertState.OPEN, **how)
+    _set_state(workplace, alert_ids, AlertState.OPEN, options=options)
 
 
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.argument("owner")
 @deciding
-def assign(workplace: Workplace, *, target: str, owner: str, **how: Any) -> None:
+def assign(workplace: Workplace, *, target: str, owner: str, options: DecisionOptions) -> None:
     """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
     owner = "" if owner == NONE else owner
     if _is_pattern(target):
-        _set_series(workplace, [target], lambda old: replace(old, owner=owner), **how)
+        _set_series(
+            workplace, [target], _Setting(field=ChangedField.OWNER, value=owner), options=options
+        )
     else:
-        _decide(workplace, [target], functools.partial(set_owner, owner=owner), **how)
+        _decide(workplace, [target], functools.partial(set_owner, owner=owner), options=options)
 
 
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.option("--until", type=Until(), required=True, metavar="DATE", help="`none` ends a mute.")
 @deciding
-def mute(workplace: Workplace, *, target: str, until: datetime | str, **how: Any) -> None:
+def mute(
+    workplace: Workplace, *, target: str, until: datetime | str, options: DecisionOptions
+) -> None:
     """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
     end = until if isinstance(until, datetime) else None
     if end is not None and end <= workplace.seams.now():
@@ -157,19 +186,28 @@ def mute(workplace: Workplace, *, target: str, until: datetime | str, **how: Any
             f"--until {end:%Y-%m-%d %H:%M} is over; name a later day or {NONE!r}"
         )
     if _is_pattern(target):
-        _set_series(workplace, [target], lambda old: replace(old, muted_until=end), **how)
+        _set_series(
+            workplace,
+            [target],
+            _Setting(field=ChangedField.MUTED_UNTIL, value=end),
+            options=options,
+        )
     else:
-        _decide(workplace, [target], functools.partial(set_muted, until=end), **how)
+        _decide(workplace, [target], functools.partial(set_muted, until=end), options=options)
 
 
-@alerts_group.command()
+@alerts_group.command(cls=FloorCommand)
 @click.argument("series", metavar="SERIES")
 @click.argument("least", metavar="PCT", type=Floor())
 @deciding
-def floor(workplace: Workplace, *, series: str, least: float | str, **how: Any) -> None:
+def floor(
+    workplace: Workplace, *, series: str, least: float | str, options: DecisionOptions
+) -> None:
     """Set the least change that matters in a series; `none` is the metric's own."""
     value = least if isinstance(least, float) else None
-    _set_series(workplace, [series], lambda old: replace(old, floor=value), **how)
+    _set_series(
+        workplace, [series], _Setting(field=ChangedField.FLOOR, value=value), options=options
+    )
 
 
 @alerts_group.command("series")
@@ -212,7 +250,9 @@ def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
     content = read_json(path)
     if not isinstance(content, list):
         raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")
-    changes = [AlertChange.from_json(item) for item in content]
+    changes = [
+        _change(item, place=f"{path}, change {number}") for number, item in enumerate(content, 1)
+    ]
     store = workplace.store()
     num_new = store.replay_changes(changes)
     known = {alert.id for alert in load_alerts(store)}
@@ -225,14 +265,27 @@ def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
         click.echo("`hud detect` first, where the results are all in", err=True)
 
 
+def _change(document: Any, *, place: str) -> AlertChange:
+    try:
+        change = AlertChange.from_json(document)
+        check_replayable(change)
+    except RecordError as error:
+        raise RecordError(f"{place}: {error}") from error
+    return change
+
+
 def _is_pattern(target: str) -> bool:
     return not _PATTERN_SIGNS.isdisjoint(target)
 
 
 def _set_state(
-    workplace: Workplace, alert_ids: Sequence[str], state: AlertState, **how: Any
+    workplace: Workplace,
+    alert_ids: Sequence[str],
+    state: AlertState,
+    *,
+    options: DecisionOptions,
 ) -> None:
-    _decide(workplace, alert_ids, functools.partial(set_state, state=state), **how)
+    _decide(workplace, alert_ids, functools.partial(set_state, state=state), options=options)
 
 
 def _decide(
@@ -240,29 +293,20 @@ def _decide(
     alert_ids: Sequence[str],
     decision: Callable[..., Decide],
     *,
-    by: str,
-    why: str,
-    as_json: bool,
+    options: DecisionOptions,
 ) -> None:
     store = workplace.store()
     found = [load_alert(store, alert_id).id for alert_id in alert_ids]
-    decided = store.revise_alerts(decision(found, why=why), by=by)
-    if as_json:
+    decided = store.revise_alerts(decision(found, why=options.why), by=options.by)
+    if options.as_json:
         print_json(alerts_json(decided.alerts, workplace=workplace))
         return
     print_alerts(decided.alerts, at=workplace.seams.now())
-    num_changed = len(decided.revisions)
-    click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
+    _say_changed(len(decided.revisions))
 
 
 def _set_series(
-    workplace: Workplace,
-    patterns: Sequence[str],
-    revise: _Revise,
-    *,
-    by: str,
-    why: str,
-    as_json: bool,
+    workplace: Workplace, patterns: Sequence[str], setting: _Setting, *, options: DecisionOptions
 ) -> None:
     store = workplace.store()
     keys = {header.key for header in find_series(store)}
@@ -273,9 +317,26 @@ def _set_series(
                 f"no series fits {pattern!r}. Give the key of one, as `hud alerts show` has it, or"
                 " a glob of case#metric, for example 'bert/*#latency_s'"
             )
-    settings = [store.revise_settings(pattern, revise, by=by, why=why) for pattern in patterns]
-    if as_json:
+    num_changed = sum(
+        len(store.revise_settings(pattern, setting.given_to, by=options.by, why=options.why))
+        for pattern in patterns
+    )
+    every = load_series_settings(store)
+    known = {item.pattern: item for item in every}
+    settings = [known.get(pattern, SeriesSettings(pattern=pattern)) for pattern in patterns]
+    if options.as_json:
         print_json([item.to_json() for item in settings])
-        return
-    print_settings(settings)
-    click.echo("`hud detect`, like every run, judges by this from now on", err=True)
+    else:
+        print_settings(settings)
+        _say_changed(num_changed)
+        if num_changed:
+            click.echo("`hud detect`, like every run, judges by this from now on", err=True)
+    if not is_set(setting.value):
+        for line in held_lines(
+            setting.field, patterns, keys=keys, settings=every, at=workplace.seams.now()
+        ):
+            click.echo(line, err=True)
+
+
+def _say_changed(num_changed: int) -> None:
+    click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)

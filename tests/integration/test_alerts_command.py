@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import getpass
+import json
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -199,6 +200,41 @@ def test_series_have_floor_mute_owner_and_baseline(terminal: Terminal) -> None:
     assert columns(line) == f"{PATTERN} | - | - | - | -"
 
 
+def test_pattern_that_still_holds_is_named_where_a_series_takes_its_own_back(
+    terminal: Terminal,
+) -> None:
+    key = alert_of(terminal, "aaa1").series_key
+    terminal.hud("alerts", "floor", "bert/*", "8%")
+    terminal.hud("alerts", "floor", key, "9%")
+    holds = (
+        "the floor of 'bert/*' holds for 1 of these series: change it there, or give another one"
+        " here\n"
+    )
+    taken_back = terminal.hud("alerts", "floor", key, "none")
+    assert taken_back.stderr == (
+        f"1 changed\n`hud detect`, like every run, judges by this from now on\n{holds}"
+    )
+    again = terminal.hud("alerts", "floor", key, "none", "--json")
+    assert (json.loads(again.stdout)[0]["floor"], again.stderr) == (None, holds)
+    assert terminal.hud("alerts", "floor", key, "none").stderr == f"nothing to change\n{holds}"
+    assert terminal.hud("alerts", "assign", key, "none").stderr == "nothing to change\n"
+
+
+def test_mute_that_is_over_holds_for_nobody(terminal: Terminal) -> None:
+    key = alert_of(terminal, "aaa1").series_key
+    terminal.hud("alerts", "mute", "bert/*", "--until", "2026-02-01")
+    muted = terminal.hud("alerts", "mute", key, "--until", "none")
+    assert "the mute of 'bert/*' holds for 1 of these series" in muted.stderr
+    terminal.clock.moment = START + timedelta(days=60)
+    assert terminal.hud("alerts", "mute", key, "--until", "none").stderr == "nothing to change\n"
+
+
+def test_what_is_set_already_is_nothing_to_change(terminal: Terminal) -> None:
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    assert terminal.hud("alerts", "floor", PATTERN, "8%").stderr == "nothing to change\n"
+    assert len(load_changes(terminal.store())) == 1
+
+
 def test_key_of_a_series_names_it_as_well(terminal: Terminal) -> None:
     key = alert_of(terminal, "aaa1").series_key
     assert terminal.hud("alerts", "floor", key, "0.1").exit_code == 0
@@ -224,6 +260,16 @@ def test_floor_that_is_no_percentage_is_refused(terminal: Terminal) -> None:
     result = terminal.hud("alerts", "floor", PATTERN, "much")
     assert result.exit_code == 2
     assert "'much' is neither like 5% nor like 0.05" in result.stderr
+
+
+@pytest.mark.parametrize("least", ["-5%", "-0.05"])
+def test_floor_with_a_sign_is_refused_as_a_floor(terminal: Terminal, least: str) -> None:
+    result = terminal.hud("alerts", "floor", PATTERN, least)
+    assert result.exit_code == 2
+    assert "a floor has no sign: it holds for changes up and down. Give it like" in result.stderr
+    typo = terminal.hud("alerts", "floor", PATTERN, "5%", "--wy", "noise")
+    assert "a floor has no sign" not in typo.stderr
+    assert "--wy" in typo.stderr
 
 
 def test_one_alert_is_shown_with_its_changes(terminal: Terminal) -> None:
@@ -287,8 +333,27 @@ def test_file_that_is_no_log_is_refused(terminal: Terminal) -> None:
     assert result.stderr == (
         "hud: log.json is no list of changes. `hud alerts log --json` writes one\n"
     )
-    (terminal.folder / "log.json").write_text('[{"id": "1"}]')
-    assert "field 'alert_id' is missing" in terminal.hud("alerts", "replay", "log.json").stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"by": 7}, "field 'by' must be text, got 7"),
+        ({"new": "much"}, "field 'new' is 'much'; a floor is a number above 0, like 0.05"),
+        ({"new": "nan"}, "field 'new' is 'nan'; a floor is a number above 0, like 0.05"),
+        ({"field": "state", "new": "good"}, "field 'new' is 'good'; allowed: open, acknowledged"),
+        ({"field": "muted_until", "new": "soon"}, "field 'new' is 'soon', not an ISO 8601 time"),
+    ],
+)
+def test_change_that_cannot_be_replayed_is_named_with_file_and_number(
+    terminal: Terminal, wrong: dict[str, object], problem: str
+) -> None:
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    (change,) = terminal.json("alerts", "log", "--json")
+    (terminal.folder / "log.json").write_text(json.dumps([change, {**change, **wrong}]))
+    result = terminal.hud("alerts", "replay", "log.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"hud: log.json, change 2: {problem}")
 
 
 @pytest.mark.parametrize(
