@@ -135,6 +135,7 @@ def parse_config(
             timeout_s=run["timeout_s"],
             memory_limit_bytes=run["memory_limit"],
             memory_snapshot=run["memory_snapshot"],
+            kernels=run["kernels"],
         ),
         has_references=run["reference_cases"],
         has_confirmation=run["confirm"],

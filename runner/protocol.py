@@ -35,7 +35,8 @@ class MeasureSettings:
     case has an empty compile cache, the later ones find it filled. A case whose launches disagree
     gets more, up to `max_launches`, until half of the 95 % interval of its headline is within
     `target_interval`, relative to its value; 0 stops nothing and adds nothing. `budget_s` bounds
-    the sampling of one launch in wall seconds, `num_rounds` the samples it takes.
+    the sampling of one launch in wall seconds, `num_rounds` the samples it takes. With `kernels`
+    the first launch ends with a few iterations under the profiler.
     """
 
     num_launches: int = 3
@@ -48,6 +49,7 @@ class MeasureSettings:
     timeout_s: float = 900.0
     memory_limit_bytes: int | None = None
     memory_snapshot: bool = False
+    kernels: bool = True
     seed: int = 0
 
 
@@ -90,6 +92,8 @@ class LaunchRequest:
     `artifacts_path` is where the first launch saves the cache artifacts that a later one may load;
     empty for nowhere.
     `snapshot_path` is where the history of the allocator goes; empty when nobody asked for it.
+    `trace_path` is where the trace of the kernels goes (its notes beside it, see `notes_path`);
+    empty for none.
     `oracle_dir` is where cases of one run leave their eager oracle for the next; empty for nowhere.
     """
 
@@ -103,6 +107,7 @@ class LaunchRequest:
     cache_state: CacheState = "cold"
     artifacts_path: str = ""
     snapshot_path: str = ""
+    trace_path: str = ""
     oracle_dir: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -119,6 +124,7 @@ class LaunchRequest:
             "cache_state": self.cache_state,
             "artifacts_path": self.artifacts_path,
             "snapshot_path": self.snapshot_path,
+            "trace_path": self.trace_path,
             "oracle_dir": self.oracle_dir,
         }
 
@@ -137,6 +143,7 @@ class LaunchRequest:
             cache_state=document["cache_state"],
             artifacts_path=document["artifacts_path"],
             snapshot_path=document["snapshot_path"],
+            trace_path=document["trace_path"],
             oracle_dir=document["oracle_dir"],
         )
 
@@ -192,6 +199,11 @@ class LaunchReport:
             warnings=tuple(RunWarning.from_json(item) for item in document["warnings"]),
             details=document["details"],
         )
+
+
+def notes_path(trace: Path) -> Path:
+    """Return where the notes on the kernels in the file `trace` are."""
+    return trace.with_name(f"{trace.name.partition('.')[0]}.notes.json")
 
 
 def check_protocol_version(document: Mapping[str, Any]) -> None:

@@ -272,6 +272,14 @@ SETTINGS = (
     ),
     Setting(
         section="run",
+        key="kernels",
+        accept=flag,
+        default=_MEASURE.kernels,
+        description="Record which kernels run, and their trace, in some iterations after the samples of"
+        " each case.",
+    ),
+    Setting(
+        section="run",
         key="reference_cases",
         accept=flag,
         default=True,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +22,7 @@ import torch
 
 from runner.measure.context import Context, Forward
 from runner.measure.device import Device
+from runner.measure.ranges import named_range
 from runner.measure.subject import Subject
 from runner.measure.timing import uncollected
 from runner.protocol import RawMetric
@@ -181,33 +181,19 @@ def _iterate(
 ) -> None:
     device = subject.device
     marks.mark()
-    with part_range("data", device=device):
+    with named_range("hud/data", device=device):
         inputs = next_batch()
     marks.mark()
-    with part_range("forward", device=device):
+    with named_range("hud/forward", device=device):
         _, loss = subject.forward_loss(forward, inputs=inputs)
     marks.mark()
-    with part_range("backward", device=device):
+    with named_range("hud/backward", device=device):
         subject.backward(loss)
     marks.mark()
-    with part_range("optimizer", device=device):
+    with named_range("hud/optimizer", device=device):
         subject.optimize()
         subject.zero_grad()
     marks.mark()
-
-
-@contextmanager
-def part_range(part: str, *, device: Device) -> Iterator[None]:
-    """Show the block as `hud/<part>` in PyTorch's profiler and, on CUDA, in NVIDIA's."""
-    name = f"hud/{part}"
-    if device.is_cuda:
-        torch.cuda.nvtx.range_push(name)
-    try:
-        with torch.profiler.record_function(name):
-            yield
-    finally:
-        if device.is_cuda:
-            torch.cuda.nvtx.range_pop()
 
 
 def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:

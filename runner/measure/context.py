@@ -11,6 +11,7 @@ import torch
 from db.records import RunWarning
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
+from runner.measure.provenance import Origins
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject
 from runner.protocol import LaunchRequest, RawMetric
@@ -46,6 +47,7 @@ class Context:
     log: StepLog
     found: Findings
     compiles: CompileClock = field(default_factory=CompileClock)
+    origins: Origins = field(default_factory=dict)
 
     @property
     def is_first(self) -> bool:

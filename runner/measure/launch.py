@@ -8,6 +8,7 @@ samples, since fresh processes differ from each other more than samples within o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -19,8 +20,10 @@ from runner.measure.counters import report_counters
 from runner.measure.device import open_device
 from runner.measure.dynamo import recorded_compiles
 from runner.measure.energy import report_energy
+from runner.measure.kernels import report_kernels
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
+from runner.measure.provenance import recorded_origins
 from runner.measure.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
@@ -43,7 +46,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         subject = build_subject(request, device=device)
     context = Context(request=request, subject=subject, device=device, log=log, found=found)
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
-    with recorded_compiles(context.compiles):
+    with recorded_compiles(context.compiles), _origins(context):
         why_inaccurate = _measure(context)
     found.details["steps"] = log.entries
     return LaunchReport(
@@ -87,10 +90,18 @@ def _measure(context: Context) -> str:
                 _explain(context, forward, name=name, report=report)
         with log.step("work"):
             report_work(context)
+        if context.request.trace_path:
+            with log.step("kernels"):
+                _explain(context, forward, name="kernels", report=report_kernels)
     with log.step("result"):
         if not context.is_eager:
             report_counts(context, forward)
     return ""
+
+
+def _origins(context: Context) -> AbstractContextManager[None]:
+    is_wanted = context.request.trace_path and context.request.case.backend == "inductor"
+    return recorded_origins(context.origins) if is_wanted else nullcontext()
 
 
 def _explain(

@@ -19,6 +19,7 @@ STEP_ORDER = (
     "breakdown",
     "counters",
     "work",
+    "kernels",
     "result",
 )
 

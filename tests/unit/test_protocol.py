@@ -102,6 +102,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "breakdown",
         "counters",
         "work",
+        "kernels",
         "result",
     )
 

@@ -1,0 +1,150 @@
+"""The kernels that Inductor generated in this process: their code, and their calls made visible.
+
+The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
+that Inductor wrote. While `shown_kernels` lasts each such function stands behind a range of its own
+name, so that what is profiled is the very code that was sampled, not another one that Inductor
+generates when it is asked for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
+themselves. Where the modules are is torch's own business: this is the only file that looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+# How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
+_DEFINITION = re.compile(
+    r"^(?P<name>\w+) = async_compile\.(?P<way>\w+)\((?P<head>[^\n]*?)r?'''(?P<text>.*?)'''",
+    re.MULTILINE | re.DOTALL,
+)
+_LANGUAGES: Mapping[str, str] = {"cpp_pybinding": "cpp", "cpp": "cpp", "triton": "triton"}
+# Generated files of megabytes belong to models whose code nobody reads at once.
+MAX_FILE_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedKernel:
+    """The code of one kernel, as Inductor wrote it; `language` is `cpp` or `triton`.
+
+    `place` counts the earlier graphs of the process that have a kernel of this name: each graph
+    numbers its kernels from 0.
+    """
+
+    name: str
+    place: int
+    language: str
+    text: str
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name in a trace: that of a C++ kernel says which graph it is of."""
+        return (
+            f"{self.name}#{self.place + 1}" if self.place and self.language == "cpp" else self.name
+        )
+
+
+def generated_kernels() -> list[GeneratedKernel]:
+    """Return the kernels that were generated or loaded in this process, in that order."""
+    return [
+        GeneratedKernel(
+            name=match["name"],
+            place=place,
+            language=_LANGUAGES[match["way"]],
+            text=match["text"].strip("\n"),
+        )
+        for place, match in _counted(_definitions())
+        if match["way"] in _LANGUAGES
+    ]
+
+
+def _definitions() -> Iterator[re.Match[str]]:
+    for module in _modules():
+        path = Path(str(module.__file__))
+        try:
+            text = path.read_text(encoding="utf-8") if path.stat().st_size < MAX_FILE_BYTES else ""
+        except (OSError, ValueError):
+            # What cannot be read has no source to show; its kernels are still timed.
+            continue
+        yield from _DEFINITION.finditer(text)
+
+
+def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[str]]]:
+    seen: Counter[str] = Counter()
+    for match in matches:
+        yield seen[match["name"]], match
+        seen[match["name"]] += 1
+
+
+@contextmanager
+def shown_kernels() -> Iterator[dict[str, float]]:
+    """Let each call of a generated C++ kernel be a range of its name while the block runs.
+
+    Yields the bytes that one call of each reads and writes at least: every tensor it gets, once.
+    """
+    num_bytes: dict[str, float] = {}
+    hidden: list[tuple[ModuleType, str, Any]] = []
+    seen: Counter[str] = Counter()
+    try:
+        for module in _modules():
+            for name, function in list(vars(module).items()):
+                if name.startswith("cpp_") and callable(function):
+                    hidden.append((module, name, function))
+                    kernel = GeneratedKernel(name=name, place=seen[name], language="cpp", text="")
+                    show = _shown(kernel.shown_name, function, num_bytes=num_bytes)
+                    setattr(module, name, show)
+                    seen[name] += 1
+        yield num_bytes
+    finally:
+        for module, name, function in hidden:
+            setattr(module, name, function)
+
+
+def _shown(
+    name: str, function: Callable[..., Any], *, num_bytes: dict[str, float]
+) -> Callable[..., Any]:
+    range_of = _range_maker()
+
+    def show(*arguments: Any) -> Any:
+        if name not in num_bytes:
+            num_bytes[name] = _bytes_of(arguments)
+        with range_of(name):
+            return function(*arguments)
+
+    return show
+
+
+def _bytes_of(arguments: tuple[Any, ...]) -> float:
+    tensors = {
+        item.data_ptr(): item.numel() * item.element_size()
+        for item in arguments
+        if isinstance(item, torch.Tensor)
+    }
+    return float(sum(tensors.values()))
+
+
+def _range_maker() -> Callable[[str], Any]:
+    """Return what makes a range; torch's fast one costs a tenth of the public one."""
+    fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+    return torch.profiler.record_function if fast is None else fast  # type: ignore[no-any-return]
+
+
+def _modules() -> list[ModuleType]:
+    """Return the modules that Inductor wrote and that call kernels; none where it hides them."""
+    from torch._inductor.codecache import PyCodeCache
+
+    modules = getattr(PyCodeCache, "modules", ())
+    return [
+        module
+        for module in modules
+        if isinstance(module, ModuleType)
+        and hasattr(module, "call")
+        and getattr(module, "__file__", None)
+    ]

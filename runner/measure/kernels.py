@@ -1,0 +1,124 @@
+"""The step `kernels` of a launch: a few iterations under the profiler, after every sample.
+
+What comes of it are two files: the Chrome trace, and beside it the notes, what this process knows
+of its kernels and no trace tells (runner.traces.notes): their code, where they come from, what they
+move. The runner reads both; here nothing is judged.
+
+The code is that which was sampled: nothing is compiled again. Each iteration is a range
+`hud/iteration` (NVTX too on CUDA); in an eager case each call of a module is a range
+`hud/module:PATH`, while compiled kernels know theirs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.profiler import ProfilerActivity
+
+from db.fields import SCHEMA_VERSION
+from runner.measure.context import Context, Forward
+from runner.measure.generated import generated_kernels, shown_kernels
+from runner.measure.provenance import Origins
+from runner.measure.ranges import named_range
+from runner.measure.timing import uncollected
+from runner.protocol import notes_path, write_json
+
+# A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
+MAX_ITERATIONS = 10
+BUDGET_S = 0.3
+
+
+def report_kernels(context: Context, forward: Forward) -> None:
+    """Leave the trace of some iterations through `forward`, and the notes on its kernels."""
+    path = Path(context.request.trace_path)
+    latency_s = statistics.median(context.found.metrics["latency_s"].samples)
+    num_iterations = max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
+    with context.device.pinned(), uncollected(), shown_kernels() as num_bytes:
+        _profile(context, forward, num_iterations=num_iterations, path=path)
+    notes = {
+        "schema_version": SCHEMA_VERSION,
+        "device": context.request.case.device,
+        "num_iterations": num_iterations,
+        "kernels": _notes(context.origins, num_bytes=num_bytes),
+    }
+    write_json(notes_path(path), notes)
+
+
+def _profile(context: Context, forward: Forward, *, num_iterations: int, path: Path) -> None:
+    step, device = context.step(forward), context.device
+    activities = [ProfilerActivity.CPU]
+    if device.is_cuda:
+        activities.append(ProfilerActivity.CUDA)
+    modules = module_ranges(context.subject.model) if context.is_eager else _no_ranges()
+    with (
+        modules,
+        torch.profiler.profile(
+            activities=activities,
+            record_shapes=True,
+            # The first iteration pays for starting the profiler.
+            schedule=torch.profiler.schedule(wait=0, warmup=1, active=num_iterations, repeat=1),
+            on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
+        ) as profiler,
+    ):
+        for _ in range(1 + num_iterations):
+            with named_range("hud/iteration", device=device):
+                step()
+                # Kernels of an iteration shall end in its range.
+                device.synchronize()
+            profiler.step()
+
+
+@contextmanager
+def module_ranges(model: torch.nn.Module) -> Iterator[None]:
+    """Show each call of a module of `model` as a range `hud/module:PATH` while the block runs."""
+    paths = {module: path for path, module in model.named_modules() if path}
+    opened: list[torch.profiler.record_function] = []
+
+    def enter(module: torch.nn.Module, _inputs: Any) -> None:
+        if module in paths:
+            opened.append(torch.profiler.record_function(f"hud/module:{paths[module]}"))
+            opened[-1].__enter__()
+
+    def leave(module: torch.nn.Module, _inputs: Any, _output: Any) -> None:
+        if module in paths and opened:
+            opened.pop().__exit__(None, None, None)
+
+    handles = [
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _no_ranges() -> Iterator[None]:
+    yield
+
+
+def _notes(origins: Origins, *, num_bytes: Mapping[str, float]) -> dict[str, Any]:
+    """Return what is known of each generated kernel, under the name that the trace has for it."""
+    notes: dict[str, Any] = {}
+    for kernel in generated_kernels():
+        graphs = origins.get(kernel.name, [])
+        notes[kernel.shown_name] = {
+            "language": kernel.language,
+            "source": kernel.text,
+            "config": {},
+            "num_bytes": num_bytes.get(kernel.shown_name),
+            "flops": None,
+            "origins": graphs[kernel.place] if kernel.place < len(graphs) else [],
+        }
+    return notes

@@ -1,0 +1,113 @@
+"""Which nodes of the FX graph, and which lines of the user, each generated kernel comes from.
+
+Inductor can say so itself (`trace.provenance_tracking_level`), but that makes compiling 25 to 95 %
+slower, and compile time is measured. Here each kernel is looked at once, when Inductor defines it:
+it knows its nodes then, and a node its stack. The functions are torch's own business: this is the
+only file that touches them, and where they are not what it expects there are no origins.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+# The nodes that a fused kernel shows at most; hundreds explain nothing.
+MAX_ORIGINS = 64
+MAX_CODE_CHARS = 200
+_FRAME = re.compile(
+    r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in [^\n]*(?:\n\s*(?P<code>[^\n]+))?'
+)
+# The local variable of the compiled frame that a path begins with, `L['self']` mostly.
+_ROOT = re.compile(r"^L\['\w+'\]\.?")
+
+# For each kernel its nodes, as db.kernels.Origin.to_json gives one; a list for each graph that has
+# a kernel of this name, in the order in which they were compiled.
+Origins = dict[str, list[list[dict[str, Any]]]]
+
+
+@contextmanager
+def recorded_origins(origins: Origins) -> Iterator[None]:
+    """Add the origins of each kernel to `origins` that is defined while the block runs."""
+    # Here, since an eager case needs none of it.
+    from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.codegen.triton import TritonScheduling
+
+    with ExitStack() as patched:
+        for scheduling in (CppScheduling, TritonScheduling):
+            patched.enter_context(_watched(scheduling, origins))
+        yield
+
+
+@contextmanager
+def _watched(scheduling: type[Any], origins: Origins) -> Iterator[None]:
+    define = getattr(scheduling, "define_kernel", None)
+    if define is None:
+        yield
+        return
+    scheduling.define_kernel = _watching(define, origins)
+    try:
+        yield
+    finally:
+        scheduling.define_kernel = define
+
+
+def _watching(define: Callable[..., Any], origins: Origins) -> Callable[..., Any]:
+    from torch._inductor.virtualized import V
+
+    last_graphs: dict[str, Any] = {}
+
+    @functools.wraps(define)
+    def watching(self: Any, source: Any, nodes: Any, *arguments: Any, **options: Any) -> Any:
+        name = define(self, source, nodes, *arguments, **options)
+        # A compilation never fails since nobody could say where a kernel comes from.
+        with suppress(Exception):
+            # A number of its own for every graph that is compiled.
+            graph = getattr(V.graph, "post_grad_graph_id", None)
+            graphs = origins.setdefault(name, [])
+            if not graphs or last_graphs.get(name) != graph:
+                graphs.append([])
+                last_graphs[name] = graph
+            known = {origin["node"] for origin in graphs[-1]}
+            graphs[-1] += [item for item in _origins_of(nodes) if item["node"] not in known]
+        return name
+
+    return watching
+
+
+def _origins_of(nodes: Iterable[Any]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for scheduled in nodes:
+        for node in getattr(getattr(scheduled, "node", None), "origins", None) or ():
+            if len(found) < MAX_ORIGINS and node.op == "call_function":
+                found[node.name] = describe_node(node)
+    return list(found.values())
+
+
+def describe_node(node: Any) -> dict[str, Any]:
+    """Return name, ATen operator, module path and the user's line of a node of an FX graph."""
+    meta: Mapping[str, Any] = node.meta
+    frames = list(_FRAME.finditer(str(meta.get("stack_trace") or "")))
+    last = frames[-1] if frames else None
+    return {
+        "node": str(node.name),
+        "target": str(node.target),
+        "module": _module_path(meta),
+        "file": last["file"] if last else "",
+        "line": int(last["line"]) if last else 0,
+        "code": (last["code"] or "").strip()[:MAX_CODE_CHARS] if last else "",
+    }
+
+
+def _module_path(meta: Mapping[str, Any]) -> str:
+    """Return the path of the innermost module, as `named_modules` would name it."""
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
+    if not stack:
+        return ""
+    path = str(list(stack.values())[-1][0])
+    # Dynamo writes L['self'].layers.0 or L['self']._modules['layers']._modules['0'].
+    path = re.sub(r"_modules\['([^']+)'\]", r"\1", path)
+    path = re.sub(r"\[(\d+)\]", r".\1", path)
+    return _ROOT.sub("", path)

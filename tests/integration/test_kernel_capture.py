@@ -1,0 +1,163 @@
+"""The step `kernels` of a launch: what the trace shows, and what the notes beside it say."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from runner.measure.context import Context
+from runner.measure.generated import generated_kernels, shown_kernels
+from runner.measure.kernels import MAX_ITERATIONS, report_kernels
+from runner.measure.provenance import recorded_origins
+from runner.protocol import notes_path
+from tests.integration.contexts import make_context
+
+
+class Halves(nn.Module):
+    """Two graphs, each with a kernel of the same name and another code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList([nn.LayerNorm(8)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.sin(self.first(x))
+        torch._dynamo.graph_break()
+        return self.blocks[0](x[:2]) + 1
+
+
+def profiled(context: Context, forward: Any, *, path: Path) -> tuple[list[Any], dict[str, Any]]:
+    """Return the events and the notes of some iterations through `forward`."""
+    request = replace(context.request, trace_path=str(path))
+    context = replace(context, request=request)
+    context.found.add("latency_s", (0.08,), method="")
+    report_kernels(context, forward)
+    with gzip.open(path, "rt") as stream:
+        events = json.load(stream)["traceEvents"]
+    return events, json.loads(notes_path(path).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    """Yield the events and notes of a compiled model of two graphs."""
+    torch._dynamo.reset()
+    folder = tmp_path_factory.mktemp("traces")
+    context = make_context(Halves().eval(), {"x": torch.ones(4, 8)})
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        # Inductor's own modules use what torch is about to drop.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+        forward = torch.compile(context.subject.model)
+        with recorded_origins(context.origins):
+            context.step(forward)()
+        yield profiled(context, forward, path=folder / "trace.json.gz")
+    torch._dynamo.reset()
+
+
+def names(events: list[Any]) -> Counter[str]:
+    return Counter(event["name"] for event in events if event.get("ph") == "X")
+
+
+def test_every_generated_kernel_shows_in_every_iteration(halves: Any) -> None:
+    events, notes = halves
+    assert notes["num_iterations"] == 3  # 0.3 s of budget at 0.08 s an iteration
+    seen = names(events)
+    assert seen["hud/iteration"] == 3
+    kernels = [name for name in notes["kernels"] if name in seen]
+    assert len(kernels) >= 2
+    assert {seen[name] for name in kernels} == {3}
+
+
+def test_kernels_of_one_name_in_two_graphs_are_told_apart(halves: Any) -> None:
+    _events, notes = halves
+    by_graph = [
+        {origin["code"] for origin in note["origins"]} for note in notes["kernels"].values()
+    ]
+    assert {"x = torch.sin(self.first(x))"} in by_graph
+    assert any("return self.blocks[0](x[:2]) + 1" in codes for codes in by_graph)
+
+
+def test_a_kernel_names_the_line_and_the_module_it_comes_from(halves: Any) -> None:
+    _events, notes = halves
+    origins = [origin for note in notes["kernels"].values() for origin in note["origins"]]
+    (sine,) = (origin for origin in origins if origin["target"] == "aten.sin.default")
+    lines, start = inspect.getsourcelines(Halves.forward)
+    assert sine["file"] == __file__
+    assert sine["line"] == start + lines.index("        x = torch.sin(self.first(x))\n")
+    assert "blocks.0" in {origin["module"] for origin in origins}
+
+
+def test_a_kernel_brings_its_code_and_the_bytes_it_moves(halves: Any) -> None:
+    _events, notes = halves
+    (sine,) = (
+        note
+        for note in notes["kernels"].values()
+        if {origin["target"] for origin in note["origins"]} == {"aten.sin.default"}
+    )
+    assert sine["language"] == "cpp"
+    assert ".sin()" in sine["source"] or "std::sin" in sine["source"]
+    # 4 x 8 numbers of 4 bytes, read and written in place.
+    assert sine["num_bytes"] == 4 * 8 * 4
+
+
+@pytest.mark.usefixtures("halves")
+def test_kernels_are_plain_functions_again_afterwards() -> None:
+    from torch._inductor.codecache import PyCodeCache
+
+    def functions() -> list[Any]:
+        return [
+            vars(module)[name]
+            for module in PyCodeCache.modules
+            for name in vars(module)
+            if name.startswith("cpp_")
+        ]
+
+    before = functions()
+    assert before
+    with shown_kernels():
+        assert not set(functions()) & set(before)
+    assert functions() == before
+    assert all(kernel.text for kernel in generated_kernels())
+
+
+def test_an_eager_case_shows_its_modules(tmp_path: Path) -> None:
+    context = make_context(Halves().eval(), {"x": torch.ones(4, 8)}, backend="eager")
+    events, notes = profiled(context, context.subject.model, path=tmp_path / "trace.json.gz")
+    seen = names(events)
+    assert seen["hud/module:first"] == seen["hud/module:blocks.0"] == 3
+    assert notes["device"] == "cpu"
+    # No hook stays behind.
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
+def test_a_fast_model_is_not_profiled_for_ever(tmp_path: Path) -> None:
+    context = make_context(nn.Linear(2, 2), {"input": torch.ones(1, 2)}, backend="eager")
+    context.found.add("latency_s", (1e-5,), method="")
+    request = replace(context.request, trace_path=str(tmp_path / "trace.json.gz"))
+    report_kernels(replace(context, request=request), context.subject.model)
+    notes = json.loads(notes_path(tmp_path / "trace.json.gz").read_text(encoding="utf-8"))
+    assert notes["num_iterations"] == MAX_ITERATIONS
+
+
+def test_a_compilation_goes_on_where_nobody_can_say_where_a_kernel_comes_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    monkeypatch.setattr(CppScheduling, "define_kernel", lambda *_arguments: "cpp_0")
+    origins: dict[str, Any] = {}
+    with recorded_origins(origins):
+        assert CppScheduling.define_kernel(None, "code", 7) == "cpp_0"
+    assert origins == {"cpp_0": [[]]}
