@@ -275,8 +275,8 @@ SETTINGS = (
         key="kernels",
         accept=flag,
         default=_MEASURE.kernels,
-        description="Record which kernels run, and their trace, in some iterations after the samples of"
-        " each case.",
+        description="Record which kernels run, and their trace, in some iterations after the samples"
+        " of each case.",
     ),
     Setting(
         section="run",
