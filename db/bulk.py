@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import (
-    JSON,
-    Column,
-    DateTime,
-    Double,
-    Integer,
-    Row,
-    String,
-    Table,
-    Text,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Row, select, update
 from sqlalchemy.orm import Session
 
-from db.ingest import put_batch, put_run, put_samples
+from db.batches import put_rows
+from db.ingest import put_run, put_samples
+from db.kernel_rows import put_kernels
 from db.records import CaseResult, RunDocument
 from db.rows import Values, case_values, measurement_values, result_values, sample_columns, utc
-from db.tables import Base, CaseResultTable, CaseTable, MeasurementTable, RunTable, SeriesTable
+from db.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable, SeriesTable
 
-_ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
-    String: pa.string(),
-    Text: pa.string(),
-    Integer: pa.int64(),
-    Double: pa.float64(),
-    DateTime: pa.timestamp("us", tz="UTC"),
-}
 # What a series tells of its latest point.
 _LATEST_COLUMNS: Final = ("last_at", "last_run_id", "last_value", "machine", "unit")
 
@@ -56,7 +37,8 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
     if not results:
         return 0
     _put_cases(session, results)
-    _insert(session, CaseResultTable, [result_values(result) for result in results])
+    put_rows(session, CaseResultTable, [result_values(result) for result in results])
+    put_kernels(session, results)
     measurements = [
         row
         for document in new
@@ -64,7 +46,7 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
         for row in measurement_values(result, run=document.run)
     ]
     if measurements:
-        _insert(session, MeasurementTable, measurements)
+        put_rows(session, MeasurementTable, measurements)
         columns: dict[str, list[Any]] = defaultdict(list)
         for result in results:
             for name, values_of in sample_columns(result).items():
@@ -78,27 +60,7 @@ def _put_cases(session: Session, results: Sequence[CaseResult]) -> None:
     cases = {result.case.key: result.case for result in results}
     known = session.execute(select(CaseTable.key).where(CaseTable.key.in_(cases))).scalars()
     fresh = cases.keys() - set(known)
-    _insert(session, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
-
-
-def _insert(session: Session, table: type[Base], rows: Sequence[Values]) -> None:
-    # The table itself, not its class: the ORM would cut the rows into statements of a thousand.
-    target = cast("Table", table.__table__)
-    if not rows:
-        return
-    if session.connection().dialect.name != "duckdb":
-        session.execute(insert(target), rows)
-        return
-    columns = [target.c[name] for name in rows[0]]
-    batch = pa.table({column.name: _arrow(column, rows) for column in columns})
-    put_batch(session, target.name, batch)
-
-
-def _arrow(column: Column[Any], rows: Sequence[Values]) -> pa.Array:
-    values = [row[column.name] for row in rows]
-    if isinstance(column.type, JSON):
-        return pa.array([json.dumps(value) for value in values], pa.string())
-    return pa.array(values, _ARROW_TYPES[type(column.type)])
+    put_rows(session, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
 
 
 def _machines(documents: Sequence[RunDocument]) -> dict[str, tuple[str, str]]:
@@ -122,7 +84,7 @@ def _put_series(
             moved.append(_joined(known[key], summary))
         else:
             fresh.append(summary)
-    _insert(session, SeriesTable, fresh)
+    put_rows(session, SeriesTable, fresh)
     _update_series(session, moved)
 
 

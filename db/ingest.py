@@ -11,7 +11,9 @@ from sqlalchemy import exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
+from db.batches import put_batch
 from db.errors import MixedStoreError, RecordError
+from db.kernel_rows import put_kernels
 from db.records import CaseResult, Run, RunState
 from db.rows import (
     Values,
@@ -93,6 +95,7 @@ def put_result(
     if measurements:
         session.execute(insert(MeasurementTable), measurements)
         put_samples(session, sample_columns(result))
+    put_kernels(session, [result])
     session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True
 
@@ -174,16 +177,3 @@ def put_samples(session: Session, columns: Mapping[str, list[Any]]) -> None:
         session.execute(insert(SampleTable), rows)
         return
     put_batch(session, SampleTable.__tablename__, pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
-
-
-def put_batch(session: Session, table: str, batch: pa.Table) -> None:
-    """Insert the rows of `batch`, which has the names of columns of `table`, into DuckDB."""
-    # The dialect's cursor shares our transaction; Arrow is far faster than executemany.
-    cursor = session.connection().connection.cursor()
-    try:
-        cursor.register("batch", batch)
-        names_sql = ", ".join(f'"{name}"' for name in batch.column_names)
-        cursor.execute(f"INSERT INTO {table} ({names_sql}) SELECT {names_sql} FROM batch")
-        cursor.unregister("batch")
-    finally:
-        cursor.close()

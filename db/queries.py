@@ -14,6 +14,7 @@ from sqlalchemy import extract, func, select
 
 from db import fetch
 from db.errors import NotFoundError
+from db.kernel_rows import with_kernels
 from db.metrics import METRICS
 from db.records import (
     Alert,
@@ -99,25 +100,30 @@ def load_run(store: Store, run_id: str) -> Run:
 
 
 def load_results(store: Store, run_id: str) -> tuple[CaseResult, ...]:
-    """Return the results of a run with all samples, in plan order; `run_id` as in `load_run`."""
-    return load_document(store, run_id).results
+    """Return the whole results of a run, in plan order; `run_id` as in `load_run`."""
+    return load_document(store, run_id, has_kernels=True).results
 
 
-def load_document(store: Store, run_id: str) -> RunDocument:
-    """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`."""
+def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> RunDocument:
+    """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`.
+
+    The kernels and their code, most of what is stored, are left out unless `has_kernels`.
+    """
     with store.read() as connection:
         run = fetch.one_run(connection, run_id)
-        results = fetch.full_results(
-            connection, fetch.last_results(CaseResultTable.run_id == run.id)
-        )
+        last = fetch.last_results(CaseResultTable.run_id == run.id)
+        results = fetch.full_results(connection, last)
+        if has_kernels:
+            results = with_kernels(connection, results, stored=last)
     return RunDocument(run=run, results=tuple(sorted(results, key=fetch.plan_order(run))))
 
 
 def load_result(store: Store, result_id: str) -> CaseResult:
-    """Return one result with all samples; raise NotFoundError when it is not in the store."""
+    """Return one whole result; raise NotFoundError when it is not in the store."""
     with store.read() as connection:
-        wanted = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id)
-        results = fetch.full_results(connection, wanted.subquery())
+        wanted = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id).subquery()
+        results = fetch.full_results(connection, wanted)
+        results = with_kernels(connection, results, stored=wanted)
     if not results:
         raise NotFoundError(f"no case result {result_id!r} in {store.name}")
     return results[0]

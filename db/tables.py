@@ -125,6 +125,52 @@ class SampleTable(Base):
     __mapper_args__ = {"primary_key": [result_id, metric, is_warmup, position]}
 
 
+class KernelTable(Base):
+    """Fact table: one row a kernel of a case result, in seconds. The key is (result_id, position).
+
+    `position` is the kernel's place in the result. Numbers that nobody knows are null. `operators`,
+    `config`, `launch` and `origins` are JSON; `source_hash` names a row of `kernel_sources`.
+    """
+
+    __tablename__ = "kernels"
+
+    result_id: Mapped[str] = mapped_column(String)
+    position: Mapped[int] = mapped_column(Integer)
+    name: Mapped[str] = mapped_column(Text)
+    label: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(String)
+    library: Mapped[str] = mapped_column(String)
+    device: Mapped[str] = mapped_column(String)
+    count: Mapped[float] = mapped_column(Double)
+    total_s: Mapped[float] = mapped_column(Double)
+    mean_s: Mapped[float] = mapped_column(Double)
+    min_s: Mapped[float] = mapped_column(Double)
+    share: Mapped[float] = mapped_column(Double)
+    num_bytes: Mapped[float | None] = mapped_column(Double)
+    flops: Mapped[float | None] = mapped_column(Double)
+    roofline: Mapped[float | None] = mapped_column(Double)
+    operators: Mapped[list[str]] = mapped_column(JSON)
+    module: Mapped[str] = mapped_column(Text)
+    shapes: Mapped[str] = mapped_column(Text)
+    source_hash: Mapped[str] = mapped_column(String)
+    config: Mapped[dict[str, Any]] = mapped_column(JSON)
+    launch: Mapped[dict[str, Any]] = mapped_column(JSON)
+    origins: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+
+    __table_args__ = (Index("ix_kernels_result", "result_id").ddl_if(dialect="postgresql"),)
+    __mapper_args__ = {"primary_key": [result_id, position]}
+
+
+class KernelSourceTable(Base):
+    """The generated code of kernels, kept once however many results have it."""
+
+    __tablename__ = "kernel_sources"
+
+    hash: Mapped[str] = mapped_column(String, primary_key=True)
+    language: Mapped[str] = mapped_column(String)
+    text: Mapped[str] = mapped_column(Text)
+
+
 class SeriesTable(Base):
     """Summary kept by ingest: one row a series with its latest point."""
 

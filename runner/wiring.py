@@ -168,7 +168,7 @@ def _surroundings(
         keeper=Keeper(store, spool=spool, notify=notify, now=seams.now),
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
-        load_document=partial(load_document, workplace.store()),
+        load_document=partial(load_document, workplace.store(), has_kernels=True),
         notify=notify,
         now=seams.now,
     )

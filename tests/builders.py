@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from db.kernels import Kernel, KernelSource
 from db.metrics import METRICS
 from db.records import (
     Alert,
@@ -82,6 +83,43 @@ def make_measurement(
     )
 
 
+def make_kernel(
+    name: str = "cpp_fused_add_0",
+    *,
+    label: str = "cpp_fused_add",
+    kind: str = "fused",
+    library: str = "inductor-cpp",
+    count: float = 2.0,
+    mean_s: float = 0.001,
+    share: float = 0.2,
+    num_bytes: float | None = 1e6,
+    flops: float | None = None,
+    roofline: float | None = None,
+    operators: Sequence[str] = ("aten.add.Tensor",),
+    shapes: str = "[8, 16]",
+    source_hash: str = "",
+) -> Kernel:
+    """Return a kernel whose calls all take `mean_s`."""
+    return Kernel(
+        name=name,
+        label=label,
+        kind=kind,
+        library=library,
+        device="cpu",
+        count=count,
+        total_s=count * mean_s,
+        mean_s=mean_s,
+        min_s=mean_s,
+        share=share,
+        num_bytes=num_bytes,
+        flops=flops,
+        roofline=roofline,
+        operators=tuple(operators),
+        shapes=shapes,
+        source_hash=source_hash,
+    )
+
+
 def make_run(
     id: str = "run-1",
     *,
@@ -126,6 +164,8 @@ def make_result(
     case: Case | None = None,
     outcome: Outcome | str = Outcome.OK,
     measurements: Sequence[Measurement] | None = None,
+    kernels: Sequence[Kernel] = (),
+    sources: Sequence[KernelSource] = (),
     started_at: datetime | None = None,
     finished_at: datetime | None = None,
     reason: str | None = None,
@@ -153,6 +193,8 @@ def make_result(
         effective_mode=case.mode if effective_mode is None else effective_mode,
         warnings=tuple(warnings),
         measurements=tuple(measurements),
+        kernels=tuple(kernels),
+        sources=tuple(sources),
         details={} if details is None else details,
         log_tail=log_tail,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -93,9 +95,14 @@ KERNELS = st.builds(
     launch=JSON_OBJECTS,
     origins=st.lists(ORIGINS, max_size=2).map(tuple),
 )
-SOURCES = st.builds(
-    KernelSource, hash=NAMES, language=st.sampled_from(["triton", "cpp"]), text=TEXT
-)
+
+
+def _source(language: str, text: str) -> KernelSource:
+    digest = hashlib.sha256(f"{language} {text}".encode()).hexdigest()
+    return KernelSource(hash=digest, language=language, text=text)
+
+
+SOURCES = st.builds(_source, st.sampled_from(["triton", "cpp"]), TEXT)
 PROFILES = st.builds(
     Profile,
     num_iterations=st.integers(1, 100),
@@ -127,12 +134,28 @@ def measurements(draw: st.DrawFn, *, metric: str | None = None) -> Measurement:
 
 
 @st.composite
+def kernels_of_a_result(
+    draw: st.DrawFn,
+) -> tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]:
+    """Return kernels, and the code of those that have some, each once."""
+    kernels = []
+    sources = {}
+    for kernel in draw(st.lists(KERNELS, max_size=3)):
+        source = draw(st.none() | SOURCES)
+        kernels.append(replace(kernel, source_hash="" if source is None else source.hash))
+        if source is not None:
+            sources[source.hash] = source
+    return tuple(kernels), tuple(sources.values())
+
+
+@st.composite
 def results(
     draw: st.DrawFn, *, result_id: str | None = None, run_id: str | None = None
 ) -> CaseResult:
     """Return a result; only outcome ok has measurements, and these are in the order of metrics."""
     outcome = draw(st.sampled_from(Outcome))
     metrics = sorted(draw(st.sets(NAMES, max_size=3))) if outcome is Outcome.OK else []
+    kernels, sources = draw(kernels_of_a_result())
     return CaseResult(
         id=result_id or draw(NAMES),
         run_id=run_id or draw(NAMES),
@@ -144,6 +167,8 @@ def results(
         effective_mode=draw(NAMES),
         warnings=tuple(draw(st.lists(WARNINGS, max_size=2))),
         measurements=tuple(draw(measurements(metric=metric)) for metric in metrics),
+        kernels=kernels,
+        sources=sources,
         details=draw(JSON_OBJECTS),
         log_tail=draw(TEXT),
     )

@@ -219,7 +219,7 @@ def show(workplace: Workplace, *, run_id: str, case_name: str | None, as_json: b
     RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
     """
     store = workplace.store()
-    document = load_document(store, run_id)
+    document = load_document(store, run_id, has_kernels=as_json)
     if case_name is not None:
         result = find_case(document, case_name)
         document = replace(document, results=(result,))

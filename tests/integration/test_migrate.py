@@ -90,7 +90,7 @@ def test_fact_tables_have_no_key_on_duckdb(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     store.migrate()
     with store.read() as connection:
-        for table in ("measurements", "samples"):
+        for table in ("measurements", "samples", "kernels"):
             assert sa.inspect(connection).get_pk_constraint(table)["constrained_columns"] == []
             assert sa.inspect(connection).get_indexes(table) == []
 

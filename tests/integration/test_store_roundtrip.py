@@ -34,7 +34,7 @@ def _run_with_result(draw: st.DrawFn) -> tuple[Run, CaseResult]:
 def test_run_and_result_survive_the_store(store: Store, pair: tuple[Run, CaseResult]) -> None:
     run, result = pair
     assert store.ingest(run, result, spool_id=result.id)
-    document = queries.load_document(store, run.id)
+    document = queries.load_document(store, run.id, has_kernels=True)
     assert document.run == run
     # The family and mode of a case that was seen before are those first seen: no part of its key.
     assert document.results[0].case.key == result.case.key
