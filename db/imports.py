@@ -37,7 +37,7 @@ class Imported:
         )
 
 
-def is_imported(store: Store, content: str) -> bool:
+def was_imported(store: Store, content: str) -> bool:
     """Return whether a file of this content was imported whole."""
     wanted = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
     with store.read() as connection:

@@ -6,47 +6,14 @@ import getpass
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
 from db.triage import JUDGE
 from runner.commands.common import gather_options, json_option, with_workplace
-from runner.commands.compare import Percentage
 
-NONE = "none"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class Until(click.ParamType[datetime | str]):
-    """A day, which ends a mute as it begins, a time, or `none`."""
-
-    name = "date"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime | str:
-        """Return the time in UTC that `value` stands for, or NONE."""
-        if value == NONE or isinstance(value, datetime):
-            return cast("datetime | str", value)
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is neither like 2026-02-01 nor {NONE!r}", param, ctx)
-        return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
-
-
-class Floor(click.ParamType[float | str]):
-    """`5%`, `0.05` or `none`."""
-
-    name = "percentage"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """Return the fraction that `value` stands for, or NONE."""
-        return NONE if value == NONE else Percentage().convert(value, param, ctx)
 
 
 class FloorCommand(click.Command):

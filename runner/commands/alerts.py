@@ -26,11 +26,8 @@ from db.replay import check_replayable
 from db.triage import AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
-    NONE,
     DecisionOptions,
-    Floor,
     FloorCommand,
-    Until,
     deciding,
 )
 from runner.commands.alert_text import (
@@ -42,6 +39,7 @@ from runner.commands.alert_text import (
 )
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.commands.look import ALL_STATES, alert_json, alerts_json
+from runner.commands.values import NONE, Moment, OrNone, Percentage
 from runner.documents import read_json
 from runner.wiring import Workplace
 
@@ -174,7 +172,9 @@ def assign(workplace: Workplace, *, target: str, owner: str, options: DecisionOp
 
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
-@click.option("--until", type=Until(), required=True, metavar="DATE", help="`none` ends a mute.")
+@click.option(
+    "--until", type=OrNone(Moment()), required=True, metavar="DATE", help="`none` ends a mute."
+)
 @deciding
 def mute(
     workplace: Workplace, *, target: str, until: datetime | str, options: DecisionOptions
@@ -198,7 +198,7 @@ def mute(
 
 @alerts_group.command(cls=FloorCommand)
 @click.argument("series", metavar="SERIES")
-@click.argument("least", metavar="PCT", type=Floor())
+@click.argument("least", metavar="PCT", type=OrNone(Percentage()))
 @deciding
 def floor(
     workplace: Workplace, *, series: str, least: float | str, options: DecisionOptions

@@ -29,8 +29,8 @@ from runner.bisect_record import (
 from runner.bisect_text import conclusion, error_bound, repro
 from runner.commands.bisect_setup import Asked, begin, open_revisions
 from runner.commands.common import gather_options, json_option, print_json, stderr, with_workplace
-from runner.commands.compare import Percentage
 from runner.commands.selecting import CaseOptions, case_options
+from runner.commands.values import Percentage
 from runner.errors import BisectError
 from runner.locks import holder_text, immediate_lock
 from runner.wiring import Workplace

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -25,6 +24,7 @@ from runner.commands.common import json_option, print_json, stderr, with_workpla
 from runner.commands.differences import differences_json, print_differences
 from runner.commands.run import EXIT_INTERRUPTED
 from runner.commands.selecting import CaseOptions, case_options, make_orders
+from runner.commands.values import Percentage
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
 from runner.events import PairLaunched
@@ -37,27 +37,6 @@ LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.
 _NUM_RUNS_SEARCHED = 1000
 _LIMITS = PairLimits()
-
-
-class Percentage(click.ParamType[float]):
-    """`5%` or `0.05`."""
-
-    name = "percentage"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the fraction that `value` stands for."""
-        if isinstance(value, float):
-            return value
-        text = str(value).strip()
-        try:
-            number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            number = -1.0
-        if not 0 < number < 1:
-            self.fail(f"{value!r} is neither like 5% nor like 0.05", param, ctx)
-        return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from db.text import printable
 from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.values import Moment
 from runner.errors import ImportFailed
 from runner.interop.foreign import UNKNOWN
 from runner.interop.history import Unsaid
 from runner.interop.importing import READERS, ImportReport, import_file
 from runner.wiring import Workplace
-
-
-class Moment(click.ParamType[datetime]):
-    """A time as ISO 8601 writes it; without a time zone it is UTC."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """Return the time that `value` stands for, in UTC."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no time like 2026-01-31 or 2026-01-31T02:30", param, ctx)
-        if moment.tzinfo is None:
-            return moment.replace(tzinfo=timezone.utc)
-        return moment.astimezone(timezone.utc)
 
 
 @click.command("import")

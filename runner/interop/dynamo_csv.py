@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +41,7 @@ class CsvReader:
     """Read rows; `num_skipped` counts the cells that are no numbers."""
 
     unsaid: Unsaid
-    num_skipped: dict[str, int] = field(default_factory=dict)
+    num_skipped: Counter[str] = field(default_factory=Counter)
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
@@ -81,8 +82,7 @@ class CsvReader:
             if name == ACCURACY and number is None:
                 yield _row(origin, case, name, text=text)
             elif number is None:
-                why = f"{clean_name(name)} is no number"
-                self.num_skipped[why] = self.num_skipped.get(why, 0) + 1
+                self.num_skipped[f"{clean_name(name)} is no number"] += 1
             else:
                 yield _row(origin, case, name, values=(number,))
 

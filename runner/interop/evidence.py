@@ -7,6 +7,7 @@ are right. Adding the same evidence again changes nothing, in whatever order it 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -206,5 +207,5 @@ def _measurement(metric: str, unit: str, launches: Launches, method: str) -> Mea
 
 def split(samples: Sequence[float], launches: Sequence[int]) -> list[tuple[float, ...]]:
     """Return the samples of each launch."""
-    ends = [sum(launches[: place + 1]) for place in range(len(launches))]
+    ends = itertools.accumulate(launches)
     return [tuple(samples[end - size : end]) for end, size in zip(ends, launches, strict=True)]

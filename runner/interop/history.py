@@ -106,6 +106,7 @@ class History:
         self._has_exact_time = has_exact_time
         self._origins, self._cases, self._metrics, self._texts = (_Table() for _ in range(4))
         self._launches = _Table()
+        self._measured: set[int] = set()
         names = ("origin", "case", "metric", "text", "launches")
         self._columns = {name: array("i") for name in names}
         self._times = array("d")
@@ -121,15 +122,19 @@ class History:
 
     @property
     def metrics(self) -> tuple[ForeignMetric, ...]:
-        """Return every metric that was seen, by name."""
-        return tuple(sorted(self._metrics.items, key=lambda metric: str(metric.name)))
+        """Return every metric that has a value, by name; what is said in words is none."""
+        measured = [self._metrics.items[number] for number in self._measured]
+        return tuple(sorted(measured, key=lambda metric: str(metric.name)))
 
     def add(self, row: Row) -> None:
         """Take `row` in."""
         columns = self._columns
         columns["origin"].append(self._origins.number(row.origin))
         columns["case"].append(self._cases.number(row.case))
-        columns["metric"].append(self._metrics.number(row.metric))
+        metric = self._metrics.number(row.metric)
+        columns["metric"].append(metric)
+        if row.values:
+            self._measured.add(metric)
         columns["text"].append(self._texts.number(row.text))
         sizes = row.launches or ((len(row.values),) if row.values else ())
         columns["launches"].append(self._launches.number(sizes))

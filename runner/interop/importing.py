@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from db.imports import Imported, is_imported, mark_imported, put_imported
+from db.imports import Imported, mark_imported, put_imported, was_imported
 from db.records import CaseResult, RunDocument
 from db.store import Store
 from runner.errors import ImportFailed
@@ -29,7 +30,7 @@ _MEASUREMENTS_PER_WRITE = 50_000
 class Reader(Protocol):
     """What knows one format."""
 
-    num_skipped: dict[str, int]
+    num_skipped: Counter[str]
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
@@ -37,19 +38,22 @@ class Reader(Protocol):
 
 
 READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
-    V3: lambda unsaid: V3Reader(unsaid),
-    DYNAMO_CSV: lambda unsaid: CsvReader(unsaid),
-    TORCHBENCH: lambda unsaid: TorchBenchReader(unsaid),
+    V3: V3Reader,
+    DYNAMO_CSV: CsvReader,
+    TORCHBENCH: TorchBenchReader,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of one file; `num_skipped` counts rows that are no measurement, by reason."""
+    """What became of one file; `num_skipped` counts rows that are no measurement, by reason.
+
+    `num_rows` is None for a file that was imported before: its rows were not read again.
+    """
 
     path: Path
     format: str
-    num_rows: int = 0
+    num_rows: int | None = None
     num_runs: int = 0
     results: Imported = field(default_factory=Imported)
     num_skipped: Mapping[str, int] = field(default_factory=dict)
@@ -92,13 +96,20 @@ def import_file(
     """
     source = Source(path)
     name = format_name or find_format(path)
+    digest = source.read_digest()
+    content = f"import-{name}-{digest}-{_identity(unsaid)}"
+    if was_imported(store, content):
+        return ImportReport(path=path, format=name, is_known=True)
     reader = READERS[name](unsaid)
     history = History(untimed_at=unsaid.at or _modified_at(path), has_exact_time=bool(unsaid.at))
     for row in reader.rows(source):
         history.add(row)
-    content = f"import-{name}-{source.digest}-{_identity(unsaid)}"
-    if is_imported(store, content):
-        return ImportReport(path=path, format=name, num_rows=history.num_rows, is_known=True)
+    source.check_digest(digest)
+    if not history.num_rows and not reader.num_skipped:
+        raise ImportFailed(
+            f"{path} has nothing to import: there is no row of the format {name} in it. Is the file"
+            " whole? --format names another format"
+        )
     done = Imported()
     num_runs = 0
     for documents in _batches(history.documents()):

@@ -30,22 +30,32 @@ _LONGEST_WORD = 16
 
 @dataclass(slots=True)
 class Source:
-    """A file that is being read; `digest` names its content once all of it was read."""
+    """A file that is read, once to name its content and once more to take it in."""
 
     path: Path
     _hash: Any = field(default_factory=hashlib.sha256)
 
-    @property
-    def digest(self) -> str:
-        """Return the SHA-256 of the content, unpacked, as hex digits."""
+    def read_digest(self) -> str:
+        """Return the SHA-256 of the content, unpacked, as hex digits; raise as `texts` does."""
+        for _text in self.texts():
+            pass
         return str(self._hash.hexdigest())
+
+    def check_digest(self, digest: str) -> None:
+        """Raise ImportFailed when what was read last is not what has this digest."""
+        if self._hash.hexdigest() != digest:
+            raise ImportFailed(
+                f"{self.path} was changed while it was read. Nothing of this file was imported;"
+                " import it again"
+            )
 
     def texts(self) -> Iterator[str]:
         """Yield the content as text; raise ImportFailed when it cannot be read or is no UTF-8."""
+        self._hash = hashlib.sha256()
         decoder = codecs.getincrementaldecoder("utf-8-sig")()
         num_lines = 0
         try:
-            with _open(self.path) as file:
+            with open_unpacked(self.path) as file:
                 while piece := file.read(_PIECE_BYTES):
                     self._hash.update(piece)
                     text = decoder.decode(piece)
@@ -87,7 +97,8 @@ class Source:
         return ImportFailed(f"{self.path}:{line}: {what}. Nothing of this file was imported")
 
 
-def _open(path: Path) -> AbstractContextManager[BinaryIO]:
+def open_unpacked(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Return the file, open to read, unpacked if it is gzip; raise OSError when it cannot be."""
     file = path.open("rb")
     is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     file.seek(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -68,7 +69,7 @@ class TorchBenchReader:
     """Read metrics; `num_skipped` counts those without a number."""
 
     unsaid: Unsaid
-    num_skipped: dict[str, int] = field(default_factory=dict)
+    num_skipped: Counter[str] = field(default_factory=Counter)
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield a row for each metric; raise ImportFailed naming the line that is wrong."""
@@ -82,8 +83,7 @@ class TorchBenchReader:
             for name, value in metrics.items():
                 row = self._row(name, value, origin=origin, at_s=at_s)
                 if row is None:
-                    why = "a metric without a number"
-                    self.num_skipped[why] = self.num_skipped.get(why, 0) + 1
+                    self.num_skipped["a metric without a number"] += 1
                 else:
                     yield row
 

@@ -6,6 +6,7 @@ Only `metric` must be there. docs/interop.md says which field becomes what.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -43,7 +44,7 @@ class V3Reader:
     """Read records; `num_skipped` counts those that are none, by what they lack."""
 
     unsaid: Unsaid
-    num_skipped: dict[str, int] = field(default_factory=dict)
+    num_skipped: Counter[str] = field(default_factory=Counter)
     _origins: dict[str, Origin] = field(default_factory=dict)
     _cases: dict[str, Case] = field(default_factory=dict)
 
@@ -56,7 +57,7 @@ class V3Reader:
             except RecordError as error:
                 raise source.error(str(error), line) from error
             if row is None:
-                self.num_skipped[why] = self.num_skipped.get(why, 0) + 1
+                self.num_skipped[why] += 1
             else:
                 yield row
 

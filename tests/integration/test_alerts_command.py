@@ -163,7 +163,10 @@ def test_end_of_a_mute_may_have_a_time_and_a_zone(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     ("until", "problem"),
-    [("soon", "'soon' is neither like 2026-02-01 nor 'none'"), ("2025-01-01", "is over; name")],
+    [
+        ("soon", "'soon' is no time like 2026-01-31 or 2026-01-31T02:30, nor is it 'none'"),
+        ("2025-01-01", "is over; name"),
+    ],
 )
 def test_end_of_a_mute_that_is_none_is_refused(
     terminal: Terminal, until: str, problem: str
@@ -259,7 +262,7 @@ def test_pattern_that_fits_no_series_is_refused(
 def test_floor_that_is_no_percentage_is_refused(terminal: Terminal) -> None:
     result = terminal.hud("alerts", "floor", PATTERN, "much")
     assert result.exit_code == 2
-    assert "'much' is neither like 5% nor like 0.05" in result.stderr
+    assert "'much' is neither like 5% nor like 0.05, nor is it 'none'" in result.stderr
 
 
 @pytest.mark.parametrize("least", ["-5%", "-0.05"])

@@ -14,8 +14,8 @@ import pytest
 from db.errors import NotFoundError
 from db.records import Outcome
 from runner.cli import main
-from runner.commands.compare import Percentage
 from runner.commands.run import shorten
+from runner.commands.values import Percentage
 from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
 from runner.executor_api import CaseOrder
 from tests.builders import make_case, make_measurement, make_result, make_run

@@ -117,7 +117,7 @@ def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
     assert import_records(terminal, *records)["new"] == 3
     before, generation = contents(terminal), terminal.store().generation()
     again = import_records(terminal, *records)
-    assert (again["unchanged"], again["new"]) == (True, 0)
+    assert (again["unchanged"], again["new"], again["rows"]) == (True, 0, None)
     assert terminal.store().generation() == generation
     packed = import_records(terminal, *records, name="other name.json.gz")
     assert packed["unchanged"]
@@ -253,6 +253,11 @@ def test_a_guess_is_shown(terminal: Terminal) -> None:
     assert "guessed from its name: ttft_ms, lower is better" in shown
 
 
+def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:
+    report = import_records(terminal, make_record("accuracy", "pass"), make_record("speedup", 1.5))
+    assert [metric["name"] for metric in report["metrics"]] == ["speedup"]
+
+
 def test_eager_latency_follows_from_speedup_and_latency(terminal: Terminal) -> None:
     import_records(terminal, make_record("speedup", 1.5), make_record("abs_latency", 10.0))
     eager = only_result(terminal).measurement("eager_latency_s")
@@ -369,6 +374,15 @@ def test_a_file_that_cannot_be_opened_is_one_error(tmp_path: Path) -> None:
         list(Source(tmp_path / "gone.json").texts())
 
 
+def test_a_file_that_changes_while_it_is_read_is_one_error(tmp_path: Path) -> None:
+    source = Source(write_lines(tmp_path / "records.json", [make_record()]))
+    digest = source.read_digest()
+    write_lines(source.path, [make_record(), make_record(night=1)])
+    assert sum(1 for _ in source.objects()) == 2
+    with pytest.raises(ImportFailed, match=r"records\.json was changed while it was read"):
+        source.check_digest(digest)
+
+
 def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None:
     packed = gzip.compress(json.dumps([make_record()] * 100).encode())
     (terminal.folder / "cut.json.gz").write_bytes(packed[: len(packed) // 2])
@@ -454,10 +468,22 @@ def test_the_format_can_be_given(terminal: Terminal) -> None:
     assert "'v3', 'dynamo-csv', 'torchbench'" in result.stderr
 
 
-def test_an_empty_file_has_nothing_to_import(terminal: Terminal) -> None:
-    (terminal.folder / "empty.json").write_text("")
-    report = report_of(terminal, "empty.json")
-    assert (report["rows"], report["runs"]) == (0, 0)
+@pytest.mark.parametrize(
+    ("name", "content", "format_name"),
+    [("empty.json", "", "v3"), ("empty.json", "[]", "v3"), ("empty.csv", "\n", "dynamo-csv")],
+)
+def test_a_file_without_a_row_is_an_error_beside_the_others(
+    terminal: Terminal, name: str, content: str, format_name: str
+) -> None:
+    (terminal.folder / name).write_text(content)
+    write_lines(terminal.folder / "good.json", [make_record()])
+    result = terminal.hud("import", name, "good.json")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"hud: {name} has nothing to import: there is no row of the format {format_name} in it."
+        " Is the file whole? --format names another format\n"
+    )
+    assert result.stdout.startswith("good.json: 1 rows")
 
 
 def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from db.errors import MixedStoreError
-from db.imports import Imported, is_imported, mark_imported, put_imported
+from db.imports import Imported, mark_imported, put_imported, was_imported
 from db.queries import find_series, load_document
 from db.records import RunDocument
 from db.store import Store
@@ -66,10 +66,10 @@ def test_a_part_that_comes_late_has_the_time_of_its_run(store: Store) -> None:
 
 
 def test_content_is_known_once_it_is_marked(store: Store) -> None:
-    assert not is_imported(store, "content")
+    assert not was_imported(store, "content")
     mark_imported(store, "content", at=START)
     mark_imported(store, "content", at=START)
-    assert is_imported(store, "content")
+    assert was_imported(store, "content")
 
 
 def test_a_store_of_synthetic_runs_takes_no_import(store: Store) -> None:

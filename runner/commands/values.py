@@ -1,0 +1,72 @@
+"""What is typed for an option or an argument, and the value that it stands for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+import click
+
+NONE = "none"
+_Value = TypeVar("_Value")
+
+
+class Percentage(click.ParamType[float]):
+    """`5%` or `0.05`."""
+
+    name = "percentage"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the fraction that `value` stands for."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            number = -1.0
+        if not 0 < number < 1:
+            self.fail(f"{value!r} is neither like 5% nor like 0.05", param, ctx)
+        return number
+
+
+class Moment(click.ParamType[datetime]):
+    """A time as ISO 8601 writes it; without a time zone it is UTC."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Return the time that `value` stands for, in UTC."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time like 2026-01-31 or 2026-01-31T02:30", param, ctx)
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=timezone.utc)
+        return moment.astimezone(timezone.utc)
+
+
+class OrNone(click.ParamType[_Value | str]):
+    """What `kind` takes, or `none`."""
+
+    def __init__(self, kind: click.ParamType[_Value]) -> None:
+        """Take `kind` for everything but `none`."""
+        self.name = kind.name
+        self._kind = kind
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> _Value | str:
+        """Return what `value` stands for, or NONE."""
+        if value == NONE:
+            return NONE
+        try:
+            return self._kind.convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{error.message}, nor is it {NONE!r}", param, ctx)
