@@ -1,0 +1,88 @@
+"""`--json`: standard output is one JSON document and nothing else, whatever the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from runner.checks import Check, CheckState
+from runner.cli import main
+from tests.builders import make_alert
+from tests.integration.terminal import Terminal
+from tests.records_v3 import make_record, write_lines
+
+# Each is typed after those before it; `latest` is the run of the fixture.
+COMMANDS = (
+    "list models",
+    "list modes",
+    "list suites",
+    "list metrics",
+    "list toolchains",
+    "toolchain list",
+    "runs",
+    "show latest",
+    "show latest eager",
+    "compare out.json out.json",
+    "regressions",
+    "alerts list --owner nobody",
+    "alerts show aaa1",
+    "alerts ack aaa1",
+    "alerts expect */* --from none",
+    "alerts noise aaa1",
+    "alerts reopen aaa1",
+    "alerts assign aaa1 ada",
+    "alerts mute aaa1 --until 2030-01-01",
+    "alerts floor */* none",
+    "alerts series",
+    "alerts log",
+    "alerts replay log.json",
+    "ingest out.json",
+    "import records.json broken.json",
+    "detect",
+    "doctor",
+)
+# What needs revisions to search: `BisectTerminal` reads it in the tests of hud bisect.
+SHOWN_ELSEWHERE = {"bisect"}
+
+
+def commands_with_json(group: click.Group, *names: str) -> Iterator[str]:
+    """Yield the commands that take `--json` as a flag, as one types them."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_with_json(command, *names, name)
+        elif any(option.name == "as_json" for option in command.params):
+            yield " ".join((*names, name))
+
+
+def test_every_command_that_takes_json_is_typed_here() -> None:
+    missing = [
+        command
+        for command in commands_with_json(main)
+        if not any(typed == command or typed.startswith(f"{command} ") for typed in COMMANDS)
+    ]
+    assert set(missing) == SHOWN_ELSEWHERE
+
+
+def test_json_stands_alone_on_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed = Check(name="torch", state=CheckState.FAIL, text="none", hint="install it")
+    monkeypatch.setattr("runner.commands.upkeep.run_checks", lambda **_: iter([failed]))
+    terminal = Terminal(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "log.json").write_text("[]")
+    write_lines(tmp_path / "records.json", [make_record("ttft_ms", 12.0)])
+    result = terminal.hud("run", "--suite", "mine", "--json", "-")
+    (tmp_path / "out.json").write_text(result.stdout)
+    terminal.store().save_alerts([make_alert("aaa1")])
+    exit_codes = {}
+    for command in COMMANDS:
+        result = terminal.hud(*command.split(), "--json")
+        assert isinstance(json.loads(result.stdout), list | dict), command
+        exit_codes[command.split()[0]] = result.exit_code
+    assert [name for name, code in exit_codes.items() if code] == ["import", "doctor"]
