@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
 
 from db import queries
 from db.bulk import put_documents
+from db.kernel_queries import (
+    ResultPlace,
+    load_kernel_points,
+    load_kernels,
+    load_places,
+    load_results_with_kernels,
+    load_sources,
+    load_watched_runs,
+)
 from db.kernels import Kernel, KernelSource
 from db.outcomes import load_ended
-from db.records import CaseResult
+from db.records import AlertState, CaseResult
 from db.store import Store
-from tests.builders import START, make_document, make_kernel, make_result, make_run
+from tests.builders import (
+    START,
+    make_alert,
+    make_case,
+    make_document,
+    make_kernel,
+    make_result,
+    make_run,
+    make_sighting,
+)
 
 CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
 ADD = make_kernel(source_hash=CODE.hash)
@@ -96,3 +115,77 @@ def test_what_judges_and_gives_an_overview_reads_no_kernels(store_without_kernel
     assert len(queries.load_latest(store)) == 1
     assert len(list(queries.load_histories(store, metrics=["latency_s"]))) == 1
     assert len(load_ended(store, {document.results[0].case.key})) == 1
+
+
+def test_kernels_of_a_result_come_with_the_longest_first(store: Store) -> None:
+    ingest(store, result_with(ADD, GEMM))
+    assert load_kernels(store, "result-1") == (GEMM, ADD)
+    assert load_kernels(store, "result-2") == ()
+
+
+def test_code_is_found_by_its_hash(store: Store) -> None:
+    ingest(store, result_with(ADD))
+    assert load_sources(store, [CODE.hash, "b" * 64]) == {CODE.hash: CODE}
+
+
+def test_results_that_have_kernels_are_known(store: Store) -> None:
+    ingest(store, result_with(ADD))
+    ingest(store, make_result("without", run=make_run("run-2")))
+    assert load_results_with_kernels(store, "run-1") == {"result-1"}
+    assert load_results_with_kernels(store, "run-2") == frozenset()
+
+
+def test_a_kernel_is_followed_over_the_runs_of_its_case(store: Store) -> None:
+    renumbered = replace(ADD, name="cpp_fused_add_7", min_s=0.0005, source_hash="")
+    other_shapes = replace(ADD, shapes="[9]")
+    nights = [(ADD, renumbered, GEMM, other_shapes), (GEMM,), (ADD,)]
+    for number, kernels in enumerate(nights):
+        run = make_run(f"run-{number}", started_at=START + timedelta(days=number))
+        result = make_result(f"r{number}", run=run, kernels=kernels)
+        store.ingest(run, result, spool_id=result.id)
+    first, last = load_kernel_points(
+        store, make_case().key, label=ADD.label, library=ADD.library, shapes=ADD.shapes
+    )
+    assert (first.run_id, first.at, first.num_sources) == ("run-0", START, 1)
+    assert (first.count, first.total_s, first.min_s) == (4.0, pytest.approx(0.004), 0.0005)
+    assert first.mean_s == pytest.approx(ADD.mean_s)
+    assert (last.result_id, last.at) == ("r2", START + timedelta(days=2))
+    assert last.share == ADD.share
+
+
+def test_a_kernel_counts_once_where_a_case_was_measured_again(store: Store) -> None:
+    run = make_run()
+    for number, mean_s in enumerate((0.004, 0.002)):
+        result = make_result(
+            f"r{number}",
+            run=run,
+            kernels=[make_kernel(mean_s=mean_s)],
+            finished_at=START + timedelta(minutes=number + 1),
+        )
+        store.ingest(run, result, spool_id=result.id)
+    (point,) = load_kernel_points(
+        store, make_case().key, label=ADD.label, library=ADD.library, shapes=ADD.shapes
+    )
+    assert (point.result_id, point.mean_s) == ("r1", 0.002)
+
+
+def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) -> None:
+    states = {AlertState.OPEN: "a", AlertState.ACKNOWLEDGED: "b", AlertState.FIXED: "c"}
+    store.save_alerts(
+        [
+            make_alert(
+                name,
+                state=state,
+                first_bad=make_sighting(make_run(f"{name}-bad")),
+                last_good=make_sighting(make_run(f"{name}-good")) if name != "b" else None,
+            )
+            for state, name in states.items()
+        ]
+    )
+    assert load_watched_runs(store) == {"a-bad", "a-good", "b-bad"}
+
+
+def test_the_run_of_a_result_is_found(store: Store) -> None:
+    ingest(store, result_with(ADD))
+    place = ResultPlace(run_id="run-1", run_started_at=START)
+    assert load_places(store, ["result-1", "unknown"]) == {"result-1": place}
