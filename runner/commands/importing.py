@@ -92,6 +92,7 @@ def _print_report(report: ImportReport) -> None:
     if report.num_untimed:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     for metric in report.metrics:
-        if metric.is_guessed:
+        if not metric.is_judged:
             direction = str(metric.direction).replace("_", " ")
-            click.echo(f"  guessed from its name: {metric.name}, {direction}")
+            guess = ", guessed from its name" if metric.is_guessed else ""
+            click.echo(f"  charted but not judged: {metric.name} ({direction}{guess})")

@@ -37,6 +37,11 @@ class ForeignMetric:
     scale: float = 1.0
     is_guessed: bool = False
 
+    @property
+    def is_judged(self) -> bool:
+        """Return whether a change of it can become an alert."""
+        return self.name in METRICS and METRICS[self.name].is_judged
+
 
 # Their name -> ours and the factor between the units.
 KNOWN_METRICS: Mapping[str, tuple[str, float]] = {

@@ -80,6 +80,7 @@ class ImportReport:
                     "unit": metric.unit,
                     "direction": str(metric.direction),
                     "guessed": metric.is_guessed,
+                    "judged": metric.is_judged,
                 }
                 for metric in self.metrics
             ],

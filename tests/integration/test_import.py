@@ -219,14 +219,22 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
             "unit": "1",
             "direction": "higher_is_better",
             "guessed": True,
+            "judged": False,
         },
         {
             "name": "queue_depth",
             "unit": "requests",
             "direction": "higher_is_better",
             "guessed": False,
+            "judged": False,
         },
-        {"name": "ttft_ms", "unit": "ms", "direction": "lower_is_better", "guessed": True},
+        {
+            "name": "ttft_ms",
+            "unit": "ms",
+            "direction": "lower_is_better",
+            "guessed": True,
+            "judged": False,
+        },
     ]
     measured = {
         item.metric: (item.median, item.unit) for item in only_result(terminal).measurements
@@ -247,15 +255,23 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
     }
 
 
-def test_a_guess_is_shown(terminal: Terminal) -> None:
-    write_lines(terminal.folder / "records.json", [make_record("ttft_ms", 12.0)])
-    shown = terminal.hud("import", "records.json").stdout
-    assert "guessed from its name: ttft_ms, lower is better" in shown
+def test_what_is_not_judged_is_said(terminal: Terminal) -> None:
+    given = make_record("queue_depth", 3.0)
+    given["metric"]["extra_info"] = {"direction": "lower"}
+    records = [given, make_record("speedup", 1.5), make_record("ttft_ms", 12.0)]
+    write_lines(terminal.folder / "records.json", records)
+    _, *told = terminal.hud("import", "records.json").stdout.splitlines()
+    assert told == [
+        "  charted but not judged: queue_depth (lower is better)",
+        "  charted but not judged: ttft_ms (lower is better, guessed from its name)",
+    ]
 
 
 def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:
     report = import_records(terminal, make_record("accuracy", "pass"), make_record("speedup", 1.5))
-    assert [metric["name"] for metric in report["metrics"]] == ["speedup"]
+    assert [(metric["name"], metric["judged"]) for metric in report["metrics"]] == [
+        ("speedup", True)
+    ]
 
 
 def test_eager_latency_follows_from_speedup_and_latency(terminal: Terminal) -> None:
