@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.evidence import confirmation_text
@@ -11,20 +11,19 @@ from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
 from app.ranking import (
     ALERT_COLUMNS,
-    alert_metric,
+    ONGOING,
     alert_row,
+    alert_topic,
     alert_url,
     change_text,
     levels_text,
 )
-from app.state import ALL_STATES, decide_url, run_url
+from app.state import decide_url, run_url
 from db.metrics import METRICS
-from db.ranking import worst_first
 from db.records import Alert, AlertState
 from db.sighting import Sighting
 from db.triage import AlertChange, ChangedField, is_muted
 
-ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # What a button says, and the state it leads to.
 DECISIONS = {
     "Acknowledge": AlertState.ACKNOWLEDGED,
@@ -32,6 +31,10 @@ DECISIONS = {
     "Noise": AlertState.NOISE,
     "Reopen": AlertState.OPEN,
 }
+EVENT_TEXT = (
+    "A decision holds for the open and acknowledged alerts of the event, Reopen for those that"
+    " were decided; what is fixed stays."
+)
 DECISIONS_TEXT = (
     "Acknowledge: somebody looks after it until the level is back. Expected: the new level is"
     " right, and the baseline from the first bad run on. Noise: it means nothing and stays silent."
@@ -48,19 +51,14 @@ _CHANGE_COLUMNS = (
 )
 
 
-def alerts_in(alerts: Iterable[Alert], *, state: str) -> list[Alert]:
-    """Return the alerts in one state, in all, or for "" the ongoing ones, the worst first."""
-    if state == ALL_STATES:
-        return worst_first(alerts)
-    wanted = (AlertState(state),) if state else ONGOING
-    return worst_first(alert for alert in alerts if alert.state in wanted)
-
-
 def alerts_table(alerts: Sequence[Alert], *, now: datetime) -> str:
     """Return a row for each alert; its state leads to its own page."""
     has_several = len({alert.toolchain for alert in alerts}) > 1
     rows = [
-        (_state_cell(alert, now=now), *alert_row(alert, now=now, names_toolchain=has_several))
+        (
+            _state_cell(alert, now=now),
+            *alert_row(alert, now=now, names_toolchain=has_several, has_link=False),
+        )
         for alert in alerts
     ]
     return table(_COLUMNS, rows, label="alerts")
@@ -76,14 +74,9 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
         ("state", state),
         ("change", Cell(text=f"{change_text(alert)} {interval}".strip(), href=alert_url(alert))),
         ("level", Cell(text=levels_text(alert) or "-")),
-        (
-            "metric",
-            Cell(
-                text=alert_metric(alert) or alert.kind, title=metric.description if metric else ""
-            ),
-        ),
-        ("first bad", _sighting(alert.first_bad, alert)),
-        ("last good", _sighting(alert.last_good, alert)),
+        ("metric", Cell(text=alert_topic(alert), title=metric.description if metric else "")),
+        ("first bad", sighting_cell(alert.first_bad, case_key=alert.case.key)),
+        ("last good", sighting_cell(alert.last_good, case_key=alert.case.key)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -96,20 +89,55 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
     return facts(pairs)
 
 
-def changes_table(changes: Sequence[AlertChange]) -> str:
-    """Return a row for each change, the newest first."""
+def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:
+    """Return those of `alerts` that a decision for `state` is about.
+
+    One alert is always; of several it is those that are ongoing, or to reopen those people decided.
+    """
+    if len(alerts) == 1:
+        return [alert for alert in alerts if alert.state is not state]
+    decided = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
+    wanted = decided if state is AlertState.OPEN else ONGOING
+    return [alert for alert in alerts if alert.state in wanted and alert.state is not state]
+
+
+def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) -> str:
+    """Return a row for each change of `alerts`, the newest first; of several each says of which.
+
+    One decision about several alerts is one row.
+    """
+    names = {alert.id: f"{alert.case.key} {alert_topic(alert)}" for alert in alerts}
+    has_several = len(alerts) > 1
     rows = [
         (
             Cell(text=moment(change.at)),
             Cell(text=change.by),
+            *([_subject_cell([names[id] for id in ids])] if has_several else []),
             Cell(text=str(change.field).replace("_", " ")),
             Cell(text=_value(change.field, change.old)),
             Cell(text=_value(change.field, change.new)),
             Cell(text=change.why, style="prose"),
         )
-        for change in reversed(changes)
+        for change, ids in _alike(changes)
     ]
-    return table(_CHANGE_COLUMNS, rows, label="changes")
+    when, who, *rest = _CHANGE_COLUMNS
+    columns = (when, who, *([Column(label="of")] if has_several else []), *rest)
+    return table(columns, rows, label="changes")
+
+
+def _alike(changes: Sequence[AlertChange]) -> list[tuple[AlertChange, list[str]]]:
+    """Return changes, the newest first, each with the ids of the alerts that had the same."""
+    found: dict[AlertChange, list[str]] = {}
+    for change in reversed(changes):
+        same = dataclasses.replace(change, id="", alert_id="")
+        found.setdefault(same, []).append(change.alert_id)
+    return list(found.items())
+
+
+def _subject_cell(names: Sequence[str]) -> Cell:
+    if len(names) == 1:
+        return Cell(text=names[0])
+    return Cell(text=f"{len(names)} alerts", title="\n".join(names))
 
 
 def _state_cell(alert: Alert, *, now: datetime) -> Cell:
@@ -124,12 +152,13 @@ def _state_cell(alert: Alert, *, now: datetime) -> Cell:
     )
 
 
-def _sighting(seen: Sighting | None, alert: Alert) -> Cell:
+def sighting_cell(seen: Sighting | None, *, case_key: str = "") -> Cell:
+    """Return a revision with its run, which opens with the case that is named."""
     if seen is None:
         return Cell(text="-")
     return Cell(
         text=seen.revision,
-        href=run_url(seen.run_id, case_key=alert.case.key),
+        href=run_url(seen.run_id, case_key=case_key),
         notes=(Note(text=f"run {seen.run_id}, {moment(seen.at)}"),),
     )
 

@@ -10,30 +10,40 @@ import dataclasses
 import functools
 import logging
 import os
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-import numpy as np
 import streamlit as st
 
+from app.computed import noise_bands
 from app.history import differences, ending_with, newest_toolchain, segments
-from app.matrix import MODE_ORDER, vanished_cases
 from app.pages import (
-    AlertsPage,
-    Band,
+    AlertList,
+    AlertPage,
     EnvironmentChange,
+    EventPage,
     Loaded,
     MachineMove,
-    ModeSummary,
     Overview,
     RunPage,
     SeriesPage,
 )
+from app.ranking import ONGOING, states_of
+from db.alert_queries import (
+    has_alerts,
+    load_alerts_of_case,
+    load_alerts_of_event,
+    load_alerts_since,
+    load_alerts_with_events,
+    load_changes_of,
+)
 from db.errors import NotFoundError, StoreError, StoreLocked
+from db.judged import load_events
 from db.queries import (
     find_series,
+    load_alert,
     load_alerts,
     load_changes,
     load_histories,
@@ -47,16 +57,13 @@ from db.queries import (
 )
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
 from db.store import Store
-from db.summaries import LatestCell, OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
-from runner.analysis.aggregate import cohort_means, pass_rate
-from runner.analysis.detector import describe_steps
-from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from db.summaries import OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
-from runner.analysis.stats import robust_sd
 from runner.analysis.triage import (
     AlertStateError,
     Decide,
+    Decision,
     set_care,
     set_state,
 )
@@ -150,25 +157,54 @@ def load_run_page(run_id: str) -> Loaded[RunPage]:
     )
 
 
-def load_alerts_page() -> Loaded[AlertsPage]:
-    """Return all alerts and every change of them."""
+def load_alert_list(state: str) -> Loaded[AlertList]:
+    """Return the alerts in a state, with the others of their events; "" are the ongoing ones."""
     url = store_url()
-    return _or_stale(("alerts", url), lambda number: cached(_read_alerts)(url, number))
+    return _or_stale(
+        ("alerts", url, state), lambda number: cached(_read_alert_list)(url, number, state)
+    )
 
 
-def decide_state(alert_id: str, state: AlertState, *, by: str, why: str) -> str:
-    """Move an alert to `state` on record; return what went wrong, "" when it is saved."""
-    return _decide(set_state([alert_id], state, why=why), by=by)
+def load_event_page(event_id: str) -> Loaded[EventPage]:
+    """Return an event with its alerts; raise NotFoundError when no alert belongs to it."""
+    url = store_url()
+    return _or_stale(
+        ("event", url, event_id), lambda number: cached(_read_event_page)(url, number, event_id)
+    )
 
 
-def decide_care(alert: Alert, *, owner: str, until: datetime | None, by: str, why: str) -> str:
-    """Set owner and mute of `alert` on record; return what went wrong, "" when it is saved."""
-    return _decide(set_care(alert, owner=owner, until=until, why=why), by=by)
+def load_alert_page(alert_id: str) -> Loaded[AlertPage]:
+    """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
+    url = store_url()
+    return _or_stale(
+        ("alert", url, alert_id), lambda number: cached(_read_alert_page)(url, number, alert_id)
+    )
 
 
-def _decide(decision: Decide, *, by: str) -> str:
+def decide_state(alert_ids: Collection[str], state: AlertState, *, by: str, why: str) -> str:
+    """Move alerts to `state` on record; return what went wrong, "" when it is saved."""
+    return _decide([set_state(alert_ids, state, why=why)], by=by)
+
+
+def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, by: str, why: str) -> str:
+    """Give the alerts that were `seen` owner and mute of `cared`; return what went wrong, or ""."""
+    decisions = [
+        set_care(before, owner=after.owner, until=after.muted_until, why=why)
+        for before, after in zip(seen, cared, strict=True)
+    ]
+    return _decide(decisions, by=by)
+
+
+def _decide(decisions: Sequence[Decide], *, by: str) -> str:
+    def decide(stored: Sequence[Alert]) -> Decision:
+        made = [decision(stored) for decision in decisions]
+        return Decision(
+            alerts=tuple(alert for item in made for alert in item.alerts),
+            revisions=tuple(revision for item in made for revision in item.revisions),
+        )
+
     try:
-        _open(store_url()).revise_alerts(decision, by=by)
+        _open(store_url()).revise_alerts(decide, by=by)
     except (AlertStateError, StoreError) as error:
         return f"Not saved: {error}."
     return ""
@@ -181,90 +217,9 @@ def cached(read: Callable[..., _Value]) -> Callable[..., _Value]:
     return st.cache_data(max_entries=_CACHED_PAGES, show_spinner=False)(read)
 
 
-def mode_summaries(
-    cells: Sequence[LatestCell], *, alerts: Sequence[Alert]
-) -> tuple[ModeSummary, ...]:
-    """Return what each compile mode does for the models of `cells`, over the common cohort.
-
-    The cohort is common to PyTorch's modes alone: variants that only some models have would
-    shrink it. A case that vanished is not ok, whatever its newest result was. `cells` and `alerts`
-    are of one machine and one toolchain.
-    """
-    gone = vanished_cases(alerts)
-    by_mode = {
-        mode: [cell for cell in cells if cell.summary.case.variant == mode]
-        for mode in MODE_ORDER[1:]
-    }
-    present = {
-        mode: [cell for cell in found if cell.summary.case.key not in gone]
-        for mode, found in by_mode.items()
-    }
-    columns = {mode: _speedups(found) for mode, found in present.items()}
-    cohort = cohort_means({mode: column for mode, column in columns.items() if column})
-    num_subjects = len({_subject(cell.summary.case) for cell in cells})
-    summaries = []
-    for mode, found in by_mode.items():
-        if not found:
-            continue
-        passed = pass_rate(cell.summary.outcome for cell in present[mode])
-        num_gone = len(found) - len(present[mode])
-        summaries.append(
-            ModeSummary(
-                variant=mode,
-                mean=cohort.means.get(mode),
-                num_common=cohort.num_common,
-                num_subjects=num_subjects,
-                num_ok=passed.num_ok,
-                num_tried=passed.num_tried + num_gone,
-                effective_modes=_fallbacks(present[mode]),
-            )
-        )
-    return tuple(summaries)
-
-
 def repro(case: Case, *, toolchain: str) -> str:
     """Return the command that measures `case` in `toolchain` again."""
     return repro_command(case, toolchain=toolchain)
-
-
-def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
-    """Return the levels of a series with their noise bands.
-
-    A level ends where the environment changes or the detector finds a step. Its band is the median
-    of its points +- NOISE_MULTIPLE robust standard deviations of them. Levels with fewer than
-    MIN_BASELINE_POINTS points, and series that touch 0, have none.
-    """
-    bands = []
-    for segment in segments(points):
-        values = np.asarray([point.median for point in segment])
-        if not (values > 0).all():
-            continue
-        starts = [0, *(step.index for step in describe_steps(values))]
-        for start, end in zip(starts, [*starts[1:], len(segment)], strict=True):
-            if end - start >= MIN_BASELINE_POINTS:
-                bands.append(_band(segment[start:end]))
-    return tuple(bands)
-
-
-def _subject(case: Case) -> str:
-    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
-
-
-def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:
-    return {
-        _subject(cell.summary.case): cell.summary.measurements["speedup"].median
-        for cell in cells
-        if "speedup" in cell.summary.measurements
-    }
-
-
-def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:
-    counts = Counter(
-        cell.summary.effective_mode
-        for cell in cells
-        if cell.summary.effective_mode not in ("", cell.summary.case.mode)
-    )
-    return tuple(counts.most_common())
 
 
 def _open(url: str) -> Store:
@@ -312,7 +267,7 @@ def _read_overview(url: str, generation: int) -> Overview:
     return Overview(
         runs=cached(_read_runs)(url, generation),
         cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
-        alerts=load_alerts(store),
+        alerts=load_alerts(store, states=ONGOING),
         machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
     )
 
@@ -343,9 +298,36 @@ def _machine_move(change: MachineChange) -> MachineMove:
     )
 
 
-def _read_alerts(url: str, generation: int) -> AlertsPage:  # noqa: ARG001
+def _read_alert_list(url: str, generation: int, state: str) -> AlertList:  # noqa: ARG001
     store = _open(url)
-    return AlertsPage(alerts=load_alerts(store), changes=load_changes(store))
+    alerts = load_alerts_with_events(store, states=states_of(state))
+    return AlertList(
+        alerts=alerts,
+        events=load_events(store, ids={alert.event_id for alert in alerts}),
+        has_others=bool(alerts) or has_alerts(store),
+    )
+
+
+def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # noqa: ARG001
+    store = _open(url)
+    alerts = load_alerts_of_event(store, event_id)
+    if not alerts:
+        raise NotFoundError(f"no event {event_id!r} in this store")
+    return EventPage(
+        event=load_events(store, ids=[event_id]).get(event_id),
+        alerts=alerts,
+        changes=load_changes_of(store, [alert.id for alert in alerts]),
+    )
+
+
+def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:  # noqa: ARG001
+    store = _open(url)
+    alert = load_alert(store, alert_id)
+    return AlertPage(
+        alert=alert,
+        event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
+        changes=load_changes(store, alert_id=alert.id),
+    )
 
 
 def _read_outcomes(url: str, generation: int) -> tuple[OutcomeHistory, ...]:  # noqa: ARG001
@@ -404,11 +386,7 @@ def _read_series_page(
         bands=noise_bands(points),
         outcomes=next((item.points for item in on_machine if item.toolchain == shown), ()),
         environment_changes=_environment_changes(store, points),
-        alerts=tuple(
-            alert
-            for alert in load_alerts(store)
-            if (alert.case.key, alert.machine, alert.toolchain) == (case_key, chosen, shown)
-        ),
+        alerts=load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown),
     )
 
 
@@ -418,7 +396,7 @@ def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
     return RunPage(
         run=run,
         results=load_result_summaries(store, run.id),
-        alerts=tuple(alert for alert in load_alerts(store) if alert.machine == run.machine),
+        alerts=load_alerts_since(store, run.id),
         machine=cached(_read_machine_moves)(url, generation).get(run.id, ()),
     )
 
@@ -473,16 +451,3 @@ def _environment_changes(
             )
         )
     return tuple(changes)
-
-
-def _band(level: Sequence[TrendPoint]) -> Band:
-    values = [point.median for point in level]
-    middle = float(np.median(values))
-    margin = NOISE_MULTIPLE * robust_sd(values)
-    return Band(
-        start=level[0].at,
-        end=level[-1].at,
-        level=middle,
-        low=middle - margin,
-        high=middle + margin,
-    )

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.format import Scale, scale_for, shortened
+from db.text import printable
 
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
 _TEXT_LIMIT = 160
 _TITLE_LIMIT = 600
-_HEADING_LIMIT = 80
 # Shades of a bar's parts in theme.py; a further part begins with the first again.
 _NUM_SHADES = 6
 # A narrower part has no room for its number; its tooltip has it.
@@ -52,6 +52,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A row, and under it a line that opens `content` (HTML)."""
+
+    row: Sequence[Cell]
+    summary: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A part of a bar; `size` is in the unit of the whole chart."""
 
@@ -68,13 +77,14 @@ class Bar:
 
 
 def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Return `text` cut to `limit` characters and escaped for HTML."""
-    return html.escape(shortened(text, limit=limit), quote=True)
+    """Return `text` cut to `limit` characters and escaped for HTML, `?` for what has no picture."""
+    # A sign that turns the direction of writing would turn everything after it too.
+    return html.escape(printable(shortened(text, limit=limit)), quote=True)
 
 
 def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
-    shown = escaped(text, limit=_HEADING_LIMIT)
+    shown = escaped(text)
     return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
 
 
@@ -90,6 +100,20 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: s
     return (
         f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: str) -> str:
+    """Return a table in which each row opens to more."""
+    head = "".join(_heading(column) for column in columns)
+    body = "".join(
+        f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
+        f"{folded(group.summary, group.content)}</td></tr></tbody>"
+        for group in groups
+    )
+    return (
+        f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
+        f"<thead><tr>{head}</tr></thead>{body}</table></div>"
     )
 
 
@@ -179,6 +203,8 @@ def _content(cell: Cell) -> str:
     # A text that is there to be read whole has no link.
     is_whole = "whole" in cell.style.split()
     text = escaped(cell.text, limit=_TITLE_LIMIT) if is_whole else _linked(cell.text, cell.href)
+    if "revision" in cell.style.split():
+        text = text.replace("+", "+<wbr>").replace("@", "@<wbr>")
     return f'<div class="text">{text}</div>{_notes(cell.notes)}'
 
 

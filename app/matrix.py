@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from app.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note
-from app.ranking import alert_url, is_by_machine, mark_text
+from app.ranking import ONGOING, alert_url, is_by_machine, mark_text
 from app.state import run_url, series_url
 from db.metrics import METRICS
 from db.ranking import worsening, worst_first
@@ -97,7 +97,7 @@ def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
 
 
 def _live(alerts: Iterable[Alert]) -> list[Alert]:
-    return [alert for alert in alerts if alert.state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)]
+    return [alert for alert in alerts if alert.state in ONGOING]
 
 
 def _subjects(

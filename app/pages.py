@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from db.events import Event
 from db.records import Alert, Case, Run
 from db.summaries import (
     LatestCell,
@@ -111,10 +112,32 @@ class RunPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertsPage:
-    """Everything the alerts page shows: all alerts, and all changes, oldest first."""
+class AlertList:
+    """The alerts of the events that are listed, and these events by id.
+
+    `has_others` says whether the store has any alert at all.
+    """
 
     alerts: tuple[Alert, ...]
+    events: Mapping[str, Event]
+    has_others: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """An event with all its alerts and their changes, oldest first."""
+
+    event: Event | None
+    alerts: tuple[Alert, ...]
+    changes: tuple[AlertChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertPage:
+    """Everything the page of one alert shows; `changes` come oldest first."""
+
+    alert: Alert
+    event: Event | None
     changes: tuple[AlertChange, ...]
 
 

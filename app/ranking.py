@@ -8,8 +8,7 @@ from datetime import datetime
 
 from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
 from app.markup import Cell, Column, Note
-from app.state import OverviewState, decide_url, run_url, series_url
-from db.metrics import METRICS
+from app.state import ALL_STATES, OUTCOME, OverviewState, decide_url, run_url, series_url
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict, is_imported
 
@@ -27,7 +26,15 @@ IMPROVEMENT_COLUMNS = tuple(
     else column
     for column in ALERT_COLUMNS
 )
+ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 _REVISION_LENGTH = 48
+
+
+def states_of(state: str) -> tuple[AlertState, ...] | None:
+    """Return the states that the alerts page lists: None for all, the ongoing ones for ""."""
+    if state == ALL_STATES:
+        return None
+    return (AlertState(state),) if state else ONGOING
 
 
 def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
@@ -55,24 +62,27 @@ def lets_through(state: OverviewState, case: Case) -> bool:
     return all(not value or value == str(actual) for value, actual in wanted)
 
 
-def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> Sequence[Cell]:
+def alert_row(
+    alert: Alert, *, now: datetime, names_toolchain: bool = False, has_link: bool = True
+) -> Sequence[Cell]:
     """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series.
 
     `names_toolchain` is for tables of more than one; that of an imported history is always named.
+    Without `has_link` the row has no link to the page of the alert.
     """
     case = alert.case
-    style = "bad" if alert.verdict is Verdict.REGRESSION else "good"
     href = alert_url(alert)
     identity = [f"{case.phase} {case.shape} {case.dtype} {case.device}"]
     if names_toolchain or is_imported(alert.toolchain):
         identity.append(f"toolchain {alert.toolchain}")
     levels = levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+    decide = (Note(text="decide", href=decide_url(alert.id)),) if has_link else ()
     return (
         Cell(
             text=change_text(alert),
             href=href,
-            style=style,
+            style=verdict_style(alert),
             title=f"{alert.verdict} of {case.key}",
             notes=(Note(text=interval),) if interval else (),
         ),
@@ -84,31 +94,50 @@ def alert_row(alert: Alert, *, now: datetime, names_toolchain: bool = False) -> 
             notes=tuple(Note(text=text) for text in identity),
         ),
         Cell(
-            text=metric_label(alert_metric(alert)) if alert.kind == "step" else alert.kind,
+            text=alert_topic(alert),
             notes=(Note(text=levels),) if levels else (),
         ),
-        Cell(
-            text=shortened(alert.first_bad.revision, limit=_REVISION_LENGTH),
-            href=run_url(alert.first_bad.run_id, case_key=case.key),
-            title=sightings_text(alert),
-            style="prose",
-            notes=(Note(text=f"{age(alert.first_bad.at, now=now)}, {moment(alert.first_bad.at)}"),),
-        ),
+        revision_cell(alert, now=now),
         Cell(
             text=_CONFIRMED[alert.is_confirmed],
             style="prose",
             title=alert.cause_text,
-            notes=(
-                Note(text=f"cause: {alert.cause_text or alert.cause_kind}"),
-                Note(text="decide", href=decide_url(alert.id)),
-            ),
+            notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"), *decide),
         ),
     )
 
 
+def verdict_style(alert: Alert) -> str:
+    """Return the class of theme.py for a cell that tells the change of `alert`."""
+    styles = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
+    return styles.get(alert.verdict, "")
+
+
+def revision_cell(alert: Alert, *, now: datetime) -> Cell:
+    """Return the first bad revision with a link to its run; a late case has but a day."""
+    seen = alert.first_bad
+    when = f"{age(seen.at, now=now)}, {moment(seen.at)}"
+    if alert.kind == "late":
+        return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
+    return Cell(
+        text=shortened(seen.revision, limit=_REVISION_LENGTH),
+        href=run_url(seen.run_id, case_key=alert.case.key),
+        title=sightings_text(alert),
+        style="revision",
+        notes=(Note(text=when),),
+    )
+
+
+def alert_topic(alert: Alert) -> str:
+    """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
+    label = metric_label(alert_metric(alert))
+    words = {"step": label, "drift": f"{label} (drift)", "variance": f"{label} (noise)"}
+    return words.get(alert.kind, alert.kind)
+
+
 def alert_metric(alert: Alert) -> str:
     """Return the metric whose series shows `alert`; the default one when it is about an outcome."""
-    return alert.metric if alert.metric in METRICS or alert.kind == "step" else ""
+    return "" if alert.metric == OUTCOME else alert.metric
 
 
 def alert_url(alert: Alert) -> str:
@@ -122,9 +151,11 @@ def alert_url(alert: Alert) -> str:
 
 
 def change_text(alert: Alert) -> str:
-    """Return what changed, in a few characters: `+21.3 %`, `fails`, `vanished`."""
+    """Return what changed, in a few characters: `+21.3 %`, `0 -> 2`, `fails`, `vanished`."""
     if alert.change_pct is not None:
         return percent(alert.change_pct)
+    if levels := levels_text(alert):
+        return levels
     if alert.kind == "outcome":
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
     return alert.kind
@@ -134,9 +165,8 @@ def mark_text(alert: Alert) -> str:
     """Return `alert` as a note in a cell, `latency +21.3 %`, `regression` or `vanished`."""
     if alert.kind == "outcome":
         return str(alert.verdict)
-    if alert.kind != "step":
-        return alert.kind
-    return f"{metric_label(alert.metric)} {change_text(alert)}"
+    topic = alert_topic(alert)
+    return topic if topic == alert.kind else f"{topic} {change_text(alert)}"
 
 
 def levels_text(alert: Alert) -> str:

@@ -74,9 +74,13 @@ class RunsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsState:
-    """What the alerts page shows: one alert, or all in some state; empty are the ongoing ones."""
+    """What the alerts page shows: one alert, one event, or all events in some state.
+
+    An event is in each state that an alert of it is in; empty are the ongoing ones.
+    """
 
     alert: str = ""
+    event: str = ""
     state: str = ""
 
 
@@ -148,6 +152,11 @@ def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
 def decide_url(alert_id: str) -> str:
     """Return the relative URL of the page on which people decide about an alert."""
     return _url("alerts", AlertsState(alert=alert_id))
+
+
+def event_url(event_id: str) -> str:
+    """Return the relative URL of the page on which people decide about all alerts of an event."""
+    return _url("alerts", AlertsState(event=event_id))
 
 
 def without(state: OverviewState, *names: str) -> OverviewState:

@@ -46,6 +46,10 @@ table.hud td .text, table.hud td .note { white-space: nowrap; max-width: 34em; o
 table.hud td.prose .text, table.hud td.prose .note { white-space: normal; max-width: 60em;
   overflow-wrap: anywhere; }
 table.hud td.prose .text { min-width: 7.5em; }
+table.hud td.revision .text { white-space: normal; max-width: 22em; overflow-wrap: break-word; }
+table.hud tbody.group > tr:first-child { border-bottom: 0; }
+table.hud tbody.group > tr + tr > td { padding-top: 0; }
+table.hud tbody.group details.hud { margin-top: 0; }
 table.hud .number { text-align: right; }
 table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
 table.hud a, dl.hud-facts a, .hud-notice a { color: var(--hud-link); text-decoration: none; }

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import data
 from app.components import choose, empty_store, no_result, notices, stale_note, state_page
+from app.computed import mode_summaries
 from app.format import metric_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
@@ -132,7 +133,7 @@ def _show_cells(
         everything = OverviewState(metric=state.metric)
         st.link_button("Show everything", overview_url(everything))
         return
-    st.html(tiles(mode_tile(summary) for summary in data.mode_summaries(cells, alerts=alerts)))
+    st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
     st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))

@@ -168,7 +168,8 @@ def _title(kind: EventKind, group: _Group, run: PlannedRun | None) -> str:
 def _since(alerts: Sequence[Alert]) -> str:
     """Return the revision, or the day where nothing was measured at one."""
     if all(topic_of(alert) == MISSING for alert in alerts):
-        return f"{min(alert.first_bad.at for alert in alerts):%Y-%m-%d}"
+        days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
+        return min(days, key=lambda day: (-days[day], day))
     return Counter(alert.first_bad.revision for alert in alerts).most_common(1)[0][0]
 
 

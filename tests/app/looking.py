@@ -33,7 +33,7 @@ def texts_of_rows(page: AppTest, label: str) -> list[list[str]]:
     """Return the texts of the cells of the table with this label, without the heading."""
     parser = _Rows(label)
     parser.feed(html_of(page))
-    return parser.rows
+    return [row for row in parser.rows if row]
 
 
 class _Words(HTMLParser):
@@ -51,26 +51,31 @@ class _Words(HTMLParser):
 
 
 class _Rows(HTMLParser):
+    """Collects the rows of one table, those of tables within its cells aside."""
+
     def __init__(self, label: str) -> None:
         super().__init__()
         self.rows: list[list[str]] = []
         self._label = label
-        self._is_inside = False
-        self._is_body = False
+        # Whether each table that is open, outermost first, is the wanted one.
+        self._tables: list[bool] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "table":
-            self._is_inside = dict(attrs).get("aria-label") == self._label
-        self._is_body = self._is_inside and (self._is_body or tag == "tbody")
-        if self._is_body and tag == "tr":
+            self._tables.append(dict(attrs).get("aria-label") == self._label)
+        if self._is_inside and tag == "tr":
             self.rows.append([])
-        if self._is_body and tag == "td":
+        if self._is_inside and tag == "td":
             self.rows[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "table":
-            self._is_inside = self._is_body = False
+            self._tables.pop()
 
     def handle_data(self, data: str) -> None:
-        if self._is_body:
+        if self._is_inside and self.rows and self.rows[-1]:
             self.rows[-1][-1] = f"{self.rows[-1][-1]} {data}".strip()
+
+    @property
+    def _is_inside(self) -> bool:
+        return bool(self._tables) and self._tables[-1]

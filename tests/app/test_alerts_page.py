@@ -20,8 +20,10 @@ from runner.analysis.triage import Decide
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+from tests.stored import save_alerts
 
 ID = "alert-1"
+FASTER = "resnet50/inference/tiny/fp32/max-autotune/cuda"
 DAY = stores.NOW.date() + timedelta(days=30)
 
 
@@ -49,17 +51,27 @@ def field(page: AppTest, label: str) -> Any:
 
 
 @pytest.mark.usefixtures("seeded")
-def test_ongoing_alerts_are_listed_and_lead_to_their_pages(open_page: OpenPage) -> None:
+def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decided(
+    open_page: OpenPage,
+) -> None:
     page = open_page("alerts")
-    rows = texts_of_rows(page, "alerts")
-    assert [row[:3] for row in rows][:2] == [
-        ["open", "fails", "unet max-autotune inference tiny fp32 cuda"],
-        ["open", "+20.0 % [+18.0, +22.0] %", "bert default inference tiny fp32 cuda"],
+    rows = texts_of_rows(page, "events")
+    assert [row[:3] for row in rows[::2]] == [
+        [f"{stores.FAILING.key}: fails 1 open", "fails", "1 1 case"],
+        [f"{stores.REGRESSED.key}: +20.0 % 1 open", "+20.0 % latency", "1 1 case"],
+        [f"{FASTER}: +13.9 % 1 open", "+13.9 % speedup", "1 1 case"],
     ]
-    assert f"alerts?alert={ID}" in links_of(page)
+    assert [row[0].split(" state ")[0] for row in rows[1::2]] == ["1 alert"] * 3
+    assert texts_of_rows(page, "alerts")[1][:3] == [
+        "open",
+        "+20.0 % [+18.0, +22.0] %",
+        "bert default inference tiny fp32 cuda",
+    ]
+    # The event and the state of its alert lead there, and nothing else does.
+    assert links_of(page).count(f"alerts?alert={ID}") == 2
 
 
-def test_alerts_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
+def test_events_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
     decided = open_page("alerts", alert=ID)
     press(decided, "decide-noise")
     rows = texts_of_rows(open_page("alerts", state="noise"), "alerts")
@@ -148,7 +160,9 @@ def test_time_of_a_mute_is_kept_when_only_the_owner_changes(
     store: Store, open_page: OpenPage
 ) -> None:
     until = stores.NOW + timedelta(days=3)
-    data.decide_care(load_alert(store, ID), owner="", until=until, by="ada", why="")
+    alert = load_alert(store, ID)
+    muted = dataclasses.replace(alert, muted_until=until)
+    data.decide_care([alert], [muted], by="ada", why="")
     page = open_page("alerts", alert=ID)
     field(page, "Owner").input("eve")
     press(page, "decide-save")
@@ -164,7 +178,7 @@ def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
 
 def test_decision_that_came_too_late_is_said(page: AppTest, store: Store) -> None:
     fixed = dataclasses.replace(stores.regression(), state=AlertState.FIXED)
-    store.save_alerts([fixed])
+    save_alerts(store, [fixed])
     press(page, "decide-expected", why="new heads")
     assert "Not saved: alert alert-1 is fixed and cannot become expected" in text_of(page)
 

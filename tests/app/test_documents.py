@@ -15,6 +15,7 @@ from app.state import (
     DEFAULT_OVERVIEW_METRIC,
     DEFAULT_SERIES_METRIC,
     OVERVIEW_METRICS,
+    AlertsState,
     OverviewState,
     RunPageState,
     RunsState,
@@ -30,6 +31,7 @@ TEXT = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text(
     ("page", "state"),
     [
         ("overview", OverviewState),
+        ("alerts", AlertsState),
         ("series", SeriesState),
         ("run", RunPageState),
         ("runs", RunsState),

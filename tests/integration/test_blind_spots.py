@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.data import mode_summaries
+from app.computed import mode_summaries
 from app.summary import mode_tile
 from db.queries import load_alerts, load_latest
 from tests.integration.terminal import Terminal

@@ -172,6 +172,15 @@ def test_title_tells_missing_from_late_cases_and_gives_the_day(
     assert title(*found) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
 
 
+def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
+    found = [
+        alert(model, number, kind="vanished", metric="outcome", change_pct=None)
+        for model, number in zip(MODELS, (4, 5, 5), strict=True)
+    ]
+    assert "missing since 2026-01-06 " in title(*found)
+    assert "missing since 2026-01-05 " in title(*found[:2])
+
+
 def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
     assert "regression of graph_breaks" in title(alert(metric="graph_breaks", change_pct=None))
 

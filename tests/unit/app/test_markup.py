@@ -11,10 +11,13 @@ from app.markup import (
     Bar,
     Cell,
     Column,
+    Group,
     Note,
     Part,
+    escaped,
     facts,
     folded,
+    grouped_table,
     heading,
     link,
     notice,
@@ -66,6 +69,26 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
 def test_markup_in_a_cell_is_shown_as_it_was_written() -> None:
     page = table([Column(label="model")], [[Cell(text=HOSTILE)]], label="models")
     assert "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&#x27;&amp;" in page
+
+
+def test_sign_that_turns_the_writing_is_shown_as_a_question_mark() -> None:
+    assert escaped("bert\u202edefault\x1b") == "bert?default?"
+
+
+def test_revision_breaks_before_its_commit_and_nowhere_else() -> None:
+    cell = Cell(text="2.14.0.dev20261112+cpu.06a9", style="revision", href="run")
+    assert ">2.14.0.dev20261112+<wbr>cpu.06a9</a>" in table([Column(label="")], [[cell]], label="")
+
+
+def test_row_of_a_group_opens_to_its_content() -> None:
+    group = Group(row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>")
+    html = grouped_table([Column(label="event"), Column(label="n")], [group], label="events")
+    assert html.endswith(
+        '<tbody class="group"><tr><td class=""><div class="text">&lt;a&gt;</div></td>'
+        '<td class=""><div class="text">2</div></td></tr>'
+        '<tr><td colspan="2"><details class="hud"><summary>2 alerts</summary><p>x</p></details>'
+        "</td></tr></tbody></table></div>"
+    )
 
 
 def test_long_texts_are_cut() -> None:

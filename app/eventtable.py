@@ -1,0 +1,171 @@
+"""The events of the alerts page: a change that shows in many series is one row. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.alertpage import alerts_table, sighting_cell
+from app.format import percent_interval
+from app.markup import Cell, Column, Group, Note, facts, grouped_table
+from app.ranking import ONGOING, alert_topic, change_text, revision_cell, verdict_style
+from app.state import decide_url, event_url
+from db.events import Event
+from db.ranking import worst_first
+from db.records import Alert, AlertState
+
+_COLUMNS = (
+    Column(label="event", title="one change, however many series show it"),
+    Column(label="worst change", is_number=True),
+    Column(label="series", is_number=True),
+    Column(label="first bad revision", title="that of most of its alerts; opens the run"),
+    Column(label="cause", title="as far as the measurements tell", is_spare=True),
+)
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventGroup:
+    """The alerts of one event, the worst first; `event` is None where one stands alone."""
+
+    event: Event | None
+    alerts: tuple[Alert, ...]
+
+    @property
+    def worst(self) -> Alert:
+        """Return the worst of the ongoing alerts, else of those that are settled."""
+        ongoing = (alert for alert in self.alerts if alert.state in ONGOING)
+        return next(ongoing, self.alerts[0])
+
+    @property
+    def title(self) -> str:
+        """Return the title of the event, else what its worst alert says."""
+        if self.event is not None:
+            return self.event.title
+        return f"{self.worst.case.key}: {change_text(self.worst)}"
+
+    @property
+    def url(self) -> str:
+        """Return where people decide about the event; about one alert that is its own page."""
+        if len(self.alerts) == 1:
+            return decide_url(self.worst.id)
+        return event_url(self.worst.event_id)
+
+    @property
+    def onset(self) -> Alert:
+        """Return the first alert of the run with which most of them begin, or the earlier one."""
+        counts = Counter(alert.first_bad.run_id for alert in self.alerts)
+        return min(
+            self.alerts,
+            key=lambda alert: (-counts[alert.first_bad.run_id], alert.first_bad.at),
+        )
+
+
+def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> list[EventGroup]:
+    """Return the events of `alerts`, the one with the worst ongoing alert first."""
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for alert in worst_first(alerts):
+        found[alert.event_id or f"alert {alert.id}"].append(alert)
+    groups = {
+        group.worst.id: group
+        for together in found.values()
+        for group in [
+            EventGroup(event=events.get(together[0].event_id), alerts=tuple(together)),
+        ]
+    }
+    return [groups[alert.id] for alert in worst_first(group.worst for group in groups.values())]
+
+
+def event_table(groups: Sequence[EventGroup], *, now: datetime) -> str:
+    """Return a row for each event; it opens to its alerts."""
+    rows = [
+        Group(
+            row=_row(group, now=now),
+            summary=_counted(len(group.alerts), "alert"),
+            content=alerts_table(group.alerts, now=now),
+        )
+        for group in groups
+    ]
+    return grouped_table(_COLUMNS, rows, label="events")
+
+
+def event_facts(group: EventGroup) -> str:
+    """Return what is known of one event."""
+    worst, onset = group.worst, group.onset
+    interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
+    cases = {alert.case.key for alert in group.alerts}
+    pairs = [
+        ("alerts", Cell(text=states_text(group.alerts))),
+        ("series", Cell(text=str(_num_series(group)))),
+        ("cases", Cell(text=str(len(cases)))),
+        ("models", Cell(text=", ".join(sorted({alert.case.model for alert in group.alerts})))),
+        (
+            "worst change",
+            Cell(text=f"{alert_topic(worst)} {change_text(worst)}{interval}"),
+        ),
+        ("first bad", sighting_cell(onset.first_bad)),
+        ("last good", sighting_cell(onset.last_good)),
+        ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
+        ("cause", Cell(text=": ".join(filter(None, cause_texts(group))), style="whole")),
+    ]
+    return facts(pairs)
+
+
+def cause_texts(group: EventGroup) -> tuple[str, str]:
+    """Return the kinds of the causes, the most frequent first, and the words of the worst one.
+
+    Alerts of which nothing is known do not count; where that is all of them there is no kind.
+    """
+    kinds = Counter(item.cause_kind for item in group.alerts if item.cause_kind != _UNKNOWN)
+    if not kinds:
+        return "", group.worst.cause_text or _UNKNOWN
+    told = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
+    return ", ".join(kind for kind, _ in kinds.most_common()), told.cause_text
+
+
+def states_text(alerts: Sequence[Alert]) -> str:
+    """Return how many alerts are in which state, `19 open, 2 noise`."""
+    counts = Counter(alert.state for alert in alerts)
+    return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
+
+
+def _row(group: EventGroup, *, now: datetime) -> Sequence[Cell]:
+    worst = group.worst
+    topic = alert_topic(worst)
+    kinds, told = cause_texts(group)
+    owners = sorted({alert.owner for alert in group.alerts if alert.owner})
+    notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
+    num_cases = len({alert.case.key for alert in group.alerts})
+    return (
+        Cell(
+            text=group.title,
+            href=group.url,
+            style="strong prose",
+            title="opens the page on which people decide about it",
+            notes=(Note(text=", ".join(notes)),),
+        ),
+        Cell(
+            text=change_text(worst),
+            style=verdict_style(worst),
+            title=worst.case.key,
+            notes=(Note(text=topic),) if topic != worst.kind else (),
+        ),
+        Cell(text=str(_num_series(group)), notes=(Note(text=_counted(num_cases, "case")),)),
+        revision_cell(group.onset, now=now),
+        Cell(
+            text=kinds or told,
+            style="prose",
+            title=told,
+            notes=(Note(text=told),) if kinds else (),
+        ),
+    )
+
+
+def _num_series(group: EventGroup) -> int:
+    return len({alert.series_key for alert in group.alerts})
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,125 @@
+"""Events as rows, and what a decision about one is about."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.alertpage import changes_table, decidable
+from app.eventtable import EventGroup, cause_texts, event_groups, event_table
+from db.events import Event, EventKind
+from db.records import Alert, AlertState
+from db.triage import AlertChange, ChangedField
+from tests.builders import START, make_alert, make_case, make_run, make_sighting
+
+EVENT = Event(id="e", kind=EventKind.REVISION, title="many cases: slower", size=2)
+
+
+def member(id: str, **facts: Any) -> Alert:
+    """Return an alert of the event, of a model that is named as it."""
+    made = make_alert(id, **{"case": make_case(id), **facts})
+    return dataclasses.replace(made, event_id=EVENT.id)
+
+
+def group_of(*alerts: Alert) -> EventGroup:
+    """Return the one event of some alerts."""
+    (group,) = event_groups(alerts, events={EVENT.id: EVENT})
+    return group
+
+
+def test_alerts_of_one_event_are_one_row_and_those_of_none_are_rows_of_their_own() -> None:
+    alone = [make_alert("one", change_pct=50.0), make_alert("two", change_pct=5.0)]
+    groups = event_groups([*alone, member("a"), member("b")], events={EVENT.id: EVENT})
+    assert [(group.title, len(group.alerts)) for group in groups] == [
+        (f"{make_case().key}: +50.0 %", 1),
+        ("many cases: slower", 2),
+        (f"{make_case().key}: +5.0 %", 1),
+    ]
+
+
+def test_event_leads_to_its_page_and_one_of_a_single_alert_to_that_alert() -> None:
+    assert group_of(member("a"), member("b")).url == "alerts?event=e"
+    assert group_of(member("a")).url == "alerts?alert=a"
+
+
+def test_what_is_settled_is_the_worst_only_where_all_is() -> None:
+    settled = member("a", change_pct=90.0, state="noise")
+    assert group_of(settled, member("b", change_pct=6.0)).worst.id == "b"
+    assert group_of(settled, member("b", change_pct=6.0, state="fixed")).worst.id == "a"
+
+
+def test_event_begins_with_the_run_of_most_of_its_alerts() -> None:
+    early, late = (
+        make_sighting(make_run(name, started_at=START + timedelta(days=number)))
+        for number, name in enumerate(("early", "late"))
+    )
+    group = group_of(
+        member("a", first_bad=late), member("b", first_bad=early), member("c", first_bad=late)
+    )
+    assert group.onset.first_bad == late
+    assert group_of(*group.alerts[:2]).onset.first_bad == early
+
+
+def test_causes_are_named_once_and_told_by_the_worst_alert_that_has_one() -> None:
+    known = dataclasses.replace(member("a", cause_kind="compiler"), cause_text="eager is as it was")
+    worse = dataclasses.replace(member("b", change_pct=50.0), cause_text="torch differs")
+    assert cause_texts(group_of(known, worse)) == ("compiler", "eager is as it was")
+    assert cause_texts(group_of(worse)) == ("", "torch differs")
+    assert cause_texts(group_of(member("c"))) == ("", "unknown")
+
+
+def test_late_case_has_a_day_and_no_bad_revision() -> None:
+    late = member("a", kind="late", metric="outcome", unit="")
+    html = event_table([group_of(late)], now=START + timedelta(days=2))
+    assert "was due 2 d ago, 2026-01-01 02:30 UTC" in html
+    assert late.first_bad.revision not in html
+
+
+@pytest.mark.parametrize(
+    ("state", "ids"),
+    [
+        (AlertState.OPEN, ["acknowledged", "expected", "noise"]),
+        (AlertState.ACKNOWLEDGED, ["open"]),
+        (AlertState.EXPECTED, ["open", "acknowledged"]),
+        (AlertState.NOISE, ["open", "acknowledged"]),
+    ],
+)
+def test_decision_about_an_event_leaves_what_is_fixed_or_decided(
+    state: AlertState, ids: list[str]
+) -> None:
+    alerts = [make_alert(str(item), state=item) for item in AlertState]
+    assert sorted(alert.id for alert in decidable(alerts, state)) == sorted(ids)
+
+
+def test_decision_about_one_alert_may_change_another_decision() -> None:
+    alert = make_alert(state="expected")
+    assert decidable([alert], AlertState.NOISE) == [alert]
+    assert decidable([alert], AlertState.EXPECTED) == []
+
+
+def test_one_decision_about_several_alerts_is_one_row_of_changes() -> None:
+    alerts = [member("a"), member("b"), member("c")]
+    made = [change_of(alert.id, why="same") for alert in alerts[:2]]
+    html = changes_table([*made, change_of("c", why="other")], alerts=alerts)
+    assert html.count("<tr>") == 3
+    assert ">2 alerts<" in html
+    assert f">{make_case('c').key} latency<" in html
+    assert "2 alerts" not in changes_table(made[:1], alerts=alerts[:1])
+
+
+def change_of(alert_id: str, *, why: str) -> AlertChange:
+    """Return the acknowledgement of an alert."""
+    return AlertChange(
+        id=f"change of {alert_id}",
+        alert_id=alert_id,
+        pattern="",
+        at=START,
+        by="ada",
+        field=ChangedField.STATE,
+        old="open",
+        new="acknowledged",
+        why=why,
+    )
