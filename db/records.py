@@ -247,8 +247,7 @@ class CaseResult:
 
     `effective_mode` is the mode that really ran; it differs from `case.mode` when the device has no
     such thing (CUDA graphs on a CPU), and then `warnings` holds a `mode-fallback`. `details` holds
-    JSON values that explain (graph break reasons, steps with their times, `profile` as db.kernels
-    describes it). `sources` is the code of those `kernels` that have a `source_hash`.
+    JSON values that explain (graph breaks, steps, `profile`); `sources` is the code of `kernels`.
     """
 
     id: str
