@@ -6,7 +6,8 @@ so that nobody's change is lost, and every difference leaves a row in `alert_cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -38,22 +39,40 @@ from db.triage import (
 _SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
 
 
-def put_alerts(session: Session, alerts: Sequence[Alert]) -> None:
-    """Insert `alerts`, or replace those with the same id; no change is recorded."""
-    known = {alert.id: alert for alert in fetch.alerts(session.connection())}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The alerts that are stored, by their ids, and the settings of series."""
+
+    alerts: Mapping[str, Alert]
+    settings: Sequence[SeriesSettings]
+
+
+def read_known(session: Session) -> Known:
+    """Return what is stored of alerts and settings."""
+    connection = session.connection()
+    return Known(
+        alerts={alert.id: alert for alert in fetch.alerts(connection)},
+        settings=fetch.series_settings(connection),
+    )
+
+
+def put_alerts(session: Session, alerts: Sequence[Alert], *, known: Known) -> None:
+    """Insert `alerts`, or replace those with the same id; no change is recorded.
+
+    `known` is what the same transaction has read.
+    """
     wanted = {alert.id: alert for alert in alerts}
-    new = [alert for alert in wanted.values() if alert.id not in known]
+    new = [alert for alert in wanted.values() if alert.id not in known.alerts]
     cases = {alert.case.key: alert.case for alert in wanted.values()}
-    for key in cases.keys() - {alert.case.key for alert in known.values()}:
+    for key in cases.keys() - {alert.case.key for alert in known.alerts.values()}:
         row = upsert(CaseTable).values(**case_values(cases[key]))
         session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
     if new:
-        settings = fetch.series_settings(session.connection())
-        rows = [_own_values(alert, beside=_shared(alert, settings)) for alert in new]
+        rows = [_own_values(alert, beside=_shared(alert, known.settings)) for alert in new]
         session.execute(insert(AlertTable), rows)
     for alert in wanted.values():
-        if alert.id in known:
-            values = _own_values(alert, beside=known[alert.id])
+        if alert.id in known.alerts:
+            values = _own_values(alert, beside=known.alerts[alert.id])
             here = AlertTable.id == alert.id
             session.execute(update(AlertTable).where(here).values(**values))
 
@@ -65,17 +84,16 @@ def put_revisions(
 
     Raises HeldByPattern, and saves nothing, where one takes away what its series would give back.
     """
-    known = {alert.id: alert for alert in fetch.alerts(session.connection())}
-    settings = fetch.series_settings(session.connection())
+    known = read_known(session)
     for revision in revisions:
-        _check_not_held(known.get(revision.alert.id), revision.alert, settings)
-    put_alerts(session, [revision.alert for revision in revisions])
+        _check_not_held(known.alerts.get(revision.alert.id), revision.alert, known.settings)
+    put_alerts(session, [revision.alert for revision in revisions], known=known)
     changes = [
         change
         for revision in revisions
         for change in changes_of_alert(
-            known.get(revision.alert.id),
-            with_settings(revision.alert, settings),
+            known.alerts.get(revision.alert.id),
+            with_settings(revision.alert, known.settings),
             signature=Signature(by=by, at=at, why=revision.why),
         )
     ]
@@ -121,29 +139,34 @@ def replay(session: Session, changes: Sequence[AlertChange]) -> int:
 
     Returns how many were not in yet; those of alerts that are not here are left out.
     """
-    here = {alert.id: alert for alert in fetch.alerts(session.connection())}
-    num_new = put_changes(
-        session, [change for change in changes if change.pattern or change.alert_id in here]
-    )
-    if num_new:
+    known = read_known(session)
+    here = [change for change in changes if change.pattern or change.alert_id in known.alerts]
+    new = missing_changes(session, here)
+    if new:
+        put_changes(session, new)
         every = fetch.changes(session.connection())
-        put_alerts(session, [replayed_alert(alert, every) for alert in here.values()])
+        replayed = [replayed_alert(alert, every) for alert in known.alerts.values()]
+        put_alerts(session, replayed, known=known)
         for settings in replayed_settings(every):
             _upsert_settings(session, settings)
-    return num_new
+    return len(new)
 
 
-def put_changes(session: Session, changes: Sequence[AlertChange]) -> int:
-    """Record `changes` in this order, those that are in already left out; return how many."""
-    known = set(session.execute(select(AlertChangeTable.id)).scalars()) if changes else set()
-    new = [change for change in changes if change.id not in known]
+def missing_changes(session: Session, changes: Sequence[AlertChange]) -> list[AlertChange]:
+    """Return those of `changes`, each once, that are not in yet."""
+    known = set(session.execute(select(AlertChangeTable.id)).scalars())
+    return [change for id, change in {item.id: item for item in changes}.items() if id not in known]
+
+
+def put_changes(session: Session, changes: Sequence[AlertChange]) -> None:
+    """Record `changes`, none of which is in yet, in this order."""
     last = session.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
     rows = [
-        {**change_values(change), "number": number} for number, change in enumerate(new, last + 1)
+        {**change_values(change), "number": number}
+        for number, change in enumerate(changes, last + 1)
     ]
     if rows:
         session.execute(insert(AlertChangeTable), rows)
-    return len(rows)
 
 
 def _upsert_settings(session: Session, settings: SeriesSettings) -> None:

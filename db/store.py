@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db import fetch, ingest, jobs, migrate
-from db.alerts import put_alerts, put_revisions, put_settings, replay
+from db.alerts import put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
 from db.jobs import Job, JobState
@@ -145,13 +145,6 @@ class Store:
         """
         with self.write() as session:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
-
-    def save_alerts(self, alerts: Sequence[Alert]) -> None:
-        """Insert `alerts`, or replace those with the same id; no change is recorded."""
-        if not alerts:
-            return
-        with self.write() as session:
-            put_alerts(session, alerts)
 
     def revise_alerts(self, decide: Callable[[tuple[Alert, ...]], Decided], *, by: str) -> Decided:
         """Save the revisions that `decide` makes of all alerts, and record every change.

@@ -31,6 +31,7 @@ from tests.builders import (
     make_run,
     make_sighting,
 )
+from tests.stored import save_alerts
 
 MODELS = ("bert", "resnet50", "unet", "llama")
 MODES = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -195,7 +196,7 @@ def fill(store: Store, *, num_nights: int = NUM_NIGHTS, is_synthetic: bool = Fal
         documents.append(RunDocument(run=run, results=results))
     with store.write() as session:
         put_documents(session, documents, at=NOW)
-    store.save_alerts([regression(), failure(), improvement(), noise()])
+    save_alerts(store, [regression(), failure(), improvement(), noise()])
 
 
 # The latency of bert in mode default by toolchain, eager twice that.
@@ -229,11 +230,12 @@ def fill_two_toolchains(store: Store) -> None:
     slower = {"case": shared[1], "last_seen": documents[-1].run.started_at}
     in_stable = make_sighting(documents[-2].run)
     in_nightly = make_sighting(documents[-1].run)
-    store.save_alerts(
+    save_alerts(
+        store,
         [
             make_alert("s", toolchain="stable", change_pct=30.0, first_bad=in_stable, **slower),
             make_alert("n", toolchain="nightly", change_pct=10.0, first_bad=in_nightly, **slower),
-        ]
+        ],
     )
 
 
@@ -270,7 +272,7 @@ def fill_hostile(store: Store) -> Run:
             "r2", run=run, case=bad, outcome=Outcome.FAILED, reason=HOSTILE_NAME, log_tail="</code>"
         )
         _put(session, run, failed)
-    store.save_alerts([make_alert(case=good, machine=run.machine, first_bad=make_sighting(run))])
+    save_alerts(store, [make_alert(case=good, machine=run.machine, first_bad=make_sighting(run))])
     return run
 
 

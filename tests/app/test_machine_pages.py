@@ -20,6 +20,7 @@ from tests.builders import (
     make_run,
     make_sighting,
 )
+from tests.stored import save_alerts
 
 NUM_RUNS = 8
 MODEL = make_case("bert", mode="eager")
@@ -54,11 +55,12 @@ def moved(store: Store) -> Store:
         put_documents(session, documents, at=START + timedelta(days=NUM_RUNS))
     last = make_sighting(documents[-1].run)
     slower = {"first_bad": last, "cause_kind": "machine", "metric": "latency_cpu_s"}
-    store.save_alerts(
+    save_alerts(
+        store,
         [
             make_alert("its", case=REFERENCES[1], **slower),
             make_alert("ours", case=MODEL, **slower),
-        ]
+        ],
     )
     return store
 

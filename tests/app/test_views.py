@@ -15,6 +15,7 @@ from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
 from tests.builders import make_alert, make_case
+from tests.stored import save_alerts
 
 MATRIX = "latest results, model by variant"
 SERIES = {"case": stores.REGRESSED.key}
@@ -60,7 +61,7 @@ def test_each_mode_has_its_mean_over_the_common_cohort_and_its_pass_rate(
 def test_a_vanished_case_is_not_ok_and_in_no_mean(seeded: Path, open_page: OpenPage) -> None:
     gone = make_case("bert", mode="reduce-overhead", device="cuda")
     alert = make_alert("gone", case=gone, kind="vanished", metric="outcome", unit="")
-    Store(f"duckdb:///{seeded}").save_alerts([alert])
+    save_alerts(Store(f"duckdb:///{seeded}"), [alert])
     text = text_of(open_page("overview"))
     assert "reduce-overhead 1.80x geometric mean over 2 of 4 3 of 4 ok" in text
     assert "max-autotune 2.05x geometric mean over 2 of 4 3 of 4 ok" in text

@@ -18,6 +18,7 @@ from db.records import Alert
 from db.store import Store
 from tests.builders import START, make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
+from tests.stored import save_alerts
 
 PATTERN = "bert/*#latency_s"
 
@@ -28,7 +29,8 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     terminal = Terminal(tmp_path)
     store = terminal.store()
     store.save_run(make_run())
-    store.save_alerts(
+    save_alerts(
+        store,
         [
             make_alert("aaa1"),
             make_alert("aaa2", case=make_case("gpt2"), change_pct=50.0),
@@ -40,7 +42,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
                 state="acknowledged",
                 change_pct=-20.0,
             ),
-        ]
+        ],
     )
     return terminal
 
@@ -318,7 +320,7 @@ def test_log_is_replayed_in_another_store(terminal: Terminal) -> None:
     log.write_text(terminal.hud("alerts", "log", "--json").stdout)
     again = ("--store", str(terminal.folder / "again.duckdb"))
     other = Store(f"duckdb:///{terminal.folder}/again.duckdb")
-    other.save_alerts([make_alert("aaa1")])
+    save_alerts(other, [make_alert("aaa1")])
     result = terminal.hud("alerts", "replay", str(log), *again)
     assert result.stdout == "2 changes replayed, 1 are of alerts that are not here\n"
     assert result.stderr == "`hud detect` first, where the results are all in\n"

@@ -14,6 +14,7 @@ from db.store import Store
 from runner import detect as detect_module
 from runner.detect import MAX_REASON_LENGTH, detect
 from tests.builders import START, make_document, make_measurement, make_result, make_run
+from tests.stored import save_alerts
 
 
 def nights(levels: Sequence[float | str], *, first: int = 0) -> list[RunDocument]:
@@ -124,7 +125,7 @@ def test_nothing_to_judge_is_no_error(store: Store) -> None:
 def test_acknowledged_alert_stays_so_until_the_level_is_back(store: Store) -> None:
     put(store, nights([2.0] * 12 + [1.7] * 4))
     (alert,) = detect(store).new
-    store.save_alerts([dataclasses.replace(alert, state=AlertState.ACKNOWLEDGED)])
+    save_alerts(store, [dataclasses.replace(alert, state=AlertState.ACKNOWLEDGED)])
     put(store, nights([1.7], first=16))
     report = detect(store)
     assert [item.state for item in report.alerts] == [AlertState.ACKNOWLEDGED]
@@ -138,7 +139,7 @@ def test_acknowledged_alert_stays_so_until_the_level_is_back(store: Store) -> No
 def test_alert_that_people_called_noise_stays_closed(store: Store) -> None:
     put(store, nights([2.0] * 12 + [1.7] * 4))
     (alert,) = detect(store).new
-    store.save_alerts([dataclasses.replace(alert, state=AlertState.NOISE)])
+    save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])
     put(store, nights([1.7] * 4, first=16))
     assert detect(store).new == ()
     assert [item.state for item in load_alerts(store)] == [AlertState.NOISE]

@@ -14,6 +14,7 @@ from runner.cli import main
 from tests.builders import make_alert
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
+from tests.stored import save_alerts
 
 # Each is typed after those before it; `latest` is the run of the fixture.
 COMMANDS = (
@@ -79,7 +80,7 @@ def test_json_stands_alone_on_standard_output(
     write_lines(tmp_path / "records.json", [make_record("ttft_ms", 12.0)])
     result = terminal.hud("run", "--suite", "mine", "--json", "-")
     (tmp_path / "out.json").write_text(result.stdout)
-    terminal.store().save_alerts([make_alert("aaa1")])
+    save_alerts(terminal.store(), [make_alert("aaa1")])
     exit_codes = {}
     for command in COMMANDS:
         result = terminal.hud(*command.split(), "--json")

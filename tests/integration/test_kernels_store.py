@@ -33,6 +33,7 @@ from tests.builders import (
     make_run,
     make_sighting,
 )
+from tests.stored import save_alerts
 
 CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
 ADD = make_kernel(source_hash=CODE.hash)
@@ -171,7 +172,8 @@ def test_a_kernel_counts_once_where_a_case_was_measured_again(store: Store) -> N
 
 def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) -> None:
     states = {AlertState.OPEN: "a", AlertState.ACKNOWLEDGED: "b", AlertState.FIXED: "c"}
-    store.save_alerts(
+    save_alerts(
+        store,
         [
             make_alert(
                 name,
@@ -180,7 +182,7 @@ def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) ->
                 last_good=make_sighting(make_run(f"{name}-good")) if name != "b" else None,
             )
             for state, name in states.items()
-        ]
+        ],
     )
     assert load_watched_runs(store) == {"a-bad", "a-good", "b-bad"}
 

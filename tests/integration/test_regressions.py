@@ -13,6 +13,7 @@ from db.judged import save_judged
 from db.records import Alert
 from tests.builders import make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
+from tests.stored import save_alerts
 
 
 @pytest.fixture
@@ -21,14 +22,14 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal(tmp_path)
 
 
-def save_alerts(terminal: Terminal, *alerts: Alert) -> None:
+def put_alerts(terminal: Terminal, *alerts: Alert) -> None:
     store = terminal.store()
     store.save_run(make_run())
-    store.save_alerts(alerts)
+    save_alerts(store, alerts)
 
 
 def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
-    save_alerts(
+    put_alerts(
         terminal,
         make_alert("a", change_pct=20.0),
         make_alert("b", case=make_case("gpt2"), change_pct=50.0),
@@ -53,7 +54,7 @@ def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
 
 
 def test_a_regression_in_json_has_a_repro_command_and_an_address(terminal: Terminal) -> None:
-    save_alerts(terminal, make_alert())
+    put_alerts(terminal, make_alert())
     (alert,) = terminal.json("regressions", "--json")
     assert alert["repro"].startswith("hud run --model bert --mode default --phase inference")
     assert alert["url"] == (
@@ -65,9 +66,9 @@ def test_a_regression_in_json_has_a_repro_command_and_an_address(terminal: Termi
 
 
 def test_regressions_name_the_toolchain_where_there_are_several(terminal: Terminal) -> None:
-    save_alerts(terminal, make_alert("a"))
+    put_alerts(terminal, make_alert("a"))
     assert "toolchain" not in terminal.hud("regressions").stdout
-    save_alerts(terminal, make_alert("b", toolchain="nightly"))
+    put_alerts(terminal, make_alert("b", toolchain="nightly"))
     heading, *lines = terminal.hud("regressions").stdout.splitlines()
     assert heading.split()[:4] == ["id", "case", "toolchain", "metric"]
     assert sorted(line.split()[2] for line in lines) == ["nightly", "stable"]
@@ -84,7 +85,7 @@ def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal)
     unmeasured = dataclasses.replace(
         make_alert("bbb2", case=make_case("gpt2")), confirmation={**found, "method": "none"}
     )
-    save_alerts(terminal, refuted, unmeasured)
+    put_alerts(terminal, refuted, unmeasured)
     lines = terminal.hud("regressions").stdout.splitlines()
     assert ["regression, refuted" in line for line in sorted(lines[1:])] == [True, False]
     listed = {item["id"]: item for item in terminal.json("regressions", "--json")}
@@ -103,7 +104,7 @@ def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:
     event = Event(id="e", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
     save_judged(terminal.store(), judged={}, events=[event], event_ids={"e"})
     together = [make_alert("a"), make_alert("b", case=make_case("vit"))]
-    save_alerts(
+    put_alerts(
         terminal,
         make_alert("c", case=make_case("t5")),
         *(dataclasses.replace(alert, event_id="e") for alert in together),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from db import queries
 from db.records import Alert, CaseResult, Run
 from db.store import Store
+from tests.stored import save_alerts
 from tests.strategies import ALERTS, results, runs
 
 _NUMBERS = itertools.count()
@@ -48,7 +49,7 @@ def _less_case(result: CaseResult) -> dict[str, object]:
 @_ON_A_STORE
 @given(alert=ALERTS)
 def test_alert_survives_the_store(store: Store, alert: Alert) -> None:
-    store.save_alerts([alert])
+    save_alerts(store, [alert])
     stored = queries.load_alert(store, alert.id)
     assert stored.case.key == alert.case.key
     assert stored.to_json() == {**alert.to_json(), "mode": stored.case.mode}

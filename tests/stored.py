@@ -1,0 +1,15 @@
+"""Alerts in a store without a history that they were found in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from db.alerts import put_alerts, read_known
+from db.records import Alert
+from db.store import Store
+
+
+def save_alerts(store: Store, alerts: Sequence[Alert]) -> None:
+    """Insert `alerts`, or replace those with the same id; no change is recorded."""
+    with store.write() as session:
+        put_alerts(session, alerts, known=read_known(session))
