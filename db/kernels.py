@@ -235,8 +235,9 @@ class Profile:
     `iteration_s` is one iteration under the profiler, `latency_s` the median of the samples, which
     were taken without it. `parts` are seconds an iteration that add up to `iteration_s`: compute by
     kind (KINDS), and what no kernel accounts for: `idle` on a GPU (launch gaps), `python` on a CPU.
-    `busy` is the part of an iteration in which a GPU had work, None on a CPU. `trace` is the name
-    of the kept Chrome trace, empty where there is none.
+    `busy` is the part of an iteration in which a GPU had work, None on a CPU. Time in which several
+    kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it. `trace`
+    is the name of the kept Chrome trace, empty where there is none.
     """
 
     num_iterations: int
@@ -245,6 +246,7 @@ class Profile:
     parts: Mapping[str, float]
     busy: float | None = None
     is_graph_replay: bool = False
+    overlap_s: float = 0.0
     trace: str = ""
 
     @property
@@ -261,6 +263,7 @@ class Profile:
             "parts": dict(self.parts),
             "busy": self.busy,
             "is_graph_replay": self.is_graph_replay,
+            "overlap_s": self.overlap_s,
             "trace": self.trace,
         }
 
@@ -275,6 +278,7 @@ class Profile:
             parts={name: get_number(parts, name) for name in parts},
             busy=_number_or_none(document, "busy"),
             is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
+            overlap_s=_number_or_none(document, "overlap_s") or 0.0,
             trace=get_text(document, "trace", default=""),
         )
 

@@ -15,6 +15,7 @@ RunnerError
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
+|-- TraceError        a profiler's trace cannot be read; the message has file and byte
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
 """
@@ -80,6 +81,10 @@ class DocumentNotWritten(RunnerError):
 
 class ImportFailed(RunnerError, ValueError):
     """A file of another tool is damaged, or not in the format it was taken for."""
+
+
+class TraceError(RunnerError, ValueError):
+    """A trace is damaged, too large, or not what its notes say."""
 
 
 class DashboardUnavailable(RunnerError):

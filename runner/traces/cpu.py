@@ -1,0 +1,104 @@
+"""What the CPU did in the iterations of a trace: each operator by its own time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from runner.traces.found import Found
+from runner.traces.host import Nesting, nest
+from runner.traces.inputs import shapes_text
+from runner.traces.kinds import Class, class_of_operator, own_name
+from runner.traces.notes import KernelNotes
+from runner.traces.parts import Intervals, joined
+from runner.traces.rows import Tally
+from runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
+
+DISPATCH = "dispatch"
+# Every nanosecond of an iteration in which no thread was in an operator.
+REST = "python"
+
+
+def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
+    """Return the rows of all operators and what each kind had of the iterations.
+
+    An operator counts by the time in which no operator that it called was running. Of operators
+    that only call others, and whatever has no kernel, one row a name is kept, of kind `dispatch`.
+    """
+    nesting = nest(timeline)
+    windows = Intervals.of(timeline.iterations or [timeline.whole_ns])
+    classes = _classes(timeline, nesting)
+    tallies: dict[tuple[str, str], Tally] = {}
+    places: dict[int, Tally] = {}
+    rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
+    calls = whole(timeline.host.calls)
+    for row, place in zip(rows.tolist(), calls[rows].tolist(), strict=True):
+        if place not in classes:
+            continue
+        if place not in places:
+            places[place] = _tally(timeline.calls[place], classes[place], notes, tallies)
+        module = int(nesting.modules[row])
+        name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
+        places[place].add(int(nesting.self_ns[row]), module=name)
+    return Found(
+        tallies=tuple(tallies.values()),
+        owners=_owners(timeline, nesting, classes),
+        rest=REST,
+        windows=windows,
+        num_iterations=max(len(timeline.iterations), 1),
+        overlap_ns=_overlap_ns(timeline, nesting, windows),
+    )
+
+
+def _classes(timeline: Timeline, nesting: Nesting) -> dict[int, Class]:
+    """Return the class of every call that is an operator, the same for all calls of a name."""
+    calls = whole(timeline.host.calls)
+    callers = set(calls[nesting.has_children == 1].tolist())
+    calling = {timeline.calls[place].name for place in callers}
+    return {
+        place: class_of_operator(call.name, has_children=call.name in calling)
+        for place, call in enumerate(timeline.calls)
+        if call.what == OPERATOR
+    }
+
+
+def _tally(
+    call: Call, found: Class, notes: KernelNotes, tallies: dict[tuple[str, str], Tally]
+) -> Tally:
+    name = call.name if call.name in notes.kernels else own_name(call.name)
+    is_dispatch = found.kind == DISPATCH
+    shapes = "" if is_dispatch else shapes_text(call.dims, call.types, call.values)
+    return tallies.setdefault(
+        (name, shapes),
+        Tally(
+            name=name,
+            shapes=shapes,
+            found=Class("fused", "inductor-cpp") if name in notes.kernels else found,
+            operator=call,
+            has_own_work=not is_dispatch,
+        ),
+    )
+
+
+def _overlap_ns(timeline: Timeline, nesting: Nesting, windows: Intervals) -> int:
+    """Return how long threads were in operators while another was, each counted."""
+    lanes = whole(timeline.host.lanes)[nesting.piece_rows]
+    of_each = [
+        Intervals(nesting.piece_starts[lanes == lane], nesting.piece_ends[lanes == lane])
+        for lane in np.unique(lanes).tolist()
+    ]
+    inside = joined([pieces.within(windows) for pieces in of_each])
+    return inside.total_ns - inside.covered_ns
+
+
+def _owners(
+    timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class]
+) -> dict[str, Intervals]:
+    calls = whole(timeline.host.calls)
+    kinds = [classes[place].kind for place in calls[nesting.piece_rows].tolist()]
+    names = np.array(kinds, dtype=object)
+    return {
+        kind: Intervals(nesting.piece_starts[names == kind], nesting.piece_ends[names == kind])
+        for kind in dict.fromkeys(kinds)
+    }

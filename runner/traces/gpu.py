@@ -1,0 +1,213 @@
+"""What a GPU did in the iterations of a trace."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from runner.traces.found import Found
+from runner.traces.host import Nesting, nest
+from runner.traces.inputs import shapes_text
+from runner.traces.kinds import Class, class_of_kernel, class_of_operator
+from runner.traces.parts import Intervals, Whole
+from runner.traces.rows import Tally
+from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeline, whole
+
+# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
+REST = "idle"
+_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """For each work of the device: the row of its launch, of its operator and its iteration.
+
+    -1 where there is none: a trace of the device alone, a replayed graph, work between iterations.
+    """
+
+    launches: Whole
+    operators: Whole
+    iterations: Whole
+    # The call that names the module.
+    modules: Whole
+
+
+def find_on_gpu(timeline: Timeline) -> Found:
+    """Return the rows of all work of the device and what each kind had of the iterations.
+
+    Work belongs to the iteration in which it was launched, and an iteration lasts until its work
+    has ended: on a GPU that is after the host has gone on.
+    """
+    nesting = nest(timeline)
+    found = _launches(timeline, nesting)
+    windows = _windows(timeline, found)
+    is_inside = found.iterations != _NOBODY
+    rows = np.flatnonzero(is_inside)
+    classes = _device_classes(timeline, found)
+    tallies = _tallies(timeline, found, rows, classes)
+    device = timeline.device.intervals
+    inside = Intervals(device.starts[rows], device.ends[rows])
+    kinds = np.array([found_class.kind for found_class in classes], dtype=object)[rows]
+    return Found(
+        tallies=tuple(tallies.values()),
+        owners={
+            kind: Intervals(inside.starts[kinds == kind], inside.ends[kinds == kind])
+            for kind in dict.fromkeys(kinds.tolist())
+        },
+        rest=REST,
+        windows=windows,
+        num_iterations=max(len(timeline.iterations), 1),
+        overlap_ns=inside.total_ns - inside.covered_ns,
+        busy=inside.covered_ns / windows.covered_ns if windows.covered_ns else 0.0,
+        is_graph_replay=_is_graph_replay(timeline, found, rows),
+    )
+
+
+def _launches(timeline: Timeline, nesting: Nesting) -> _Launches:
+    """Return where each work of the device came from."""
+    host, device = timeline.host, timeline.device
+    by_correlation: dict[int, int] = {}
+    by_external: dict[int, int] = {}
+    launches_only = [call.what == LAUNCH for call in timeline.calls]
+    operators_only = [call.what == OPERATOR for call in timeline.calls]
+    rows = zip(host.calls, host.correlations, host.externals, strict=True)
+    for row, (place, correlation, external) in enumerate(rows):
+        # Of several with one id, which a damaged trace may have, the first counts.
+        if launches_only[place] and correlation != _NOBODY:
+            by_correlation.setdefault(correlation, row)
+        elif operators_only[place] and external != _NOBODY:
+            by_external.setdefault(external, row)
+    launches = np.array([by_correlation.get(item, _NOBODY) for item in device.correlations], int)
+    named = np.array([by_external.get(item, _NOBODY) for item in device.externals], int)
+    around = _at(nesting.operators, launches)
+    is_replay = _at(_are_graph_launches(timeline), launches) == 1
+    operators = np.where(launches == _NOBODY, named, around)
+    operators[is_replay] = _NOBODY
+    begun = np.where(launches == _NOBODY, whole(device.starts), _at(whole(host.starts), launches))
+    return _Launches(
+        launches=launches,
+        operators=operators,
+        iterations=_iterations(timeline, begun),
+        modules=np.where(is_replay, _NOBODY, _at(nesting.modules, launches)),
+    )
+
+
+def _at(numbers: Whole, rows: Whole) -> Whole:
+    """Return the number at each row, -1 where there is no row."""
+    if not len(numbers):
+        return np.full(len(rows), _NOBODY, dtype=np.int64)
+    found: Whole = np.where(rows == _NOBODY, _NOBODY, numbers[rows])
+    return found
+
+
+def _are_graph_launches(timeline: Timeline) -> Whole:
+    """Return 1 for each event of the host that replays a CUDA graph, else 0."""
+    are = [call.what == LAUNCH and _GRAPH_LAUNCH.search(call.name) for call in timeline.calls]
+    flags = np.array([1 if is_graph else 0 for is_graph in are], dtype=np.int64)
+    return flags[whole(timeline.host.calls)]
+
+
+def _iterations(timeline: Timeline, begun: Whole) -> Whole:
+    """Return the iteration in which each moment lies, -1 for none; 0 where there are none."""
+    if not timeline.iterations:
+        return np.zeros(len(begun), dtype=np.int64)
+    bounds = np.array(sorted(timeline.iterations), dtype=np.int64)
+    place = np.searchsorted(bounds[:, 0], begun, side="right") - 1
+    is_inside = (place >= 0) & (begun < bounds[np.maximum(place, 0), 1])
+    return np.where(is_inside, place, _NOBODY)
+
+
+def _windows(timeline: Timeline, found: _Launches) -> Intervals:
+    """Return the iterations, each from its beginning on the host until its work has ended."""
+    bounds = np.array(sorted(timeline.iterations) or [timeline.whole_ns], dtype=np.int64)
+    starts, ends = bounds[:, 0].copy(), bounds[:, 1].copy()
+    rows = np.flatnonzero(found.iterations != _NOBODY)
+    device = timeline.device.intervals
+    # The clocks of host and GPU differ by some microseconds: work may seem to begin too early.
+    np.minimum.at(starts, found.iterations[rows], device.starts[rows])
+    np.maximum.at(ends, found.iterations[rows], device.ends[rows])
+    return Intervals(starts, ends)
+
+
+def _device_classes(timeline: Timeline, found: _Launches) -> list[Class]:
+    """Return the class of each work of the device."""
+    host_calls = whole(timeline.host.calls)
+    known: dict[tuple[int, bool], Class] = {}
+    classes = []
+    for place, operator in zip(timeline.device.calls, found.operators.tolist(), strict=True):
+        is_triton = operator >= 0 and _is_triton(timeline.calls[host_calls[operator]])
+        key = (place, is_triton)
+        if key not in known:
+            known[key] = class_of_kernel(timeline.calls[place].name, is_triton=is_triton)
+        classes.append(known[key])
+    return classes
+
+
+def _is_triton(operator: Call) -> bool:
+    return operator.facts.get("kernel_backend") == "triton" or "kernel_kwargs" in operator.facts
+
+
+def _tallies(
+    timeline: Timeline, found: _Launches, rows: Whole, classes: list[Class]
+) -> dict[tuple[str, str], Tally]:
+    alone = _own_work(timeline, found, classes)
+    host_calls, device = whole(timeline.host.calls), timeline.device
+    tallies: dict[tuple[str, str], Tally] = {}
+    places: dict[tuple[int, int], Tally] = {}
+    for row in rows.tolist():
+        place, operator_row = device.calls[row], int(found.operators[row])
+        operator_place = int(host_calls[operator_row]) if operator_row >= 0 else _NOBODY
+        key = (place, operator_place)
+        if key not in places:
+            operator = timeline.calls[operator_place] if operator_place >= 0 else None
+            places[key] = _tally(timeline.calls[place], operator, classes[row], tallies)
+        tally = places[key]
+        tally.has_own_work = tally.has_own_work and row in alone
+        tally.streams.add(timeline.lanes[device.lanes[row]][1])
+        module = int(found.modules[row])
+        name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
+        tally.add(device.ends[row] - device.starts[row], module=name)
+    return tallies
+
+
+def _tally(
+    call: Call, operator: Call | None, found: Class, tallies: dict[tuple[str, str], Tally]
+) -> Tally:
+    shapes = shapes_text(operator.dims, operator.types, operator.values) if operator else ""
+    tally = tallies.setdefault(
+        (call.name, shapes),
+        Tally(name=call.name, shapes=shapes, found=found, operator=operator, has_own_work=True),
+    )
+    tally.launches.append(call.facts)
+    return tally
+
+
+def _own_work(timeline: Timeline, found: _Launches, classes: list[Class]) -> set[int]:
+    """Return the works that compute alone what their operator computes.
+
+    An operator may launch several kernels. Its bytes and operations are those of the kernel that
+    is of the operator's own kind, and nobody's where there are several of these.
+    """
+    host_calls = whole(timeline.host.calls)
+    kinds: dict[int, str] = {}
+    candidates: list[tuple[int, int]] = []
+    for row, operator in enumerate(found.operators.tolist()):
+        if operator < 0:
+            continue
+        place = int(host_calls[operator])
+        if place not in kinds:
+            name = timeline.calls[place].name
+            kinds[place] = class_of_operator(name, has_children=False).kind
+        if classes[row].kind == kinds[place]:
+            candidates.append((row, operator))
+    times = Counter(operator for _, operator in candidates)
+    return {row for row, operator in candidates if times[operator] == 1}
+
+
+def _is_graph_replay(timeline: Timeline, found: _Launches, rows: Whole) -> bool:
+    launches = found.launches[rows]
+    return bool((_at(_are_graph_launches(timeline), launches) == 1).any())

@@ -1,0 +1,93 @@
+"""The inputs of an operator, as the profiler's record_shapes writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# How c10 names its types (c10/core/ScalarType.h), how torch does, and the bytes of an element.
+DTYPES = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "c10::Half": ("float16", 2),
+    "c10::BFloat16": ("bfloat16", 2),
+    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "c10::Float8_e4m3fnuz": ("float8_e4m3fnuz", 1),
+    "c10::Float8_e5m2fnuz": ("float8_e5m2fnuz", 1),
+    "long int": ("int64", 8),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short int": ("int16", 2),
+    "short": ("int16", 2),
+    "signed char": ("int8", 1),
+    "unsigned char": ("uint8", 1),
+    "bool": ("bool", 1),
+    "c10::complex<float>": ("complex64", 8),
+    "c10::complex<double>": ("complex128", 16),
+}
+_LIST = "TensorList"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One input that is a tensor: its sizes, the name of its type and the bytes of an element."""
+
+    sizes: tuple[int, ...]
+    dtype: str
+    element_bytes: int
+
+    @property
+    def num_elements(self) -> int:
+        """Return how many numbers it holds."""
+        return math.prod(self.sizes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Return how large it is, whatever part of it is read."""
+        return self.num_elements * self.element_bytes
+
+
+def tensors_of(dims: Sequence[Any], types: Sequence[Any]) -> tuple[Tensor | None, ...]:
+    """Return the inputs in order; None for what is no tensor or has an unknown type."""
+    return tuple(_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False))
+
+
+def _tensor(sizes: Any, kind: Any) -> Tensor | None:
+    known = DTYPES.get(kind) if isinstance(kind, str) else None
+    if known is None or not _are_sizes(sizes):
+        return None
+    return Tensor(tuple(sizes), *known)
+
+
+def _are_sizes(sizes: Any) -> bool:
+    return isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def shapes_text(dims: Sequence[Any], types: Sequence[Any], values: Sequence[Any]) -> str:
+    """Return the inputs that are tensors as text, and `values` that change what is computed."""
+    shapes = [_shape(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
+    given = " ".join(value for value in values if isinstance(value, str) and value)
+    text = ", ".join(shape for shape in shapes if shape)
+    return f"{text}; {given}" if text and given else text
+
+
+def _shape(sizes: Any, kind: Any) -> str:
+    if kind == _LIST and isinstance(sizes, list):
+        return "[" + ", ".join("x".join(map(str, size)) for size in sizes if _are_sizes(size)) + "]"
+    tensor = _tensor(sizes, kind)
+    if tensor is None:
+        return ""
+    return " ".join([tensor.dtype, "x".join(map(str, tensor.sizes))]).rstrip()
+
+
+def numbers_of(value: Any) -> tuple[int, ...] | None:
+    """Return the whole numbers of a concrete input such as "[1, 2]", None where it has others."""
+    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
+        return None
+    try:
+        return tuple(int(part) for part in value[1:-1].split(",") if part.strip())
+    except ValueError:
+        return None

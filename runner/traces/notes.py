@@ -1,0 +1,127 @@
+"""What the worker knows of the kernels beside their trace, as a JSON file.
+
+Only the standard library is needed, on Python 3.10 or newer: the worker writes it, the runner
+reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from db.errors import RecordError
+from db.fields import (
+    check_schema_version,
+    get_list,
+    get_mapping,
+    get_number,
+    get_text,
+    get_value,
+)
+from db.kernels import Origin
+
+# 1: first version.
+SCHEMA_VERSION = 1
+DEVICES = ("cpu", "cuda")
+LANGUAGES = ("triton", "cpp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNote:
+    """One generated kernel: its code, what the autotuner chose, its work and where it came from.
+
+    `num_bytes` and `flops` are of one call, None where nobody knows them.
+    """
+
+    language: str
+    source: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    num_bytes: float | None = None
+    flops: float | None = None
+    origins: tuple[Origin, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the note as a JSON object."""
+        return {
+            "language": self.language,
+            "source": self.source,
+            "config": dict(self.config),
+            "num_bytes": self.num_bytes,
+            "flops": self.flops,
+            "origins": [origin.to_json() for origin in self.origins],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> KernelNote:
+        """Return the note that `document` describes; raise RecordError when it does not."""
+        language = get_text(document, "language")
+        if language not in LANGUAGES:
+            allowed = ", ".join(LANGUAGES)
+            raise RecordError(f"field 'language' is {language!r}; allowed: {allowed}")
+        return cls(
+            language=language,
+            source=get_text(document, "source"),
+            config=get_mapping(document, "config"),
+            num_bytes=_amount(document, "num_bytes"),
+            flops=_amount(document, "flops"),
+            origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNotes:
+    """The notes of one trace by the kernels' names; all empty for a trace of somebody else.
+
+    `num_iterations` is 0 and `device` empty where nobody said.
+    """
+
+    device: str = ""
+    num_iterations: int = 0
+    kernels: Mapping[str, KernelNote] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the notes as a JSON document."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "device": self.device,
+            "num_iterations": self.num_iterations,
+            "kernels": {name: note.to_json() for name, note in self.kernels.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> KernelNotes:
+        """Return the notes that `document` describes; raise RecordError when it does not."""
+        check_schema_version(document)
+        device = get_text(document, "device", default="")
+        if device not in ("", *DEVICES):
+            raise RecordError(f"field 'device' is {device!r}; allowed: {', '.join(DEVICES)}")
+        num_iterations = get_value(document, "num_iterations", default=0)
+        if not isinstance(num_iterations, int) or num_iterations < 0:
+            what = "must be a whole number, 0 or more"
+            raise RecordError(f"field 'num_iterations' {what}, got {num_iterations!r}")
+        kernels = get_mapping(document, "kernels")
+        return cls(
+            device=device,
+            num_iterations=num_iterations,
+            kernels={name: KernelNote.from_json(note) for name, note in kernels.items()},
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> KernelNotes:
+        """Return the notes in the file at `path`; raise RecordError when they cannot be read."""
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError) as error:
+            raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
+
+
+def _amount(document: Any, name: str) -> float | None:
+    if get_value(document, name, default=None) is None:
+        return None
+    amount = get_number(document, name)
+    if not 0 <= amount < float("inf"):
+        raise RecordError(f"field {name!r} must be finite and not negative, got {amount!r}")
+    return amount

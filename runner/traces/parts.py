@@ -1,0 +1,100 @@
+"""Intervals on a time line: how much they cover, and what of it belongs to whom.
+
+Bounds are whole nanoseconds, so that sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Whole = npt.NDArray[np.int64]
+# Before and after all times of a trace, which are below 2^63 - 2^53.
+_FAR_NS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Half-open intervals in nanoseconds, in any order, overlapping or not."""
+
+    starts: Whole
+    ends: Whole
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> Intervals:
+        """Return the intervals of (start, end) pairs."""
+        bounds = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+        return cls(bounds[:, 0], bounds[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def covered_ns(self) -> int:
+        """Return how long at least one of the intervals lasts."""
+        union = self.union()
+        return int((union.ends - union.starts).sum())
+
+    @property
+    def total_ns(self) -> int:
+        """Return the sum of all lengths, overlaps counted as often as they occur."""
+        return int((self.ends - self.starts).sum())
+
+    def union(self) -> Intervals:
+        """Return the same time as disjoint intervals in order, none of them empty."""
+        is_long = self.ends > self.starts
+        starts, ends = self.starts[is_long], self.ends[is_long]
+        if not len(starts):
+            return Intervals(starts, ends)
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        begins = np.concatenate([[True], starts[1:] > reach[:-1]])
+        last = np.concatenate([begins[1:], [True]])
+        return Intervals(starts[begins], reach[last])
+
+    def within(self, windows: Intervals) -> Intervals:
+        """Return the union of the intervals as far as it lies in `windows`."""
+        return joined([self.complement(), windows.complement()]).complement()
+
+    def complement(self) -> Intervals:
+        """Return all time that no interval covers, disjoint and in order."""
+        union = self.union()
+        starts = np.concatenate([[-_FAR_NS], union.ends])
+        ends = np.concatenate([union.starts, [_FAR_NS]])
+        return Intervals(starts[ends > starts], ends[ends > starts])
+
+    def holds(self, moments: Whole) -> npt.NDArray[np.bool_]:
+        """Return for each moment whether an interval covers it."""
+        union = self.union()
+        if not len(union):
+            return np.zeros(len(moments), dtype=np.bool_)
+        place = np.searchsorted(union.starts, moments, side="right") - 1
+        return (place >= 0) & (moments < union.ends[np.maximum(place, 0)])
+
+
+def joined(several: Iterable[Intervals]) -> Intervals:
+    """Return all intervals of all."""
+    found = [Intervals.of([]), *several]
+    return Intervals(
+        np.concatenate([item.starts for item in found]),
+        np.concatenate([item.ends for item in found]),
+    )
+
+
+def shares_ns(owners: Mapping[str, Intervals], *, windows: Intervals) -> dict[str, int]:
+    """Return what each owner has of the windows: where several overlap, the first has it all.
+
+    The shares add up to what all owners together cover of the windows.
+    """
+    taken = 0
+    shares: dict[str, int] = {}
+    so_far: list[Intervals] = []
+    for name, intervals in owners.items():
+        so_far.append(intervals.within(windows))
+        covered = joined(so_far).covered_ns
+        shares[name] = covered - taken
+        taken = covered
+    return shares

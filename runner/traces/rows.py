@@ -1,0 +1,210 @@
+"""The calls of a trace, counted into the rows of the table of kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from db.kernels import Kernel, KernelSource
+from runner.traces.inputs import tensors_of
+from runner.traces.kinds import Class
+from runner.traces.labels import label_of
+from runner.traces.notes import KernelNote, KernelNotes
+from runner.traces.timeline import Call
+from runner.traces.work import Work, share_of_peak, work_of
+
+NS_PER_S = 1e9
+_OWN_NAME = "KERNEL"
+_FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
+_CONFIG = ("num_warps", "num_stages")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted of one row: the calls of one name with the same inputs.
+
+    `operator` is the call of the operator that computes or launches it, `has_own_work` whether what
+    that operator computes is computed by this kernel alone.
+    """
+
+    name: str
+    shapes: str
+    found: Class
+    operator: Call | None
+    has_own_work: bool
+    count: int = 0
+    total_ns: int = 0
+    min_ns: int = 2**63 - 1
+    launches: list[Mapping[str, Any]] = field(default_factory=list)
+    modules: set[str] = field(default_factory=set)
+    streams: set[int | str] = field(default_factory=set)
+
+    def add(self, duration_ns: int, *, module: str) -> None:
+        """Count one call."""
+        self.count += 1
+        self.total_ns += duration_ns
+        self.min_ns = min(self.min_ns, duration_ns)
+        self.modules.add(module)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the rows of one trace share."""
+
+    device: str
+    num_iterations: int
+    iteration_ns: float
+    notes: KernelNotes
+    peaks: Mapping[str, float]
+
+
+def kernels_of(
+    tallies: Iterable[Tally], *, facts: Facts
+) -> tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]:
+    """Return the rows, the longest first, and each different generated code once."""
+    sources: dict[str, KernelSource] = {}
+    kernels = [_kernel(tally, facts, sources) for tally in tallies]
+    kernels.sort(key=lambda kernel: (-kernel.total_s, kernel.name, kernel.shapes))
+    return tuple(kernels), tuple(sources.values())
+
+
+def source_of(note: KernelNote, *, name: str) -> KernelSource:
+    """Return the code of the kernel `name` under the hash of what is left without that name."""
+    text = re.sub(rf"\b{re.escape(name)}\b", _OWN_NAME, note.source)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return KernelSource(hash=digest, language=note.language, text=note.source)
+
+
+def common_path(modules: Iterable[str]) -> str:
+    """Return the longest path of modules that all of these are in, empty where it is the model."""
+    paths = [module.split(".") for module in modules]
+    if not paths:
+        return ""
+    shared = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join(shared)
+
+
+def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Kernel:
+    note = facts.notes.kernels.get(tally.name)
+    source_hash = ""
+    if note is not None and note.source:
+        source = source_of(note, name=tally.name)
+        source_hash = source.hash
+        sources.setdefault(source_hash, source)
+    work = _work(tally, note)
+    mean_s = tally.total_ns / tally.count / NS_PER_S
+    total_s = tally.total_ns / facts.num_iterations / NS_PER_S
+    return Kernel(
+        name=tally.name,
+        label=label_of(tally.name),
+        kind=tally.found.kind,
+        library=tally.found.library,
+        device=facts.device,
+        count=tally.count / facts.num_iterations,
+        total_s=total_s,
+        mean_s=mean_s,
+        min_s=tally.min_ns / NS_PER_S,
+        share=total_s * NS_PER_S / facts.iteration_ns,
+        num_bytes=work.num_bytes,
+        flops=work.flops,
+        roofline=share_of_peak(work, mean_s=mean_s, peaks=facts.peaks),
+        operators=_operators(tally, note),
+        module=_module(tally, note),
+        shapes=tally.shapes,
+        source_hash=source_hash,
+        config=_config(tally, note),
+        launch=_launch(tally),
+        origins=note.origins if note else (),
+    )
+
+
+def _work(tally: Tally, note: KernelNote | None) -> Work:
+    if note is not None and (note.num_bytes is not None or note.flops is not None):
+        return Work(num_bytes=note.num_bytes, flops=note.flops)
+    copied = _agreed(tally.launches).get("bytes")
+    if isinstance(copied, int) and not isinstance(copied, bool) and copied >= 0:
+        return _copy_work(tally.name, copied)
+    if tally.operator is None or not tally.has_own_work:
+        return Work()
+    operator = tally.operator
+    return work_of(
+        operator.name, tensors=tensors_of(operator.dims, operator.types), values=operator.values
+    )
+
+
+def _copy_work(name: str, num_bytes: int) -> Work:
+    """Return what a copy or fill by the driver moves; copies within the device read and write."""
+    if "DtoD" in name:
+        return Work(num_bytes=2.0 * num_bytes)
+    # What leaves the device is held up by the bus, which no peak of the device says anything of.
+    return Work(num_bytes=float(num_bytes), is_on_device=name.startswith("Memset"))
+
+
+def _operators(tally: Tally, note: KernelNote | None) -> tuple[str, ...]:
+    targets = [origin.target for origin in (note.origins if note else ())]
+    named = dict.fromkeys(_operator_of(target) for target in targets if target)
+    if named:
+        return tuple(named)
+    is_operator = tally.operator is not None and "::" in tally.operator.name
+    return (tally.operator.name,) if tally.operator is not None and is_operator else ()
+
+
+def _operator_of(target: str) -> str:
+    """Return the operator as a trace names it: an FX graph says aten.addmm.default."""
+    match = _FX_TARGET.fullmatch(target)
+    return "::".join(match.groups()) if match else target
+
+
+def _module(tally: Tally, note: KernelNote | None) -> str:
+    if any(tally.modules):
+        return common_path(tally.modules)
+    known = [origin.module for origin in (note.origins if note else ()) if origin.module]
+    return common_path(known)
+
+
+def _config(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if tally.operator is not None:
+        facts = tally.operator.facts
+        config = {name: facts[name] for name in _CONFIG if name in facts}
+        config |= _keywords(facts.get("kernel_kwargs"))
+    return config | (dict(note.config) if note else {})
+
+
+def _keywords(text: Any) -> dict[str, Any]:
+    """Return the block sizes of "XBLOCK=2,R0_BLOCK=2048" as numbers."""
+    if not isinstance(text, str):
+        return {}
+    pairs = [part.split("=", 1) for part in text.split(",") if "=" in part]
+    return {
+        name.strip(): int(value) if value.strip().isdecimal() else value.strip()
+        for name, value in pairs
+    }
+
+
+def _launch(tally: Tally) -> dict[str, Any]:
+    launch = _agreed(tally.launches)
+    if tally.streams:
+        launch["streams"] = sorted(tally.streams, key=str)
+    if tally.operator is not None and "kernel_hash" in tally.operator.facts:
+        launch["kernel_hash"] = tally.operator.facts["kernel_hash"]
+    return launch
+
+
+def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all launches have alike."""
+    if not several:
+        return {}
+    first, *others = several
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other.get(name) == value for other in others)
+    }

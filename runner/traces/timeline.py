@@ -1,0 +1,235 @@
+"""A trace in memory: every call in a few numbers, and each different call once."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from runner.errors import TraceError
+from runner.traces.events import COMPLETE, Event, Header, TraceReader
+from runner.traces.kinds import GENERATED
+from runner.traces.notes import KernelNotes
+from runner.traces.parts import Intervals, Whole
+
+ITERATION = "hud/iteration"
+MODULE_PREFIX = "hud/module:"
+_STEP = re.compile(r"ProfilerStep#\d+")
+# Names and shapes of different calls are kept: a trace of 110,000 events has 0.5 MB of them, and
+# one in which all differ shall not fill the memory.
+MAX_CALL_CHARS = 128 << 20
+OPERATOR, ANNOTATION, LAUNCH = 0, 1, 2
+_HOST = {
+    "cpu_op": OPERATOR,
+    "user_annotation": ANNOTATION,
+    "cuda_runtime": LAUNCH,
+    "cuda_driver": LAUNCH,
+}
+_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_LAUNCH_ARGS = {
+    "grid": "grid",
+    "block": "block",
+    "registers per thread": "registers",
+    "shared memory": "shared_bytes",
+    "est. achieved occupancy %": "occupancy",
+}
+_CONFIG_ARGS = ("kernel_hash", "kernel_kwargs", "kernel_backend", "num_warps", "num_stages")
+_ABSENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What all calls of one name with the same inputs have in common.
+
+    `dims`, `types` and `values` are the inputs as the trace has them, `facts` what else it says
+    (the launch on a GPU, the configuration of a Triton kernel, bytes of a copy).
+    """
+
+    name: str
+    what: int | str
+    dims: list[Any]
+    types: list[Any]
+    values: list[Any]
+    facts: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Columns:
+    """Events of one side, a row each: the place of its Call, its lane, and its times.
+
+    A lane is a thread of the host or a stream of a device.
+    """
+
+    calls: array[int] = field(default_factory=lambda: array("q"))
+    lanes: array[int] = field(default_factory=lambda: array("q"))
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    # What the launch on the host and the work on the device share; what a work's operator has.
+    correlations: array[int] = field(default_factory=lambda: array("q"))
+    externals: array[int] = field(default_factory=lambda: array("q"))
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    @property
+    def intervals(self) -> Intervals:
+        """Return when each event was."""
+        return Intervals(whole(self.starts), whole(self.ends))
+
+
+def whole(numbers: array[int]) -> Whole:
+    """Return the numbers as they lie in memory."""
+    return np.frombuffer(numbers, dtype=np.int64) if len(numbers) else np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """A whole trace: what the host did, what a GPU did, and when the iterations were.
+
+    `iterations` are those of `hud/iteration`, else the profiler's own steps, else none.
+    """
+
+    path: Path
+    header: Header = field(default_factory=Header)
+    host: Columns = field(default_factory=Columns)
+    device: Columns = field(default_factory=Columns)
+    calls: list[Call] = field(default_factory=list)
+    # Threads and streams, as (process, thread).
+    lanes: list[tuple[int | str, int | str]] = field(default_factory=list)
+    iterations: list[tuple[int, int]] = field(default_factory=list)
+    # The threads of the iterations; empty where there are none.
+    iteration_lanes: set[int] = field(default_factory=set)
+
+    @property
+    def whole_ns(self) -> tuple[int, int]:
+        """Return when the first event began and the last one ended."""
+        sides = [side for side in (self.host, self.device) if len(side)]
+        return min(min(side.starts) for side in sides), max(max(side.ends) for side in sides)
+
+
+def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
+    """Return the trace at `path`; raise TraceError when it is broken or holds nothing to show."""
+    reader = TraceReader(path)
+    collector = _Collector(Timeline(path), notes=notes)
+    for event in reader.events():
+        if event.phase == COMPLETE:
+            collector.add(event)
+    timeline = collector.timeline
+    timeline.header = reader.header
+    timeline.iterations = collector.own or collector.steps
+    lanes = collector.own_lanes if collector.own else collector.step_lanes
+    timeline.iteration_lanes = lanes if timeline.iterations else set()
+    if not len(timeline.host) and not len(timeline.device):
+        raise TraceError(
+            f"{path}: the trace has no operator and no kernel. Record it with"
+            " torch.profiler.profile(activities=[ProfilerActivity.CPU, ...], record_shapes=True)"
+        )
+    return timeline
+
+
+class _Collector:
+    """Puts events into a timeline, each different call once."""
+
+    def __init__(self, timeline: Timeline, *, notes: KernelNotes) -> None:
+        self.timeline = timeline
+        self.notes = notes
+        self.own: list[tuple[int, int]] = []
+        self.steps: list[tuple[int, int]] = []
+        self.own_lanes: set[int] = set()
+        self.step_lanes: set[int] = set()
+        self._places: dict[tuple[str, ...], int] = {}
+        self._lanes: dict[tuple[int | str, int | str], int] = {}
+        self._num_chars = 0
+
+    def add(self, event: Event) -> None:
+        """Keep what matters of one complete event."""
+        what = _HOST.get(event.category)
+        if what is not None:
+            self._add_host(event, what)
+        elif event.category in _DEVICE:
+            self._append(self.timeline.device, event, self._device_call(event))
+
+    def _add_host(self, event: Event, what: int) -> None:
+        if what == ANNOTATION:
+            if self._is_generated(event.name):
+                what = OPERATOR
+            else:
+                self._note_iteration(event)
+        self._append(self.timeline.host, event, self._host_call(event, what))
+
+    def _is_generated(self, name: str) -> bool:
+        return name in self.notes.kernels or GENERATED.fullmatch(name) is not None
+
+    def _note_iteration(self, event: Event) -> None:
+        if event.name == ITERATION:
+            self.own.append((event.start_ns, event.end_ns))
+            self.own_lanes.add(self._lane(event))
+        elif _STEP.fullmatch(event.name):
+            self.steps.append((event.start_ns, event.end_ns))
+            self.step_lanes.add(self._lane(event))
+
+    def _append(self, columns: Columns, event: Event, place: int) -> None:
+        columns.calls.append(place)
+        columns.lanes.append(self._lane(event))
+        columns.starts.append(event.start_ns)
+        columns.ends.append(event.start_ns + event.duration_ns)
+        columns.correlations.append(_id(event.args.get("correlation")))
+        columns.externals.append(_id(event.args.get("External id")))
+
+    def _lane(self, event: Event) -> int:
+        key = (event.process, event.thread)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = len(self.timeline.lanes)
+            self.timeline.lanes.append(key)
+        return lane
+
+    def _host_call(self, event: Event, what: int) -> int:
+        args = event.args
+        if what != OPERATOR:
+            return self._place((str(what), event.name), Call(event.name, what, [], [], [], {}))
+        dims, types = _list(args.get("Input Dims")), _list(args.get("Input type"))
+        values = _list(args.get("Concrete Inputs")) if "conv" in event.name else []
+        facts = {name: args[name] for name in _CONFIG_ARGS if name in args}
+        key = (event.name, repr(dims), repr(types), repr(values), repr(facts) if facts else "")
+        place = self._places.get(key)
+        if place is not None:
+            return place
+        return self._place(key, Call(event.name, what, dims, types, values, facts))
+
+    def _device_call(self, event: Event) -> int:
+        args = event.args
+        facts = {name: args[key] for key, name in _LAUNCH_ARGS.items() if key in args}
+        if "bytes" in args:
+            facts["bytes"] = args["bytes"]
+        key = (event.category, event.name, repr(facts))
+        place = self._places.get(key)
+        if place is not None:
+            return place
+        return self._place(key, Call(event.name, event.category, [], [], [], facts))
+
+    def _place(self, key: tuple[str, ...], call: Call) -> int:
+        place = self._places.get(key)
+        if place is None:
+            self._num_chars += sum(map(len, key))
+            if self._num_chars > MAX_CALL_CHARS:
+                raise TraceError(
+                    f"{self.timeline.path}: the names and shapes of its calls differ so much that"
+                    f" they take more than {MAX_CALL_CHARS} characters. Record fewer iterations"
+                )
+            place = self._places[key] = len(self.timeline.calls)
+            self.timeline.calls.append(call)
+        return place
+
+
+def _id(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 2**63 else _ABSENT
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
