@@ -23,6 +23,7 @@ from runner.protocol import MeasureSettings
 from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
 from runner.suites import BUILTIN_SUITES, Selection, Suite
 from runner.toolchains import built_toolchains
+from runner.traces_kept import TraceRules
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +60,18 @@ class Config:
     suites: Mapping[str, Suite]
     schedules: Mapping[str, Schedule]
     catalog: Mapping[str, ModelSpec]
+    traces_folder: Path | None
+    trace_rules: TraceRules
     host: str
     port: int
+
+    @property
+    def traces_dir(self) -> Path | None:
+        """Return where traces are kept, None where they are not."""
+        beside = re.fullmatch(r"duckdb:///(?!:memory:)(.+)", self.store_url)
+        if self.traces_folder is not None or beside is None:
+            return self.traces_folder
+        return Path(f"{beside[1]}.traces")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +128,7 @@ def parse_config(
     state = _values(source, "paths", source.tables.get("paths", {}))["state"]
     state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
     url = _values(source, "store", source.tables.get("store", {}))["url"]
+    traces = _values(source, "traces", source.tables.get("traces", {}))
     suites = {**BUILTIN_SUITES, **_suites(source)}
     toolchains = _toolchains(source, base, built=built(state_dir))
     return Config(
@@ -144,6 +156,8 @@ def parse_config(
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains),
         catalog={**CATALOG, **_models(source, base)},
+        traces_folder=None if traces["folder"] is None else base / traces["folder"],
+        trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         host=server["host"],
         port=server["port"],
     )

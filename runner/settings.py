@@ -18,8 +18,10 @@ from apscheduler.triggers.cron import CronTrigger
 from db.records import MEASURED_DTYPES, MEASURED_PHASES
 from models_zoo.spec import Tolerance
 from runner.protocol import MeasureSettings
+from runner.traces_kept import TraceRules
 
 _MEASURE = MeasureSettings()
+_TRACES = TraceRules()
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
 # More than this is a percentage that was meant to be a share.
@@ -198,6 +200,28 @@ SETTINGS = (
         description="Directory of the spool, logs and compile caches. HUD_STATE_DIR wins.",
     ),
     Setting(
+        section="traces",
+        key="folder",
+        accept=text,
+        description="Where the traces of results are kept. Default: beside a DuckDB store, in the"
+        " folder of its name with `.traces` behind; beside PostgreSQL none are kept unless this"
+        " names a folder that every runner and dashboard shares.",
+    ),
+    Setting(
+        section="traces",
+        key="nights",
+        accept=count,
+        default=_TRACES.num_nights,
+        description="Traces of so many nights are kept ([which](kernels.md#stored-and-kept)).",
+    ),
+    Setting(
+        section="traces",
+        key="max_size",
+        accept=size_bytes,
+        default=_TRACES.max_bytes,
+        description='Bytes that all traces may take, or a text such as "2 GB"; the oldest go.',
+    ),
+    Setting(
         section="machine",
         key="name",
         accept=text,
@@ -275,8 +299,8 @@ SETTINGS = (
         key="kernels",
         accept=flag,
         default=_MEASURE.kernels,
-        description="Record which kernels run, and their trace, in some iterations after the samples"
-        " of each case.",
+        description="Record which kernels run, and their trace, in some iterations after the"
+        " samples of each case.",
     ),
     Setting(
         section="run",

@@ -23,8 +23,12 @@ from runner.documents import read_json
 from runner.errors import SpoolFull
 from runner.locks import is_alive
 from runner.protocol import write_json
+from runner.trace_files import TraceFolder, traces_in
 
 logger = logging.getLogger(__name__)
+
+# Longer than any pause between the end of a case and the writing of its result.
+UNCLAIMED_S = 24 * 3600.0
 
 
 class ResultStore(Protocol):
@@ -97,8 +101,15 @@ def utc_now() -> datetime:
 class Spool:
     """The files of one directory, in the order in which they were written."""
 
-    def __init__(self, directory: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        traces: TraceFolder | None = None,
+    ) -> None:
         self.directory = directory
+        self.traces = traces or TraceFolder(None)
         self.broken_directory = directory / "broken"
         self._now = now
         self._sequence = itertools.count()
@@ -141,7 +152,7 @@ class Spool:
         for path in self.pending():
             try:
                 entry = _read_entry(path)
-                is_new = _ingest(entry, store)
+                is_new = self._ingest(entry, store)
             except FileNotFoundError:
                 continue  # another process was faster; it has ingested this file
             except (RecordError, MixedStoreError) as error:
@@ -160,6 +171,14 @@ class Spool:
             trouble=trouble,
         )
 
+    def _ingest(self, entry: SpoolEntry, store: ResultStore) -> bool:
+        if entry.result is None:
+            store.save_run(entry.run)
+            return True
+        # Before the result is in: from then on somebody may look for its trace.
+        result = self.traces.take(entry.result, waiting=self.directory)
+        return store.ingest(entry.run, result, spool_id=entry.spool_id)
+
     def _set_aside(self, path: Path, *, reason: str) -> BrokenFile:
         self.broken_directory.mkdir(exist_ok=True)
         target = self.broken_directory / path.name
@@ -175,6 +194,16 @@ class Spool:
             pid = path.name.split(".")[-2]
             if pid.isdigit() and not is_alive(int(pid)):
                 path.unlink(missing_ok=True)
+        if not self.pending():
+            self._remove_unclaimed_traces()
+
+    def _remove_unclaimed_traces(self) -> None:
+        # Of cases that were interrupted; a young one may be of a case that is about to be written.
+        last = self._now().timestamp() - UNCLAIMED_S
+        for path in traces_in(self.directory).values():
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < last:
+                    path.unlink()
 
 
 def _read_entry(path: Path) -> SpoolEntry:
@@ -184,10 +213,3 @@ def _read_entry(path: Path) -> SpoolEntry:
         raise
     except OSError as error:
         raise RecordError(f"{path.name} cannot be read: {error.strerror}") from error
-
-
-def _ingest(entry: SpoolEntry, store: ResultStore) -> bool:
-    if entry.result is None:
-        store.save_run(entry.run)
-        return True
-    return store.ingest(entry.run, entry.result, spool_id=entry.spool_id)

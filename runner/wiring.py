@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from db.errors import StoreError
 from db.queries import load_document
 from db.records import RunDocument
 from db.store import Store
@@ -27,6 +28,8 @@ from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection, Suite
 from runner.toolchains import Probe, probe
+from runner.trace_files import TraceFolder
+from runner.traces_kept import prune_traces
 
 AUTO_DEVICE = "auto"
 # The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
@@ -80,7 +83,12 @@ class Workplace:
 
     def spool(self) -> Spool:
         """Return the spool."""
-        return Spool(self.config.state_dir / "spool", now=self.seams.now)
+        folder = self.config.state_dir / "spool"
+        return Spool(folder, now=self.seams.now, traces=self.traces())
+
+    def traces(self) -> TraceFolder:
+        """Return the folder of kept traces."""
+        return TraceFolder(self.config.traces_dir)
 
     def lock_dir(self) -> Path:
         """Return the directory of the locks that every run on this machine shares."""
@@ -114,11 +122,13 @@ def execute_together(
         find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
 
     def execute(device: str) -> list[RunDocument]:
-        return run_plans(
+        documents = run_plans(
             [_request(order, device=device, config=workplace.config) for order in orders],
             around=_surroundings(orders, device=device, workplace=workplace, notify=notify),
             measure_case=measure_case,
         )
+        _prune_traces(workplace, notify=notify)
+        return documents
 
     device = orders[0].device
     if device != AUTO_DEVICE:
@@ -131,6 +141,18 @@ def execute_together(
         text = f"{error}. Measuring on the CPU instead; `--device cuda` would insist on the GPU"
         notify(Said(text=text, is_warning=True))
         return execute("cpu")
+
+
+def _prune_traces(workplace: Workplace, *, notify: Notify) -> None:
+    folder = workplace.config.traces_dir
+    if not workplace.has_store or folder is None:
+        return
+    try:
+        told = prune_traces(folder, store=workplace.store(), rules=workplace.config.trace_rules)
+    except (StoreError, OSError) as error:
+        told = f"old traces are still in {folder}: {error}"
+    if told:
+        notify(Said(text=told))
 
 
 def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:

@@ -18,6 +18,7 @@ from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
+from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
@@ -34,7 +35,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     num_ingested = num_duplicates = 0
     for path in files:
         for document in read_documents(path):
-            new, known = ingest_document(document, store=store)
+            new, known = ingest_document(document, store=store, spool=workplace.spool())
             num_ingested += new
             num_duplicates += known
     report = workplace.spool().drain(store)
@@ -62,10 +63,14 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     sys.exit(int(bool(report.trouble or report.broken)))
 
 
-def ingest_document(document: RunDocument, *, store: Store) -> tuple[int, int]:
+def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:
     """Store a run with its results; return how many were new and how many were in already."""
     num_new = sum(
-        store.ingest(document.run, result, spool_id=f"document-{result.id}")
+        store.ingest(
+            document.run,
+            spool.traces.take(result, waiting=spool.directory),
+            spool_id=f"document-{result.id}",
+        )
         for result in document.results
     )
     store.save_run(document.run)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from runner.config import Config, demo_store_url, find_line, parse_config
 from runner.errors import ConfigError
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
+from runner.traces_kept import TraceRules
 
 PATH = Path("/project/hud.toml")
 
@@ -90,6 +92,21 @@ def test_state_and_store_are_beside_the_file() -> None:
     assert config.store_url == "duckdb:////project/state/store.duckdb"
 
 
+def test_traces_are_beside_a_store_that_is_a_file() -> None:
+    config = parse('[traces]\nnights = 3\nmax_size = "5 MB"')
+    assert config.traces_dir == Path("/project/.hud/store.duckdb.traces")
+    assert config.trace_rules == TraceRules(num_nights=3, max_bytes=5_000_000)
+    other = replace(config, store_url="duckdb:///other.duckdb")
+    assert other.traces_dir == Path("other.duckdb.traces")
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://host/hud", "duckdb:///:memory:"])
+def test_traces_beside_no_file_need_a_folder(url: str) -> None:
+    assert parse(f'[store]\nurl = "{url}"').traces_dir is None
+    named = parse(f'[store]\nurl = "{url}"\n[traces]\nfolder = "shared"')
+    assert named.traces_dir == Path("/project/shared")
+
+
 def test_the_environment_wins() -> None:
     config = parse(
         '[store]\nurl = "duckdb:///a.duckdb"\n[paths]\nstate = "b"',
@@ -131,7 +148,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches or "),
         ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches or "),
         ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
-        ("zzz = 1", "[zzz]: unknown section; there is store, paths, machine"),
+        ("zzz = 1", "[zzz]: unknown section; there is store, paths, traces, machine"),
         ("run = 1", "[run]: must be a section, write [run] on its own line"),
         ("[suites]\nmine = 1", "[suites.mine]: must be a section"),
         ("[run]\nlaunches = 0", "line 2: [run] launches: got 0, takes a whole number, 1 or more"),

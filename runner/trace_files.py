@@ -1,0 +1,106 @@
+"""The folder of kept traces: one file for each case result that has one, named by the result.
+
+The executor leaves the trace of a result beside the spool, and whoever stores the result moves the
+trace here. A trace is evidence beside the numbers: whatever keeps it from being kept costs the
+trace and never the result.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from db.records import CaseResult
+from runner.protocol import whole_file
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".json.gz"
+# Whatever names a result may come from a document of somebody else, and here it becomes a path.
+_RESULT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def trace_name(result_id: str) -> str | None:
+    """Return the name of the trace of a result, None where its id is none for a file."""
+    return f"{result_id}{SUFFIX}" if _RESULT_ID.fullmatch(result_id) else None
+
+
+def traces_in(folder: Path) -> dict[str, Path]:
+    """Return the traces in `folder` by the ids of their results; nothing else that lies there."""
+    ids = {path: path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")}
+    return {name: path for path, name in ids.items() if trace_name(name) == path.name}
+
+
+class TraceFolder:
+    """Where traces are kept; without a folder they are not."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._has_warned = False
+
+    def find(self, result_id: str) -> Path | None:
+        """Return the kept trace of a result, None without one."""
+        name = trace_name(result_id)
+        if self.folder is None or name is None:
+            return None
+        path = self.folder / name
+        return path if path.is_file() else None
+
+    def take(self, result: CaseResult, *, waiting: Path) -> CaseResult:
+        """Move the trace of `result` out of the folder `waiting`; return the result with its name.
+
+        The name, `trace` of the result's profile, is empty where there is no trace or it cannot be
+        kept. A second time changes nothing.
+        """
+        profile = result.details.get("profile")
+        if not isinstance(profile, Mapping) or not profile.get("trace"):
+            return result
+        name = trace_name(result.id)
+        kept = name if name and self._keep(name, waiting=waiting) else ""
+        if profile["trace"] == kept:
+            return result
+        return replace(result, details={**result.details, "profile": {**profile, "trace": kept}})
+
+    def _keep(self, name: str, *, waiting: Path) -> bool:
+        source = waiting / name
+        if self.folder is None:
+            if source.is_file():
+                self._warn_once()
+                source.unlink(missing_ok=True)
+            return False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if source.is_file():
+                move_file(source, self.folder / name)
+            return (self.folder / name).is_file()
+        except OSError as error:
+            logger.warning("the trace %s is lost: %s (%s)", name, error.strerror, self.folder)
+            source.unlink(missing_ok=True)
+            return False
+
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            logger.warning(
+                "traces are not kept: the store is no file that they could lie beside."
+                " Name a folder that every dashboard can read with [traces] folder"
+            )
+        self._has_warned = True
+
+
+def move_file(source: Path, target: Path) -> None:
+    """Move `source` to `target`, whole or not at all; raise OSError (a full disk among them)."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # Another file system, such as one that is shared.
+        with source.open("rb") as content, whole_file(target) as stream:
+            shutil.copyfileobj(content, stream)
+        source.unlink()
