@@ -31,7 +31,7 @@ from runner.errors import BisectError, RevisionUnusable, RunInterrupted
 from runner.events import Notify, PairLaunched, Said
 from runner.fresh import LAUNCHES_FROM_COLD, FreshSessions
 from runner.interrupts import Interrupts
-from runner.locks import holder_text, waiting_lock
+from runner.locks import device_lock
 from runner.paired import PairLimits, PairResult, PairSide, measure_pair
 
 # Fewer pairs than a comparison begins with: between the ends the size of the change is known, and a
@@ -186,12 +186,7 @@ class _Search:
             return is_clear(_read(found, metric)) or patience.is_over(number)
 
         with (
-            waiting_lock(
-                self._seams.lock_dir / f"device-{case.device}.lock",
-                on_wait=lambda pid: self._say(
-                    f"waiting for the device, held by {holder_text(pid)}"
-                ),
-            ),
+            device_lock(case.device, lock_dir=self._seams.lock_dir, notify=notify),
             self._interrupts.deferred(self._revisions.cancel),
         ):
             num_pairs = 0

@@ -42,7 +42,7 @@ from runner.ends import attach_ends
 from runner.errors import ExecutorError
 from runner.events import Notify, Said
 from runner.interrupts import Interrupts
-from runner.locks import holder_text, waiting_lock
+from runner.locks import device_lock
 from runner.paired import PairLimits, PairResult
 from runner.remeasure import Bench, Toolchain
 from runner.text import clock
@@ -92,12 +92,7 @@ def confirm_run(
     device = document.run.plan[0].device
     with (
         Interrupts() as interrupts,
-        waiting_lock(
-            workplace.lock_dir() / f"device-{device}.lock",
-            on_wait=lambda pid: notify(
-                Said(text=f"waiting for device {device}, held by {holder_text(pid)}")
-            ),
-        ),
+        device_lock(device, lock_dir=workplace.lock_dir(), notify=notify),
     ):
         confirming = _Confirming(
             document, suspects=suspects, workplace=workplace, notify=notify, stop=interrupts

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.errors import LockUnavailable
+from runner.events import Notify, Said
 
 # Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
 MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")
@@ -37,6 +38,20 @@ def waiting_lock(path: Path, *, on_wait: Callable[[int | None], None]) -> Iterat
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def device_lock(device: str, *, lock_dir: Path, notify: Notify) -> Iterator[None]:
+    """Hold `device`, on which one run at a time measures; say so before it is waited for.
+
+    Raises LockUnavailable.
+    """
+
+    def say_waiting(pid: int | None) -> None:
+        notify(Said(text=f"waiting for device {device}, held by {holder_text(pid)}"))
+
+    with waiting_lock(lock_dir / f"device-{device}.lock", on_wait=say_waiting):
+        yield
 
 
 @contextmanager

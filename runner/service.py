@@ -24,7 +24,7 @@ from runner.heartbeat import heartbeat
 from runner.interleave import MeasureCase, launch_in_turn
 from runner.interrupts import Interrupts
 from runner.keeper import Keeper
-from runner.locks import holder_text, waiting_lock
+from runner.locks import device_lock
 from runner.model_commits import model_commits
 from runner.paired import PairSide
 from runner.plan import PlannedCase, make_plan, plan_case
@@ -89,10 +89,7 @@ def run_plans(
             _plan(request, around=around)
     with (
         Interrupts() as interrupts,
-        waiting_lock(
-            around.lock_dir / f"device-{device}.lock",
-            on_wait=lambda pid: _say_waiting(device, pid, around),
-        ),
+        device_lock(device, lock_dir=around.lock_dir, notify=around.notify),
     ):
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
@@ -313,7 +310,3 @@ def _check_can_resume(run: Run, *, facts: Mapping[str, Any]) -> None:
             f"run {run.id} was started in another environment ({keys} differ):"
             " their numbers do not belong into one run. Start a new one with `hud run`"
         )
-
-
-def _say_waiting(device: str, pid: int | None, around: Surroundings) -> None:
-    around.notify(Said(text=f"waiting for device {device}, held by {holder_text(pid)}"))
