@@ -141,13 +141,6 @@ def _unusual(
 
 def _point(run: PlannedRun, key: str, ended: Mapping[tuple[str, str], Ending]) -> OutcomePoint:
     ending = ended.get((run.id, key))
-    return OutcomePoint(
-        run_id=run.id,
-        result_id=None if ending is None else ending.result_id,
-        revision=run.revision,
-        at=run.at,
-        suite=run.suite,
-        run_state=run.state,
-        fingerprint=run.fingerprint,
-        outcome=None if ending is None else ending.outcome,
-    )
+    if ending is None:
+        return run.point()
+    return run.point(result_id=ending.result_id, outcome=ending.outcome)

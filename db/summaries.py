@@ -163,6 +163,21 @@ class PlannedRun:
         """Return the machine and the toolchain."""
         return (self.machine, self.toolchain)
 
+    def point(
+        self, *, result_id: str | None = None, outcome: Outcome | None = None
+    ) -> OutcomePoint:
+        """Return how a case ended in this run; without an outcome, that it has no result."""
+        return OutcomePoint(
+            run_id=self.id,
+            result_id=result_id,
+            revision=self.revision,
+            at=self.at,
+            suite=self.suite,
+            run_state=self.state,
+            fingerprint=self.fingerprint,
+            outcome=outcome,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:

@@ -220,19 +220,7 @@ def _days(cadence: timedelta) -> str:
 
 
 def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
-    points = [
-        OutcomePoint(
-            run_id=run.id,
-            result_id=None,
-            revision=run.revision,
-            at=run.at,
-            suite=run.suite,
-            run_state=run.state,
-            fingerprint=run.fingerprint,
-            outcome=None,
-        )
-        for run in bad
-    ]
+    points = [run.point() for run in bad]
     return _alert(gap.history, kind, points, gap.last, text, end=gap.end)
 
 
