@@ -15,14 +15,13 @@ from sqlalchemy import func, select
 from db import fetch
 from db.kernel_rows import read_kernels, read_sources
 from db.kernels import Kernel, KernelSource
-from db.records import AlertState
 from db.rows import utc
 from db.store import Store
 from db.tables import AlertTable, CaseResultTable, KernelTable, RunTable
+from db.triage import ONGOING
 
 # Results in one statement; every driver takes so many parameters.
 _RESULTS_PER_READ: Final = 500
-_WATCHED: Final = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,5 +153,5 @@ def load_watched_runs(store: Store) -> frozenset[str]:
     """Return the first bad and the last good run of each open or acknowledged alert."""
     ends = select(AlertTable.first_bad_run_id, AlertTable.last_good_run_id)
     with store.read() as connection:
-        rows = connection.execute(ends.where(AlertTable.state.in_(_WATCHED))).all()
+        rows = connection.execute(ends.where(AlertTable.state.in_(ONGOING))).all()
     return frozenset(run_id for row in rows for run_id in row if run_id is not None)

@@ -23,8 +23,10 @@ from db.fields import (
     get_value,
     time_to_json,
 )
-from db.records import Alert
+from db.records import Alert, AlertState
 
+# An alert in one of these is not settled: the judge goes on with it.
+ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # Who changed an alert when nobody did: judging the history again.
 JUDGE = "judge"
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from db.records import Alert, AlertState
-from db.triage import Revision, SeriesSettings, with_settings
+from db.triage import ONGOING, Revision, SeriesSettings, with_settings
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
 NOT_FOUND = "no longer found when the history was judged again"
-_ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 
 _Place = tuple[str, str, str, str, str]
 
@@ -129,7 +128,7 @@ def _onset(alert: Alert) -> tuple[datetime, str]:
 
 def _overlap(found: Alert, stored: Alert) -> bool:
     """Return whether `found` is what `stored` was, with an onset that moved."""
-    if stored.state not in (*_ONGOING, AlertState.NOISE):
+    if stored.state not in (*ONGOING, AlertState.NOISE):
         return False
     begins_in_time = found.first_bad.at <= stored.last_seen
     return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
@@ -196,7 +195,7 @@ def _since(alert: Alert) -> str:
 
 
 def _not_found(stored: Alert, judged_runs: Collection[str]) -> Revision:
-    if stored.state in _ONGOING and stored.first_bad.run_id in judged_runs:
+    if stored.state in ONGOING and stored.first_bad.run_id in judged_runs:
         return Revision(alert=dataclasses.replace(stored, state=AlertState.FIXED), why=NOT_FOUND)
     return Revision(alert=stored)
 
@@ -210,4 +209,4 @@ def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, 
 
 def _was_fixed(alert: Alert, known: Mapping[str, Alert]) -> bool:
     before = known.get(alert.id)
-    return alert.state is AlertState.FIXED and before is not None and before.state in _ONGOING
+    return alert.state is AlertState.FIXED and before is not None and before.state in ONGOING

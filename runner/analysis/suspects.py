@@ -18,6 +18,7 @@ from db.metrics import METRICS, Direction
 from db.points import points_at
 from db.records import Alert, AlertState, Run, Verdict
 from db.summaries import Point, Series
+from db.triage import ONGOING
 from runner.analysis.changes import STEP
 from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS, TRIGGER_OF_FLOOR
 from runner.analysis.judge import alert_id, sighting
@@ -30,7 +31,6 @@ from runner.analysis.shift import Shift
 MAX_TRIES = 3
 # A case that vanished cannot be measured at all.
 _KINDS = (STEP, OUTCOME)
-_ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # Slower, larger or worse by so much counts as much as a case that fails.
 _FAILURE = math.inf
 
@@ -201,7 +201,7 @@ class Standing:
         self._alerts: Mapping[str, list[Alert]] = defaultdict(list)
         self._found: list[Alert] = []
         for alert in stored:
-            if alert.is_confirmed and is_early(alert) and alert.state in _ONGOING:
+            if alert.is_confirmed and is_early(alert) and alert.state in ONGOING:
                 self._alerts[alert.series_key].append(alert)
 
     def case_keys(self) -> set[str]:

@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from db.records import Alert, AlertState
-from db.triage import Revision
+from db.triage import ONGOING, Revision
 
 # The judge alone says that something is fixed; a fixed alert can still be called noise, so that it
 # stays silent when it comes back.
 ALLOWED_STATES = {
     state: (AlertState.NOISE,)
     if state is AlertState.FIXED
-    else (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
+    else (*ONGOING, AlertState.EXPECTED, AlertState.NOISE)
     for state in AlertState
 }
 
@@ -115,7 +115,7 @@ def _leading_to(alerts: Sequence[Alert], stored: Sequence[Alert]) -> list[Alert]
         other
         for other in stored
         if other not in alerts
-        and other.state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+        and other.state in ONGOING
         and _place(other) in last
         and other.first_bad.at < last[_place(other)]
     ]

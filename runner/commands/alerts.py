@@ -23,7 +23,7 @@ from db.queries import (
 from db.ranking import worst_first
 from db.records import AlertState
 from db.replay import check_replayable
-from db.triage import AlertChange, ChangedField, SeriesSettings, fits, is_set
+from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
     DecisionOptions,
@@ -70,7 +70,7 @@ def alerts_group() -> None:
     "states",
     multiple=True,
     type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
-    default=(str(AlertState.OPEN), str(AlertState.ACKNOWLEDGED)),
+    default=tuple(map(str, ONGOING)),
     show_default=True,
     help="Alerts in this state; may be repeated.",
 )
