@@ -40,10 +40,10 @@ def confirmation_json(
         "unit": alert.unit,
         "baseline": finding.baseline,
         "candidate": finding.candidate,
-        "change_pct": None if compared is None else _percent(compared.ratio),
+        "change_pct": None if compared is None else change_pct(compared.ratio),
         "interval_pct": None
         if compared is None or compared.low is None
-        else [_percent(compared.low), _percent(compared.high)],
+        else [change_pct(compared.low), change_pct(compared.high)],
         "cause": {"kind": finding.cause.kind, "text": finding.cause.text},
         **how,
     }
@@ -143,5 +143,6 @@ def _with_decisions(alert: Alert, known: Alert | None) -> Alert:
     )
 
 
-def _percent(ratio: float | None) -> float | None:
+def change_pct(ratio: float | None) -> float | None:
+    """Return the change in per cent that a ratio is, None for none."""
     return None if ratio is None else 100 * (ratio - 1)

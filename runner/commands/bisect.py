@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from db.errors import RecordError
 from db.metrics import METRICS
 from runner.analysis.bisection import verdict_of
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, OUTCOME
+from runner.analysis.confirmation import change_pct
 from runner.bisect import BisectSeams
 from runner.bisect import bisect as search
 from runner.bisect_progress import BisectProgress
@@ -22,7 +24,6 @@ from runner.bisect_record import (
     Bisection,
     Ending,
     Limits,
-    Revision,
     read_bisections,
     write_bisection,
 )
@@ -217,30 +218,20 @@ def _to_json(known: Bisection) -> dict[str, Any]:
     is_searched = known.ending not in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS)
     shown = evidence if is_searched and evidence is not None else ends
     places = range(suspects.last_good + 1, suspects.first_bad + 1) if is_searched else ()
+    last_good, first_bad = (
+        dataclasses.asdict(known.revisions[place])
+        for place in (suspects.last_good, suspects.first_bad)
+    )
     return {
         **known.to_json(),
         "ending": str(known.ending),
         "verdict": str(verdict_of(ends)) if is_searched else None,
-        "change_pct": _percent(shown.ratio),
-        "interval_pct": [_percent(shown.low), _percent(shown.high)],
+        "change_pct": change_pct(shown.ratio),
+        "interval_pct": [change_pct(shown.low), change_pct(shown.high)],
         "num_pairs": shown.num_pairs,
-        "first_bad": _revision(known, suspects.first_bad) if known.ending is Ending.FOUND else None,
-        "last_good": _revision(known, suspects.last_good) if is_searched else None,
+        "first_bad": first_bad if known.ending is Ending.FOUND else None,
+        "last_good": last_good if is_searched else None,
         "suspects": [known.revisions[place].name for place in places],
         "error_bound": error_bound(known),
         "repro": repro(known) if is_searched else None,
     }
-
-
-def _revision(known: Bisection, place: int) -> dict[str, str]:
-    revision: Revision = known.revisions[place]
-    return {
-        "name": revision.name,
-        "title": revision.title,
-        "author": revision.author,
-        "authored_at": revision.authored_at,
-    }
-
-
-def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else 100 * (ratio - 1)

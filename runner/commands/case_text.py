@@ -25,7 +25,7 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
     """
     results = document.results
     exact = [result for result in results if result.case.key == name]
-    pattern = name if any(sign in name for sign in "*?[") else f"*{name}*"
+    pattern = case_glob(name)
     found = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
     if len(found) == 1:
         return found[0]
@@ -33,6 +33,11 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
     if not found:
         raise NotFoundError(f"run {document.run.id} has no result of {name!r}. It has {keys}")
     raise NotFoundError(f"more than one result fits {name!r}: {keys}. Name one whole")
+
+
+def case_glob(name: str) -> str:
+    """Return `name` as a glob of cases' keys; what is no glob fits any part of a key."""
+    return name if any(sign in name for sign in "*?[") else f"*{name}*"
 
 
 def print_case(result: CaseResult) -> None:

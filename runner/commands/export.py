@@ -16,6 +16,7 @@ from db.queries import load_document
 from db.records import CaseResult, RunDocument
 from db.runs import load_run_ids
 from db.store import Store
+from runner.commands.case_text import case_glob
 from runner.commands.common import with_workplace
 from runner.commands.compare import find_document
 from runner.errors import DocumentNotWritten, NoSuchDocument
@@ -144,7 +145,7 @@ def _selected(
     documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
 ) -> Iterator[RunDocument]:
     """Yield `documents` with what was chosen of them alone, those without any left out."""
-    patterns = [name if any(sign in name for sign in "*?[") else f"*{name}*" for name in cases]
+    patterns = [case_glob(name) for name in cases]
     for document in documents:
         fitting = (
             _with_metrics(result, metrics) if metrics else result
