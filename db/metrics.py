@@ -348,6 +348,13 @@ _ROWS = (
         is_exact=True,
     ),
     Metric(
+        name="num_kernels",
+        unit="1",
+        direction=LOWER,
+        description="Kernels that one iteration calls, as its trace shows them.",
+        is_exact=True,
+    ),
+    Metric(
         name="max_abs_error",
         unit="1",
         direction=LOWER,

@@ -32,7 +32,8 @@ ARTIFACTS_LAUNCH = 2
 class LocalSession:
     """A CaseSession on this machine; `folder` is its own and goes with `close`.
 
-    The case's time limit counts the time in its launches, not what happens between them.
+    The case's time limit counts the time in its launches, not what happens between them. `amend`
+    gets the result and the path of the trace that the first launch may have left.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class LocalSession:
         folder: Path,
         now: Callable[[], datetime],
         is_cancelled: Callable[[], bool],
-        amend: Callable[[CaseResult], CaseResult] = lambda result: result,
+        amend: Callable[[CaseResult, Path], CaseResult] = lambda result, _trace: result,
         snapshot_path: str = "",
         oracle_dir: str = "",
     ) -> None:
@@ -80,7 +81,12 @@ class LocalSession:
             finished_at=self._now(),
             log_tail=tail(self._folder / "log.txt"),
         )
-        return self._amend(replace(result, warnings=(*result.warnings, *self._cut_short(result))))
+        result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
+        return self._amend(result, self._trace)
+
+    @property
+    def _trace(self) -> Path:
+        return self._folder / "trace.json.gz"
 
     def _cut_short(self, result: CaseResult) -> tuple[RunWarning, ...]:
         settings = self._order.settings
@@ -99,6 +105,10 @@ class LocalSession:
     def close(self) -> None:
         """Remove what the case left on the disk; may be called twice."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _is_profiled(self, number: int) -> bool:
+        # A reference case is three operators, which everybody knows.
+        return number == 0 and self._order.settings.kernels and not self._order.case.is_reference
 
     def _launch(self, number: int) -> LaunchReport:
         limit_s = self._order.settings.timeout_s
@@ -122,6 +132,7 @@ class LocalSession:
             cache_state=cache_state,
             artifacts_path=str(artifacts),
             snapshot_path=self._snapshot_path,
+            trace_path=str(self._trace) if self._is_profiled(number) else "",
             oracle_dir=self._oracle_dir,
         )
         started_s = time.monotonic()

@@ -18,6 +18,7 @@ from runner.case_session import LocalSession
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder, CaseSession
 from runner.host import WorkerHost, tail
+from runner.profiled import leave_trace, with_kernels
 from runner.utilisation import with_utilisation
 
 FACTS_TIMEOUT_S = 120.0
@@ -51,6 +52,8 @@ class LocalExecutor:
         self._host = WorkerHost(python=python, home=self._home)
         self._work = (state_dir / "work").absolute()
         self._snapshots = (state_dir / "snapshots").absolute()
+        # Beside the results that wait for the store: whoever stores one takes its trace along.
+        self._spool = (state_dir / "spool").absolute()
         self._is_cancelled = False
         self._is_primed = False
         self._default_code: dict[str, str] = {}
@@ -133,9 +136,11 @@ class LocalExecutor:
         self._host.ask({"action": "prime"}, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
         self._is_primed = True
 
-    def _amend(self, result: CaseResult) -> CaseResult:
+    def _amend(self, result: CaseResult, trace: Path) -> CaseResult:
         """Return `result` with what only the run knows: its other cases, the device's peaks."""
-        return with_utilisation(self._note_same_code(result), peaks=self._peaks)
+        result = with_utilisation(self._note_same_code(result), peaks=self._peaks)
+        result = with_kernels(result, trace=trace, peaks=self._peaks)
+        return leave_trace(result, trace=trace, folder=self._spool)
 
     def _note_same_code(self, result: CaseResult) -> CaseResult:
         """Add a warning when the generated code is that of mode default in this run."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import runner.executor
-from db.records import Dtype, Outcome, Phase
+from db.records import CaseResult, Dtype, Outcome, Phase
 from runner.executor import LocalExecutor
 from tests.integration.launching import MEGABYTE, median, order, step_names
 
@@ -149,12 +149,25 @@ def test_a_compiled_case_has_cold_and_warm_compile_time_and_a_speedup(
         "energy",
         "counters",
         "work",
+        "kernels",
         "result",
     ]
+    assert_kernels_are_those_of(result)
     for earlier, later in zip(
         result.details["steps"][0], result.details["steps"][0][1:], strict=False
     ):
         assert earlier["end_s"] <= later["start_s"]
+
+
+def assert_kernels_are_those_of(result: CaseResult) -> None:
+    """Check the kernels of the compiled model: two products and two fused kernels of one code."""
+    (fused,) = (kernel for kernel in result.kernels if kernel.kind == "fused")
+    assert (fused.label, fused.count) == ("cpp_fused_add_relu", 2.0)
+    assert {origin.code for origin in fused.origins} == {"x = torch.relu(layer(x)) + x"}
+    assert [source.hash for source in result.sources] == [fused.source_hash]
+    assert sum(kernel.count for kernel in result.kernels if kernel.kind == "gemm") == 2
+    profile = result.details["profile"]
+    assert sum(profile["parts"].values()) == pytest.approx(profile["iteration_s"])
 
 
 @pytest.mark.slow
