@@ -99,11 +99,6 @@ def load_run(store: Store, run_id: str) -> Run:
         return fetch.one_run(connection, run_id)
 
 
-def load_results(store: Store, run_id: str) -> tuple[CaseResult, ...]:
-    """Return the whole results of a run, in plan order; `run_id` as in `load_run`."""
-    return load_document(store, run_id, has_kernels=True).results
-
-
 def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> RunDocument:
     """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`.
 
@@ -190,13 +185,6 @@ def find_series(
             connection,
             *(column == value for column, value in wanted.items() if value is not None),
         )
-
-
-def load_series(store: Store, key: str) -> Series | None:
-    """Return a series with its points, None when it is not in the store."""
-    with store.read() as connection:
-        headers = fetch.headers(connection, SeriesTable.key == key)
-        return next(iter(fetch.with_points(connection, headers)), None)
 
 
 def load_trend(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.fields import get_text, get_time, time_to_json
+from db.fields import time_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +20,3 @@ class Sighting:
     def to_json(self) -> dict[str, Any]:
         """Return the sighting as a JSON object."""
         return {"run_id": self.run_id, "revision": self.revision, "at": time_to_json(self.at)}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Sighting:
-        """Return the sighting that `document` describes; raise RecordError when it does not."""
-        return cls(
-            run_id=get_text(document, "run_id"),
-            revision=get_text(document, "revision"),
-            at=get_time(document, "at"),
-        )

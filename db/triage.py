@@ -16,11 +16,8 @@ from typing import Any
 
 from db.fields import (
     get_member,
-    get_number,
     get_text,
     get_time,
-    get_time_or_none,
-    get_value,
     time_to_json,
 )
 from db.records import Alert, AlertState
@@ -139,18 +136,6 @@ class SeriesSettings:
             "owner": self.owner,
             "baseline_run_id": self.baseline_run_id,
         }
-
-    @classmethod
-    def from_json(cls, document: Any) -> SeriesSettings:
-        """Return the settings that `document` describes; raise RecordError when it does not."""
-        has_floor = get_value(document, "floor", default=None) is not None
-        return cls(
-            pattern=get_text(document, "pattern"),
-            floor=get_number(document, "floor") if has_floor else None,
-            muted_until=get_time_or_none(document, "muted_until"),
-            owner=get_text(document, "owner", default=""),
-            baseline_run_id=get_text(document, "baseline_run_id", default=""),
-        )
 
 
 def changes_of_alert(

@@ -59,7 +59,7 @@ def test_kernels_come_back_in_their_order_with_their_code(store: Store) -> None:
     result = result_with(ADD, GEMM, ADD)
     assert ingest(store, result)
     assert queries.load_result(store, result.id) == result
-    assert queries.load_results(store, "run-1") == (result,)
+    assert queries.load_document(store, "run-1", has_kernels=True).results == (result,)
 
 
 def test_a_result_that_is_in_already_adds_no_kernel(store: Store) -> None:
@@ -79,7 +79,7 @@ def test_code_is_kept_once_however_many_results_have_it(store: Store) -> None:
         assert put_documents(session, documents, at=START) == 2
     assert (num_rows(store, "kernels"), num_rows(store, "kernel_sources")) == (3, 1)
     for run_id in ("run-1", "run-2", "run-3"):
-        (result,) = queries.load_results(store, run_id)
+        (result,) = queries.load_document(store, run_id, has_kernels=True).results
         assert (result.kernels, result.sources) == ((ADD,), (CODE,))
 
 

@@ -99,7 +99,7 @@ def test_migrating_twice_keeps_everything(store: Store) -> None:
     run = make_run()
     store.ingest(run, make_result(run=run), spool_id="f")
     store.migrate()
-    assert len(queries.load_results(store, run.id)) == 1
+    assert len(queries.load_document(store, run.id).results) == 1
 
 
 def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ def test_a_store_that_does_not_exist_reads_as_empty(store: Store) -> None:
     assert queries.load_runs(store) == []
     assert queries.load_latest(store) == ()
     assert queries.find_series(store) == ()
-    assert queries.load_series(store, "no/such") is None
     assert queries.load_trend(store, case_key="a", metric="latency_s", machine="box") == ()
     assert list(queries.load_histories(store, metrics=["latency_s"])) == []
     assert queries.load_outcomes(store) == ()
@@ -167,7 +166,7 @@ def test_failed_result_has_a_reason_and_no_measurement(store: Store) -> None:
     run = make_run()
     result = make_result(run=run, outcome=Outcome.TIMEOUT, reason="ran past 60 s", log_tail="...")
     store.ingest(run, result, spool_id="file-1")
-    assert queries.load_results(store, run.id) == (result,)
+    assert queries.load_document(store, run.id).results == (result,)
 
 
 def test_text_that_no_database_keeps_is_stored_with_marks(store: Store) -> None:
@@ -187,7 +186,7 @@ def test_the_same_file_goes_in_once(store: Store) -> None:
     assert not store.ingest(run, make_result(run=run), spool_id="file-1")
     assert not store.ingest(run, make_result(run=run), spool_id="copy-of-file-1")
     assert not store.ingest(run, make_result("other", run=run), spool_id="file-1")
-    assert len(queries.load_results(store, run.id)) == 1
+    assert len(queries.load_document(store, run.id).results) == 1
     (header,) = queries.find_series(store)
     assert header.num_points == 1
 
@@ -211,7 +210,7 @@ def test_the_last_result_of_a_case_counts(store: Store) -> None:
     )
     for result in (second, failed, first):
         store.ingest(run, result, spool_id=result.id)
-    assert queries.load_results(store, run.id) == (second,)
+    assert queries.load_document(store, run.id).results == (second,)
     (point,) = queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
     assert (point.result_id, point.median) == ("c", 0.5)
     (summary,) = queries.load_runs(store)
@@ -274,7 +273,7 @@ def test_results_come_in_plan_order(store: Store) -> None:
     for case in (unplanned, BERT, VIT, EAGER):
         store.ingest(run, make_result(case.key, run=run, case=case), spool_id=case.key)
     expected = [VIT, EAGER, BERT, unplanned]
-    assert [item.case for item in queries.load_results(store, run.id)] == expected
+    assert [item.case for item in queries.load_document(store, run.id).results] == expected
     assert [item.case for item in queries.load_result_summaries(store, run.id)] == expected
 
 
@@ -346,8 +345,7 @@ def test_series_header_follows_its_points_in_any_order_of_arrival(store: Store) 
     assert header.num_points == 3
     assert (header.first_at, header.last_at) == (START, START + timedelta(days=2))
     assert (header.last_run_id, header.last_value) == ("run-2", 3.0)
-    series = queries.load_series(store, header.key)
-    assert series is not None
+    (series,) = queries.load_histories(store, metrics=["latency_s"], case_keys=[header.case.key])
     assert series.header == header
     assert [point.median for point in series.points] == [1.0, 2.0, 3.0]
 
