@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runner.analysis.history import MEDIAN_INEFFICIENCY, checked, parts
-from runner.analysis.stats import CONFIDENCE, robust_sd, student_quantile
+from runner.analysis.stats import CONFIDENCE, robust_sd, sliding_medians, student_quantile
 
 DEFAULT_FLOOR = 0.05
 NUM_BLOCKS = 5
@@ -40,6 +40,8 @@ MIN_LAST_SHARE = 0.25
 MIN_LOG_LIKELIHOOD_RATIO = 3.0
 # Least squares through five points, one apart: weights of the slope.
 _SLOPE_WEIGHTS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 10
+# The farthest that a line through five medians rises, over the range that they lie in.
+_MAX_RISE = NUM_BLOCKS * float(np.abs(_SLOPE_WEIGHTS).sum()) / 2
 # Standard error of a line's rise through five blocks, in standard errors of one block's median.
 _RISE_ERRORS = NUM_BLOCKS * math.sqrt(float(_SLOPE_WEIGHTS @ _SLOPE_WEIGHTS))
 
@@ -105,12 +107,14 @@ def find_drifts(
 
 def _drifting_windows(logs: np.ndarray, *, needed: float) -> list[_Window]:
     """Return the windows that drift, by the night on which they end, the longest first."""
-    windows = [
-        window
-        for size in BLOCK_POINTS
-        if NUM_BLOCKS * size <= logs.size
-        for window in _windows_of(logs, size, needed=needed * _floors(size))
-    ]
+    windows: list[_Window] = []
+    blocks = logs
+    for size in BLOCK_POINTS:
+        # A median lies between those of the halves: longer blocks reach no farther than these.
+        if NUM_BLOCKS * size > logs.size or _reach(blocks) < needed:
+            break
+        blocks = sliding_medians(logs, size)
+        windows += _windows_of(logs, blocks, needed=needed * _floors(size))
     return sorted(windows, key=lambda window: (window.end, window.start))
 
 
@@ -118,8 +122,16 @@ def _floors(size: int) -> float:
     return SHORT_FLOORS if size <= SHORT_BLOCK_POINTS else 1.0
 
 
-def _windows_of(logs: np.ndarray, size: int, *, needed: float) -> Iterator[_Window]:
-    blocks = np.median(sliding_window_view(logs, size), axis=1)
+def _reach(blocks: np.ndarray) -> float:
+    """Return how far a line through any five of `blocks` may rise at most."""
+    return _MAX_RISE * float(blocks.max() - blocks.min())
+
+
+def _windows_of(logs: np.ndarray, blocks: np.ndarray, *, needed: float) -> Iterator[_Window]:
+    """Yield the windows that drift of five `blocks`, the sliding medians of `logs`."""
+    if _reach(blocks) < needed:
+        return
+    size = logs.size - blocks.size + 1
     # One row a window: the medians of its five blocks.
     rows = sliding_window_view(blocks, (NUM_BLOCKS - 1) * size + 1)[:, ::size]
     rises = NUM_BLOCKS * (rows @ _SLOPE_WEIGHTS)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
@@ -101,6 +102,13 @@ def robust_sd(values: Sequence[float] | np.ndarray) -> float:
     deviation = _of_sorted(np.sort(np.abs(numbers - _of_sorted(numbers, 0.5))), 0.5)
     low, high = (_of_sorted(numbers, tail) for tail in TAILS)
     return max(MAD_TO_SD * deviation, TAILS_TO_SD * (high - low))
+
+
+def sliding_medians(values: np.ndarray, size: int) -> np.ndarray:
+    """Return the median of each `size` successive `values`, the first ones first."""
+    # Sorting rows takes a third of the time of numpy's median of them.
+    rows = np.sort(sliding_window_view(values, size), axis=1)
+    return np.asarray((rows[:, (size - 1) // 2] + rows[:, size // 2]) / 2)
 
 
 def _of_sorted(numbers: np.ndarray, quantile: float) -> float:

@@ -89,6 +89,13 @@ def test_numbers_without_a_ratio_are_refused() -> None:
         find_drifts(np.array([1.0, 0.0]))
 
 
+def test_drift_of_the_floor_is_found_though_its_medians_lie_within_the_floor() -> None:
+    values = noisy(np.linspace(0.0, 0.053, 80), cv=0.0002)
+    (drift,) = find_drifts(values)
+    assert drift.change == pytest.approx(0.8 * 0.053, abs=0.002)
+    assert drift.change < 0.05
+
+
 @settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_year_at_one_percent_noise_has_no_drift(seed: int) -> None:

@@ -14,6 +14,7 @@ from runner.analysis.stats import (
     launch_medians,
     order_statistic_interval,
     robust_sd,
+    sliding_medians,
     student_quantile,
 )
 
@@ -167,3 +168,10 @@ def test_a_prior_is_for_numbers_above_zero() -> None:
     samples, launches = (0.0, 1.0), (1, 1)
     prior = Spread(sd=0.05, degrees=8.0)
     assert estimate(samples, launches=launches, prior=prior) == estimate(samples, launches=launches)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 15, 16])
+def test_sliding_medians_are_those_of_each_window(size: int) -> None:
+    values = np.random.default_rng(1).standard_normal(40)
+    expected = [np.median(values[start : start + size]) for start in range(41 - size)]
+    assert sliding_medians(values, size).tolist() == expected
