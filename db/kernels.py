@@ -283,5 +283,11 @@ class Profile:
         )
 
 
+def profile_of(details: Mapping[str, Any]) -> Profile | None:
+    """Return the profile among the `details` of a case result, None without; raise RecordError."""
+    document = details.get("profile")
+    return None if document is None else Profile.from_json(document)
+
+
 def _number_or_none(document: Any, name: str) -> float | None:
     return None if get_value(document, name, default=None) is None else get_number(document, name)

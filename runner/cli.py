@@ -18,6 +18,7 @@ from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.importing import import_
+from runner.commands.kernels import kernels_group
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
@@ -90,6 +91,7 @@ for command in (
     regressions,
     alerts_group,
     compare,
+    kernels_group,
     bisect,
     toolchain_group,
     detect,

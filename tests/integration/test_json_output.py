@@ -11,7 +11,7 @@ import pytest
 
 from runner.checks import Check, CheckState
 from runner.cli import main
-from tests.builders import make_alert
+from tests.builders import make_alert, make_document, make_kernel, make_result
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 from tests.stored import save_alerts
@@ -28,6 +28,7 @@ COMMANDS = (
     "show latest",
     "show latest eager",
     "compare out.json out.json",
+    "kernels show kernels.json bert",
     "regressions",
     "alerts list --owner nobody",
     "alerts show aaa1",
@@ -77,6 +78,8 @@ def test_json_stands_alone_on_standard_output(
     terminal = Terminal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "log.json").write_text("[]")
+    with_kernels = make_document(results=[make_result(kernels=[make_kernel()])])
+    (tmp_path / "kernels.json").write_text(json.dumps(with_kernels.to_json()))
     write_lines(tmp_path / "records.json", [make_record("ttft_ms", 12.0)])
     result = terminal.hud("run", "--suite", "mine", "--json", "-")
     (tmp_path / "out.json").write_text(result.stdout)
