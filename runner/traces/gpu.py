@@ -135,20 +135,19 @@ def _windows(timeline: Timeline, found: _Launches) -> Intervals:
 
 def _device_classes(timeline: Timeline, found: _Launches) -> list[Class]:
     """Return the class of each work of the device."""
-    host_calls = whole(timeline.host.calls)
-    known: dict[tuple[int, bool], Class] = {}
+    known: dict[tuple[int, int], Class] = {}
+    operators = _at(whole(timeline.host.calls), found.operators).tolist()
     classes = []
-    for place, operator in zip(timeline.device.calls, found.operators.tolist(), strict=True):
-        is_triton = operator >= 0 and _is_triton(timeline.calls[host_calls[operator]])
-        key = (place, is_triton)
-        if key not in known:
-            known[key] = class_of_kernel(timeline.calls[place].name, is_triton=is_triton)
-        classes.append(known[key])
+    for place, operator in zip(timeline.device.calls, operators, strict=True):
+        if (place, operator) not in known:
+            by = timeline.calls[operator] if operator >= 0 else None
+            known[place, operator] = class_of_kernel(
+                timeline.calls[place].name,
+                operator=by.name if by else "",
+                is_triton=by is not None and "kernel_kwargs" in by.facts,
+            )
+        classes.append(known[place, operator])
     return classes
-
-
-def _is_triton(operator: Call) -> bool:
-    return operator.facts.get("kernel_backend") == "triton" or "kernel_kwargs" in operator.facts
 
 
 def _tallies(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # Inductor numbers its kernels by order; under cpp.enable_kernel_profile the graph as well.
 GENERATED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton)_\w+)")
 _NAMESPACE = "::"
+_ATEN_CODE = re.compile(r"at::native::|softmax_warp_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +128,12 @@ KERNELS = (
     ),
     Family(r"^attn_(fwd|bwd)|bwd_kernel_(dk|dq)", "attention", "triton", "aotriton, tritonsrc"),
     Family(r"attention", "attention", "other", "vllm, csrc/attention"),
-    Family(r"cudnn::(ops|cnn).*(nchw|nhwc|Transpose|transpose)", "copy", "cudnn", _KERNEL_DOCS),
+    Family(r"cudnn::.*(nchwTo|nhwcTo|NchwTo|NhwcTo|ranspose)", "copy", "cudnn", _KERNEL_DOCS),
     Family(r"cudnn::bn|bn_(fw|bw)_", "reduction", "cudnn", _KERNEL_DOCS),
     Family(
         r"cudnn.*(conv|gemm|fprop|dgrad|wgrad|winograd)|xmma_(fprop|dgrad|wgrad)|implicit_convolve"
-        r"|(f|d|w)prop_implicit_gemm|wgrad_implicit|dgrad_implicit|winograd|convolve_common",
+        r"|(f|d|w)prop_implicit_gemm|wgrad_implicit|dgrad_implicit|winograd|convolve_common"
+        r"|_[sh]cudnn_|(dgrad|wgrad)\w*_engine",
         "convolution", "cudnn", _KERNEL_DOCS,
     ),
     Family(r"cudnn", "other", "cudnn", _KERNEL_DOCS),
@@ -146,18 +148,20 @@ KERNELS = (
         r"^nvjet|xmma_gemm|_[sdhcz]?gemm|gemv|gemmk1|gemmSN|dot_kernel",
         "gemm", "cublas", _KERNEL_DOCS,
     ),
-    Family(r"^Cijk_|Cijk_Ai?l?[ij]k", "gemm", "other", "ROCm/Tensile, naming of kernels"),
+    Family(r"^Cijk_", "gemm", "other", "ROCm/Tensile, naming of kernels"),
+    Family(r"matmul|^bmm_", "gemm", "other", "TensorRT-LLM, triton_kernels"),
+    Family(r"cublasLt|cublas", "other", "cublas", _KERNEL_DOCS),
     Family(r"cutlass", "other", "cutlass", "NVIDIA/cutlass"),
     Family(
         r"CatArrayBatchedCopy|direct_copy_kernel|FillFunctor|CopyFunctor|index_elementwise_kernel"
-        r"|indexSelect|index_select|gather|scatter|embedding|indexing_backward|fill_index|copy_device"
+        r"|indexSelect|index_select|gather|scatter|(?<!rotary_)embedding|indexing_backward|fill_index|copy_device"
         r"|bfloat16_copy|float8_copy|triu_tril|batched_transpose|flip_kernel|roll_cuda",
         "copy", "aten", "aten/src/ATen/native/cuda/Copy.cu, Indexing.cu, Shape.cu",
     ),
     Family(
         r"reduce_kernel|softmax|SoftMax|layer_norm|LayerNorm|RowwiseMoments|GammaBeta|batch_norm"
         r"|group_norm|GroupNorm|rms_norm|RMSNorm|Rmsnorm|rmsnorm|max_pool|avg_pool|average_pool"
-        r"|gatherTopK|sort|nll_loss|tensor_kernel_scan|lpnorm|cunn_",
+        r"|gatherTopK|(?<!search)sort|nll_loss|tensor_kernel_scan|lpnorm|cunn_",
         "reduction", "aten", "aten/src/ATen/native/cuda/Reduce.cuh, SoftMax.cu",
     ),
     Family(r"^void (at_cuda_detail::)?cub::", "reduction", "cuda", "NVIDIA/cub"),
@@ -193,12 +197,23 @@ def class_of_operator(name: str, *, has_children: bool) -> Class:
     return Class("other", "aten" if name.startswith("aten::") else "other")
 
 
-def class_of_kernel(name: str, *, is_triton: bool) -> Class:
-    """Return what a kernel of a GPU does; `is_triton` says that Triton launched it."""
-    found = _find(name, KERNELS)
-    if found and not (is_triton and found.library == "other"):
-        return found
-    return Class(found.kind if found else "other", "triton" if is_triton else "other")
+def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
+    """Return what a kernel of a GPU does.
+
+    `operator` launched it, empty where nobody knows; `is_triton` says that Triton did. A product by
+    which a convolution or an attention is computed is of the operator's kind.
+    """
+    found = _find(name, KERNELS) or Class("other", "other")
+    library = found.library
+    if library == "aten" and not _ATEN_CODE.search(name):
+        # Named alike, but of somebody else: fbgemm, vLLM, MIOpen.
+        library = "other"
+    if library == "other" and is_triton:
+        library = "triton"
+    asked = _find(operator, OPERATORS)
+    if found.kind == "gemm" and asked and asked.kind in ("convolution", "attention"):
+        return Class(asked.kind, library)
+    return Class(found.kind, library)
 
 
 @functools.lru_cache(maxsize=10_000)

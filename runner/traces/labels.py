@@ -1,13 +1,106 @@
-"""Names of kernels as people read them, without what a compiler numbers by order."""
+"""Names of kernels as people read them.
+
+Generated kernels lose the number that the compiler gives them by order. C++ names lose their
+namespaces, their arguments and those template parameters that say nothing of what is computed
+(vector widths, offset calculators, index types); what is left of an ATen loop is the loop, its
+functor and its types. Names of vendors' products keep the tile and the algorithm.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterator
 
 _GENERATED = re.compile(r"(?:graph_\d+_)?((?:triton|cpp)_\w*?)(?:_\d+)?")
+_RESULT_TYPE = re.compile(r"^(?:void|static|std::enable_if<.*?>::type)\s+")
+_UNNAMED = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\bstatic ")
+_WRAPPER = re.compile(r"(?:cutlass|cutlass__5x_cudnn|cutlass_cudnn\w*)::Kernel2?<(\w+)>")
+_HEAD = re.compile(r"[^<({,]*")
+_LAMBDA_TYPES = re.compile(r"\{lambda\(([^(){}]+)\)#\d+\}")
+# Parameters of the loops in aten/src/ATen/native/cuda that depend on alignment and layout alone.
+_NOISE = re.compile(
+    r"\d+\w*|true|false|unsigned int|(std::)?array\b.*|(at::detail::)?Array\b.*"
+    r"|.*OffsetCalculator\b.*|.*memory::(Load|Store)\w+.*|.*OffsetInfo\b.*"
+)
+_CLOSING = {"<": ">", "(": ")", "{": "}", "[": "]"}
 
 
+@functools.lru_cache(maxsize=10_000)
 def label_of(name: str) -> str:
     """Return the name of a kernel without numbers by order and the noise of templates."""
-    match = _GENERATED.fullmatch(name)
-    return match.group(1) if match else name
+    generated = _GENERATED.fullmatch(name)
+    if generated:
+        return generated.group(1)
+    text = _RESULT_TYPE.sub("", _UNNAMED.sub("", name))
+    wrapped = _WRAPPER.match(text)
+    if wrapped:
+        return wrapped.group(1)
+    if "<" not in text and ("(" not in text or " (" in text):
+        # An operator, a C function without arguments, or "Memcpy HtoD (Pinned -> Device)".
+        return text or name
+    return _short(text, is_loop="at::native::" in text) or name
+
+
+def _short(text: str, *, is_loop: bool) -> str:
+    """Return one C++ name: its last part and the parameters that tell something."""
+    head = _match(_HEAD, text)
+    name = head.rpartition("::")[2].strip()
+    rest = text[len(head) :]
+    if rest.startswith("<"):
+        inner, rest = _enclosed(rest)
+        if rest.startswith("::") and not rest.startswith(("::operator", "::{")):
+            return _short(rest[2:], is_loop=is_loop)
+        parameters = [
+            _short(part, is_loop=is_loop)
+            for part in _parts(inner)
+            if not (is_loop and _NOISE.fullmatch(part))
+        ]
+        told = _once([part for part in parameters if part])
+        return f"{name}<{', '.join(told)}>" if told else name
+    types = _LAMBDA_TYPES.findall(rest)
+    if types:
+        told = _once([_short(part, is_loop=is_loop) for part in _parts(types[-1])])
+        return f"{name}<{', '.join(told)}>"
+    return name
+
+
+def _once(parts: list[str]) -> list[str]:
+    """Return the parts, each type once; numbers are tiles and all of them count."""
+    return [
+        part
+        for place, part in enumerate(parts)
+        if part not in parts[:place] or part[:1].isdigit() or part in ("true", "false")
+    ]
+
+
+def _match(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.match(text)
+    return found.group() if found else ""
+
+
+def _enclosed(text: str) -> tuple[str, str]:
+    """Return what the first bracket encloses and what follows it, all where it has no end."""
+    depth = 0
+    for place, sign in enumerate(text):
+        if sign in _CLOSING:
+            depth += 1
+        elif sign in _CLOSING.values():
+            depth -= 1
+            if depth == 0:
+                return text[1:place], text[place + 1 :]
+    return text[1:], ""
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield what commas outside of brackets separate."""
+    depth = begin = 0
+    for place, sign in enumerate(text):
+        if sign in _CLOSING:
+            depth += 1
+        elif sign in _CLOSING.values():
+            depth -= 1
+        elif sign == "," and depth == 0:
+            yield text[begin:place].strip()
+            begin = place + 1
+    yield text[begin:].strip()

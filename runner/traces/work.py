@@ -221,7 +221,23 @@ def _attention(tensors: Tensors, values: Values) -> Work:
     many heads of k and v or a divisor of them.
     """
     del values
-    q, k, v = (_known(tensors, place, rank=4) for place in range(3))
+    return _attend(*(_known(tensors, place, rank=4) for place in range(3)))
+
+
+def _attention_by_tokens(tensors: Tensors, values: Values) -> Work:
+    """Return the work of an attention whose inputs are (batch, tokens, heads, ...)."""
+    del values
+    given = [_known(tensors, place, rank=4) for place in range(3)]
+    return _attend(
+        *(
+            Tensor((a, heads, tokens, e), item.dtype, item.element_bytes)
+            for item in given
+            for a, tokens, heads, e in [item.sizes]
+        )
+    )
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Work:
     batch, heads, queries, e = q.sizes
     keys, f = v.sizes[2:]
     is_fit = k.sizes == (batch, v.sizes[1], keys, e) and v.sizes[0] == batch
@@ -312,6 +328,8 @@ _RULES: dict[str, Callable[[Tensors, Values], Work]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_cudnn_attention": _attention,
+    "aten::_flash_attention_forward": _attention_by_tokens,
+    "aten::_efficient_attention_forward": _attention_by_tokens,
     **{f"aten::{name}": _elementwise(1) for name in _UNARY.split()},
     **{f"aten::{name}": _elementwise(2) for name in _BINARY.split()},
     # The bounds may be tensors, or numbers that are not read from memory.
