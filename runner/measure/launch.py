@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 
@@ -24,6 +25,7 @@ from runner.measure.kernels import report_kernels
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
+from runner.measure.ranges import named_range
 from runner.measure.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
@@ -39,6 +41,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
         reason = device.why_unsupported(request.case.dtype)
+    log.range_of = partial(named_range, device=device)
     if reason is not None:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=reason)
     torch.manual_seed(request.settings.seed)
