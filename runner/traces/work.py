@@ -84,18 +84,19 @@ def work_of(operator: str, *, tensors: Tensors, values: Values) -> Work:
     rule = _RULES.get(name)
     try:
         return rule(tensors, values) if rule else Work()
-    except (IndexError, _Unknown):
+    except LookupError:
         return Work()
 
 
-class _Unknown(Exception):
-    """The shapes do not say it."""
+def _unknown() -> LookupError:
+    """Return the error that the shapes do not say it, as a missing input does not."""
+    return LookupError("the shapes do not say it")
 
 
 def _known(tensors: Tensors, place: int, *, rank: int | None = None) -> Tensor:
     tensor = tensors[place]
     if tensor is None or (rank is not None and len(tensor.sizes) != rank):
-        raise _Unknown
+        raise _unknown()
     return tensor
 
 
@@ -104,7 +105,7 @@ def _product(left: Tensor, right: Tensor, *others: Tensor) -> Work:
     *batch, m, k = left.sizes
     *right_batch, right_k, n = right.sizes
     if k != right_k or batch != right_batch:
-        raise _Unknown
+        raise _unknown()
     num_results = math.prod(batch) * m * n
     num_bytes = left.num_bytes + right.num_bytes + num_results * left.element_bytes
     num_bytes += sum(other.num_bytes for other in others)
@@ -144,7 +145,7 @@ def _linear(tensors: Tensors, values: Values) -> Work:
     del values
     x, weight = _known(tensors, 0), _known(tensors, 1, rank=2)
     if not x.sizes or x.sizes[-1] != weight.sizes[1]:
-        raise _Unknown
+        raise _unknown()
     n, k = weight.sizes
     flat = Tensor((math.prod(x.sizes[:-1]), k), x.dtype, x.element_bytes)
     bias = [item for item in tensors[2:3] if item is not None and item.sizes == (n,)]
@@ -170,7 +171,7 @@ def _convolution(places: _ConvolutionPlaces) -> Callable[[Tensors, Values], Work
     def rule(tensors: Tensors, values: Values) -> Work:
         x, weight = _known(tensors, 0), _known(tensors, 1)
         if places.transposed is not None and values[places.transposed] != "False":
-            raise _Unknown
+            raise _unknown()
         spatial = _spatial(x, weight, places, values)
         num_results = x.sizes[0] * weight.sizes[0] * math.prod(spatial)
         bias = tensors[2].num_bytes if tensors[2] is not None else 0
@@ -190,12 +191,12 @@ def _spatial(
     """Return the sizes of the result beside batch and channels."""
     num = len(x.sizes) - 2
     if num < 1 or len(weight.sizes) != len(x.sizes):
-        raise _Unknown
+        raise _unknown()
     stride, padding, dilation = (
         _for_each(values[place], num) for place in (places.stride, places.padding, places.dilation)
     )
     if min(stride) < 1:
-        raise _Unknown
+        raise _unknown()
     sizes = tuple(
         (size + 2 * pad - step * (window - 1) - 1) // jump + 1
         for size, window, jump, pad, step in zip(
@@ -203,14 +204,14 @@ def _spatial(
         )
     )
     if min(sizes) < 0:
-        raise _Unknown
+        raise _unknown()
     return sizes
 
 
 def _for_each(value: Any, num: int) -> tuple[int, ...]:
     numbers = numbers_of(value)
     if numbers is None or len(numbers) not in (1, num):
-        raise _Unknown
+        raise _unknown()
     return numbers if len(numbers) == num else numbers * num
 
 
@@ -242,7 +243,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Work:
     keys, f = v.sizes[2:]
     is_fit = k.sizes == (batch, v.sizes[1], keys, e) and v.sizes[0] == batch
     if not is_fit or not v.sizes[1] or heads % v.sizes[1]:
-        raise _Unknown
+        raise _unknown()
     num_results = batch * heads * queries * f
     return Work(
         num_bytes=q.num_bytes + k.num_bytes + v.num_bytes + num_results * q.element_bytes,
@@ -258,7 +259,7 @@ def _elementwise(num_inputs: int) -> Callable[[Tensors, Values], Work]:
         del values
         inputs = [item for item in tensors[:num_inputs] if item is not None and item.sizes]
         if not inputs or len({item.dtype for item in inputs}) > 1:
-            raise _Unknown
+            raise _unknown()
         sizes = _broadcast([item.sizes for item in inputs])
         num_bytes = sum(item.num_bytes for item in inputs)
         return Work(num_bytes=num_bytes + math.prod(sizes) * inputs[0].element_bytes)
@@ -273,7 +274,7 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     for column in zip(*padded, strict=True):
         different = set(column) - {1}
         if len(different) > 1:
-            raise _Unknown
+            raise _unknown()
         sizes.append(different.pop() if different else 1)
     return tuple(sizes)
 
