@@ -100,9 +100,12 @@ def is_refuted(alert: Alert) -> bool:
 
 
 def fails_run(alert: Alert) -> bool:
-    """Return whether `alert` fails a run: it was confirmed, or the history alone has to do."""
-    method = (alert.confirmation or {}).get("method", Method.NONE)
-    return bool(alert.is_confirmed) or (method == Method.NONE and not is_refuted(alert))
+    """Return whether `alert` fails a run: it was confirmed, or nobody wanted it measured again.
+
+    What was to be measured again and could not be is not confirmed. What is never measured again,
+    a drift or a case that vanished, counts by its history.
+    """
+    return bool(alert.is_confirmed) or alert.confirmation is None
 
 
 def told(alert: Alert) -> str:

@@ -216,15 +216,17 @@ def test_what_does_not_fit_into_the_time_says_so_and_is_not_measured(terminal: N
     assert terminal.alerts() == {}
 
 
-def test_a_step_that_nobody_could_measure_again_counts_by_its_history(terminal: Nights) -> None:
+def test_a_step_that_nobody_could_measure_again_is_told_and_fails_no_run(terminal: Nights) -> None:
     history(terminal)
     terminal.share = "0"
     codes = []
     for _ in range(3):
         terminal.clock.advance(24 * 3600)
         Launches(terminal, slower(0.010, 0.012, 0.012))
-        codes.append(terminal.tonight().exit_code)
-    assert codes == [0, 0, 1]
+        result = terminal.tonight()
+        codes.append(result.exit_code)
+    assert codes == [0, 0, 0]
+    assert "regression: net/inference/default/fp32/eager/cpu: slower by" in result.stderr
     alert = terminal.alerts()["latency_cpu_s"]
     assert (alert.state, alert.is_confirmed) == (AlertState.OPEN, None)
     assert alert.confirmation is not None

@@ -126,10 +126,15 @@ def test_an_inconclusive_alert_is_told_and_fails_nothing() -> None:
     assert not fails_run(found)
 
 
-def test_an_alert_that_was_not_measured_again_fails_a_run_by_its_history() -> None:
-    assert fails_run(make_alert())
-    none = finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None)
-    assert fails_run(after(none))
+@pytest.mark.parametrize("kind", ["step", "drift", "vanished"])
+def test_an_alert_that_nobody_wanted_measured_again_fails_a_run_by_its_history(kind: str) -> None:
+    assert fails_run(make_alert(kind=kind))
+
+
+def test_an_alert_that_could_not_be_measured_again_is_told_and_fails_nothing() -> None:
+    found = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
+    assert not is_refuted(found)
+    assert not fails_run(found)
 
 
 def test_an_early_suspect_opens_when_it_is_confirmed() -> None:
