@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from datetime import datetime, timezone
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from db.records import (
 )
 from db.sighting import Sighting
 from db.triage import AlertChange, ChangedField, SeriesSettings
+from runner.analysis.kernel_groups import KernelSide
 
 # What both databases keep as it is: `db.rows.clean_text` replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -111,6 +113,7 @@ PROFILES = st.builds(
     parts=st.dictionaries(TEXT, AMOUNTS, max_size=3),
     busy=st.none() | AMOUNTS,
     is_graph_replay=st.booleans(),
+    overlap_s=AMOUNTS,
     trace=TEXT,
 )
 
@@ -246,4 +249,64 @@ SETTINGS = st.builds(
     muted_until=st.none() | TIMES,
     owner=LINES,
     baseline_run_id=TEXT,
+)
+
+# Few values of each, so that kernels of two sides are often alike in some way.
+_CODES = {
+    f"code-{place}": f"def kernel():\n    x0 = tl.arange(0, XBLOCK)\n    {line}\n"
+    for place, line in enumerate(("tmp0 = x0 + 1", "tmp0 = x0 * 2", "tl.store(x0)\n" * 9))
+}
+_OPERATORS = ((), ("aten.add",), ("aten.gelu",), ("aten.add", "aten.gelu"), ("aten.mul",))
+_NODES = ((), ("a",), ("b",), ("a", "b"), ("c",))
+_LIBRARIES = ("triton", "inductor-cpp", "cublas")
+# One draw for a kernel is many times as fast as one for each field.
+_SEEDS = st.integers(0, 10**15)
+
+
+def _kernel_to_match(number: int) -> Kernel:
+    """Return a kernel as a trace has them; what it is follows from `number`."""
+    chance = Random(number)
+    operators, library = chance.choice(_OPERATORS), chance.choice(_LIBRARIES)
+    label = "_".join(["fused", *(name.removeprefix("aten.") for name in operators)])
+    count, fastest_us, more_us = (
+        chance.randint(1, 3),
+        chance.choice((0, 50, 80)),
+        chance.choice((0, 1, 30)),
+    )
+    mean_s = 1e-6 * (fastest_us + more_us)
+    return Kernel(
+        name=f"{label}_{chance.randint(0, 3)}",
+        label=label,
+        kind=chance.choice(("fused", "gemm")),
+        library=library,
+        device="cuda:0",
+        count=float(count),
+        total_s=count * mean_s,
+        mean_s=mean_s,
+        min_s=1e-6 * fastest_us,
+        share=0.1,
+        operators=operators,
+        module=chance.choice(("", "layers.0", "layers.0.mlp")),
+        shapes=chance.choice(("", "[8, 16]")),
+        source_hash="" if library == "cublas" else chance.choice(("", *_CODES)),
+        config={"num_warps": chance.choice((4, 8))} if library == "triton" else {},
+        origins=tuple(Origin(node=node) for node in chance.choice(_NODES)),
+    )
+
+
+def _kernel_side(numbers: list[int], latency_us: int | None) -> KernelSide:
+    chance = Random(-1 if latency_us is None else latency_us)
+    parts = {name: 1e-6 * chance.randint(0, 100) for name in ("gemm", "idle", "python")}
+    profile = Profile(num_iterations=3, iteration_s=1e-6, latency_s=None, parts=parts)
+    return KernelSide(
+        kernels=tuple(map(_kernel_to_match, numbers)),
+        sources=_CODES,
+        profile=chance.choice((None, profile)),
+        latency_s=None if latency_us is None else 1e-6 * latency_us,
+    )
+
+
+# One side of a kernel diff.
+KERNEL_SIDES = st.builds(
+    _kernel_side, st.lists(_SEEDS, max_size=8), st.none() | st.integers(0, 1000)
 )

@@ -1,0 +1,230 @@
+"""What became of a kernel: the class of its change, what it contributes, and why, in a sentence.
+
+A change of calls and of time per call splits the contribution: (n2 - n1) times the average of both
+means, and (mean2 - mean1) times the average of both counts, which add up to n2 mean2 - n1 mean1.
+Of the same code the larger of the two decides the class. Whether a time moved at all says
+kernel_noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from db.kernels import Kernel
+from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_code import choices_of, likeness, without_choices
+from runner.analysis.kernel_fusion import is_as_often
+from runner.analysis.kernel_groups import Group, MatchedBy
+from runner.analysis.kernel_match import Match
+from runner.analysis.kernel_noise import Move, move_of
+
+# A sentence has room for so many operators.
+_NUM_TOLD = 4
+_PARTS = {
+    "idle": "The device had no work",
+    "python": "Outside all kernels and operators",
+    "dispatch": "Operators outside their kernels",
+}
+
+
+def change_of(match: Match, *, num_iterations: tuple[int, int]) -> KernelChange:
+    """Return the row for `match`; `num_iterations` are those that each side was profiled over."""
+    if not match.baseline or not match.candidate:
+        return _one_sided(match)
+    if len(match.baseline) + len(match.candidate) > 2:
+        return _fusion(match)
+    return _pair(match, num_iterations=num_iterations)
+
+
+def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelChange:
+    """Return the row for a part of the profile that no kernel accounts for."""
+    what = _PARTS.get(name, f"{name}, which no kernel accounts for")
+    return KernelChange(
+        kind=ChangeKind.PART,
+        baseline=(),
+        candidate=(),
+        contribution_s=candidate_s - baseline_s,
+        text=f"{what}: {_us(baseline_s)} -> {_us(candidate_s)} us an iteration.",
+        matched_by=MatchedBy.NOTHING,
+        part=name,
+    )
+
+
+def _one_sided(match: Match) -> KernelChange:
+    is_new = not match.baseline
+    (group,) = match.candidate or match.baseline
+    sign, other = (1, "baseline") if is_new else (-1, "candidate")
+    calls = f"{_number(group.count)} calls of {_us(group.mean_s)} us"
+    return KernelChange(
+        kind=ChangeKind.NEW if is_new else ChangeKind.VANISHED,
+        baseline=() if is_new else group.kernels,
+        candidate=group.kernels if is_new else (),
+        contribution_s=sign * group.total_s,
+        text=f"No kernel of the {other} does this; {calls} an iteration.",
+        matched_by=MatchedBy.NOTHING,
+    )
+
+
+def _fusion(match: Match) -> KernelChange:
+    num_before, num_after = len(match.baseline), len(match.candidate)
+    kind = ChangeKind.REGROUPED
+    if num_before != num_after:
+        kind = ChangeKind.SPLIT if num_before < num_after else ChangeKind.MERGED
+    before_s, after_s = (math.fsum(group.total_s for group in side) for side in _sides(match))
+    verb = "One kernel does" if num_after == 1 else f"{num_after} kernels do"
+    return KernelChange(
+        kind=kind,
+        baseline=_kernels(match.baseline),
+        candidate=_kernels(match.candidate),
+        contribution_s=after_s - before_s,
+        text=f"{verb} what {num_before} did ({_computed(match)}):"
+        f" {_us(before_s)} -> {_us(after_s)} us an iteration.",
+        matched_by=match.matched_by,
+    )
+
+
+def _computed(match: Match) -> str:
+    names = sorted({name for side in _sides(match) for group in side for name in group.operators})
+    more = f" and {len(names) - _NUM_TOLD} more" if len(names) > _NUM_TOLD else ""
+    return ", ".join(names[:_NUM_TOLD]) + more
+
+
+def _pair(match: Match, *, num_iterations: tuple[int, int]) -> KernelChange:
+    (before,), (after,) = _sides(match)
+    move = move_of(before, after, num_iterations=num_iterations)
+    contribution_s = after.total_s - before.total_s
+    count_s = (after.count - before.count) * (after.mean_s + before.mean_s) / 2
+    time_s = contribution_s - count_s
+    kind, what = _what_changed(before, after)
+    clauses = [what, _time_clause(before, after, move=move)]
+    if before.first.shapes != after.first.shapes:
+        clauses.append("with other shapes")
+    if not is_as_often(before, after):
+        clauses.append(
+            f"called {_number(before.count)} -> {_number(after.count)} times an iteration"
+            f" ({_signed_us(count_s)} by calls, {_signed_us(time_s)} by the time of one)"
+        )
+        if not (move.is_beyond_noise and abs(time_s) > abs(count_s)):
+            is_more = after.count > before.count
+            kind = kind or (ChangeKind.MORE_OFTEN if is_more else ChangeKind.LESS_OFTEN)
+    return KernelChange(
+        kind=kind or _kind_of_time(move),
+        baseline=before.kernels,
+        candidate=after.kernels,
+        contribution_s=contribution_s,
+        text="; ".join(clauses) + ".",
+        matched_by=match.matched_by,
+        count_s=count_s,
+        time_s=time_s,
+    )
+
+
+def _kind_of_time(move: Move) -> ChangeKind:
+    if not move.is_beyond_noise:
+        return ChangeKind.UNCHANGED
+    return ChangeKind.SLOWER if move.is_slower else ChangeKind.FASTER
+
+
+def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
+    """Return the class if not only times or calls changed, and the beginning of the sentence."""
+    if not (before.is_generated and after.is_generated):
+        if before.code.identity != after.code.identity:
+            return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
+        what = "Same library kernel"
+    elif not (before.code.identity and after.code.identity):
+        what = "Same name, and its code was not recorded on both sides"
+    elif not _is_same_but_for_choices(before, after):
+        return ChangeKind.OTHER_CODE, _other_code(before, after)
+    else:
+        what = "Same code"
+    chosen = _other_choices(before, after)
+    if chosen:
+        told = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
+        return ChangeKind.OTHER_CONFIG, f"{what}, other configuration: {told}"
+    registers = [group.first.launch.get("registers") for group in (before, after)]
+    if None not in registers and registers[0] != registers[1]:
+        what += f", compiled to {registers[0]} -> {registers[1]} registers"
+    return None, what
+
+
+def _is_same_but_for_choices(before: Group, after: Group) -> bool:
+    one, other = before.code, after.code
+    if one.identity == other.identity:
+        return True
+    return bool(one.text) and without_choices(one.text) == without_choices(other.text)
+
+
+def _other_choices(before: Group, after: Group) -> dict[str, tuple[Any, Any]]:
+    """Return what the autotuner chose otherwise; what one side alone tells is not known to be."""
+    pairs = [(before.first.config, after.first.config)]
+    if before.code.identity != after.code.identity:
+        pairs.append((choices_of(before.code.text), choices_of(after.code.text)))
+    found = {name: values for sides in pairs for name, values in _differing(*sides).items()}
+    if not found and before.first.shapes and before.first.shapes == after.first.shapes:
+        launches = [
+            {name: group.first.launch.get(name) for name in ("grid", "block")}
+            for group in (before, after)
+        ]
+        found = {
+            name: values for name, values in _differing(*launches).items() if None not in values
+        }
+    return found
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {
+        name: (one[name], other[name])
+        for name in sorted(one.keys() & other.keys())
+        if one[name] != other[name]
+    }
+
+
+def _other_code(before: Group, after: Group) -> str:
+    if not (before.code.text and after.code.text):
+        return "Other code"
+    return f"Other code, {100 * likeness(before.code.pairs, after.code.pairs):.0f} % alike"
+
+
+def _algorithms(before: Kernel, after: Kernel) -> str:
+    names = f"{before.name} -> {after.name}"
+    if before.library == after.library:
+        return f"{before.library} chose another algorithm: {names}"
+    return f"{before.library} before, {after.library} now: {names}"
+
+
+def _time_clause(before: Group, after: Group, *, move: Move) -> str:
+    times = f"{_us(before.mean_s)} -> {_us(after.mean_s)} us"
+    if move.is_beyond_noise:
+        return f"{_percent(before.mean_s, after.mean_s)}{times}"
+    if move.is_mean_alone:
+        return f"{times} a call, but the fastest call did not follow: some calls were disturbed"
+    return f"no change of time beyond noise, {times} a call"
+
+
+def _percent(before_s: float, after_s: float) -> str:
+    return f"{100 * (after_s / before_s - 1):+.0f} % a call, " if before_s else ""
+
+
+def _sides(match: Match) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    return match.baseline, match.candidate
+
+
+def _kernels(groups: Sequence[Group]) -> tuple[Kernel, ...]:
+    return tuple(kernel for group in groups for kernel in group.kernels)
+
+
+def _number(count: float) -> str:
+    return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
+
+
+def _us(time_s: float) -> str:
+    """Return the microseconds with three significant digits or all before the point."""
+    time_us = 1e6 * time_s
+    digits = 0 if abs(time_us) >= 100 else 1 if abs(time_us) >= 10 else 2
+    return f"{time_us:,.{digits}f}"
+
+
+def _signed_us(time_s: float) -> str:
+    return f"{'+' if time_s >= 0 else ''}{_us(time_s)} us"

@@ -1,0 +1,72 @@
+"""When two generated kernels are the same code, and how alike they are when they are not.
+
+Code is compared after what says nothing of the kernel is gone: its own name, comments, the paths
+and the hash of the toolchain that Inductor writes into it. What the autotuner chose (`num_warps`,
+block sizes) can be taken out as well, which tells another configuration from other code.
+Likeness is Dice's coefficient over pairs of tokens that follow each other, 2 |A and B| / (|A| +
+|B|): 1 for equal code, and the same whichever side comes first, which difflib's ratio is not.
+Numbers that the compiler gives by order (`tmp12`) count as one token each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+# Inductor writes a kernel's name into its code, and the hash of the toolchain, which is another one
+# each night.
+_OWN_NAME = re.compile(r"\b(?:graph_\d+_)?(?:triton|cpp)_\w*_\d+_?\b")
+_VOLATILE = re.compile(r"'(?:backend_hash|kernel_name|kernel_num_gb|kernel_flop)': [^,}]+,?")
+# A range for the profiler, comments, and the path of a header in the cache directory.
+_SILENT_LINE = re.compile(r"^.*(?:RecordFunction|RECORD_FUNCTION).*$|^\s*(?:#(?!\w)|//).*$", re.M)
+_HEADER_PATH = re.compile(r'#include\s+[<"].*?([\w.]+)[>"]')
+_CHOSEN = re.compile(
+    r"\b(?P<name>[A-Z][A-Z0-9_]*)(?P<is>\s*:\s*tl\.constexpr\s*=\s*)[\w.'\"]+"
+    r"|\b(?P<option>num_warps|num_stages|num_consumer_groups)(?P<sign>\s*=\s*)\d+"
+)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\s\w]")
+_NUMBERED = re.compile(r"^(tmp|buf|in_ptr|out_ptr|in_out_ptr|x|r|y|z)\d+(_\d+)?$")
+# Where the code of a kernel begins: what is above is the same in each of a language.
+_BEGINNING = re.compile(r"^(?:def |extern \"C\")", re.M)
+
+# How often each pair of neighbouring tokens is in a kernel.
+Pairs = Mapping[tuple[str, str], int]
+
+
+def plain_code(text: str) -> str:
+    """Return `text` without what differs between two builds of the very same kernel."""
+    text = _OWN_NAME.sub("kernel", _SILENT_LINE.sub("", text))
+    text = _HEADER_PATH.sub(r"#include \1", _VOLATILE.sub("", text))
+    return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line)
+
+
+def without_choices(code: str) -> str:
+    """Return `code` with a blank for each number that an autotuner chooses."""
+    return _CHOSEN.sub(lambda match: f"{match['name'] or match['option']}=?", code)
+
+
+def choices_of(code: str) -> dict[str, str]:
+    """Return the numbers in `code` that an autotuner chooses, by name."""
+    found = {}
+    for match in _CHOSEN.finditer(code):
+        name = match["name"] or match["option"]
+        found[name] = match[0].rpartition("=")[2].strip()
+    return found
+
+
+def token_pairs(code: str) -> Pairs:
+    """Return how often each two neighbouring tokens are in the body of `code`."""
+    start = _BEGINNING.search(code)
+    body = code[start.start() :] if start else code
+    tokens = [_NUMBERED.sub(r"\1", token) for token in _TOKEN.findall(body)]
+    return Counter(zip(tokens, tokens[1:], strict=False))
+
+
+def likeness(one: Pairs, other: Pairs) -> float:
+    """Return how alike the token pairs of two kernels are: 1 equal, 0 nothing in common."""
+    total = sum(one.values()) + sum(other.values())
+    if not total:
+        return 1.0
+    few, many = sorted((one, other), key=len)
+    return 2 * sum(min(number, many.get(pair, 0)) for pair, number in few.items()) / total

@@ -1,0 +1,162 @@
+"""What became of the kernels of one result in another, and how much each explains.
+
+The contributions are differences of the times under the profiler, the latencies were measured
+without it: what the rows do not explain (`unexplained_s`) holds how much the cost of profiling
+changed, work of several streams at a time, and noise. Explained and unexplained add up to the
+difference of the latencies.
+The diff the other way round is the mirror image: the same kernels belong together, with `new` for
+`vanished`, `split` for `merged`, and every contribution negated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_classes import change_of, part_change
+from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.kernel_match import match_kernels
+
+# What both sides of a diff are measured by; the first that both have.
+LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChange:
+    """Seconds an iteration of one part of the profile on both sides."""
+
+    name: str
+    baseline_s: float
+    candidate_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the part as a JSON object; times are microseconds an iteration."""
+        return {
+            "name": self.name,
+            "baseline_us": 1e6 * self.baseline_s,
+            "candidate_us": 1e6 * self.candidate_s,
+            "change_us": 1e6 * (self.candidate_s - self.baseline_s),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDiff:
+    """The changes of all kernels, the largest contribution first.
+
+    `baseline_s` and `candidate_s` are what `basis` names: the latencies, or, where one side has
+    none, the iterations under the profiler, or the sums of the kernels. `parts` are those of both
+    profiles, empty where one has none.
+    """
+
+    rows: tuple[KernelChange, ...]
+    basis: str
+    baseline_s: float
+    candidate_s: float
+    parts: tuple[PartChange, ...]
+
+    @property
+    def change_s(self) -> float:
+        """Return how much longer the candidate takes, in seconds an iteration."""
+        return self.candidate_s - self.baseline_s
+
+    @property
+    def explained_s(self) -> float:
+        """Return the sum of all contributions."""
+        return math.fsum(row.contribution_s for row in self.rows)
+
+    @property
+    def unexplained_s(self) -> float:
+        """Return what is left of the change when the contributions are taken off."""
+        return self.change_s - self.explained_s
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the diff as a JSON object; times are microseconds an iteration."""
+        return {
+            "basis": self.basis,
+            "baseline_us": 1e6 * self.baseline_s,
+            "candidate_us": 1e6 * self.candidate_s,
+            "change_us": 1e6 * self.change_s,
+            "explained_us": 1e6 * self.explained_s,
+            "unexplained_us": 1e6 * self.unexplained_s,
+            "parts": [part.to_json() for part in self.parts],
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
+    """Return what became of each kernel of `baseline` in `candidate`."""
+    basis, baseline_s, candidate_s = _measured(baseline, candidate)
+    counts = _num_iterations(baseline), _num_iterations(candidate)
+    rows = [
+        change_of(match, num_iterations=counts)
+        for match in match_kernels(baseline, candidate=candidate)
+    ]
+    parts = _parts(baseline, candidate)
+    # The kernels of a kind are rows already.
+    kinds = {kernel.kind for side in (baseline, candidate) for kernel in side.kernels}
+    rows += [
+        part_change(part.name, baseline_s=part.baseline_s, candidate_s=part.candidate_s)
+        for part in parts
+        if part.name not in kinds
+    ]
+    return KernelDiff(
+        rows=tuple(sorted(rows, key=_order_of)),
+        basis=basis,
+        baseline_s=baseline_s,
+        candidate_s=candidate_s,
+        parts=parts,
+    )
+
+
+def top_kernels(diff: KernelDiff, *, num_rows: int = 3) -> list[dict[str, Any]]:
+    """Return the rows that contributed most to the change, as JSON; none that is within noise."""
+    sign = math.copysign(1.0, diff.change_s)
+    causes = [
+        row
+        for row in diff.rows
+        if sign * row.contribution_s > 0 and row.kind is not ChangeKind.UNCHANGED
+    ]
+    return [
+        {
+            "label": row.label,
+            "class": str(row.kind),
+            "contribution_us": 1e6 * row.contribution_s,
+            "text": row.text,
+        }
+        for row in causes[:num_rows]
+    ]
+
+
+def _measured(baseline: KernelSide, candidate: KernelSide) -> tuple[str, float, float]:
+    if baseline.latency_s is not None and candidate.latency_s is not None:
+        return LATENCY, baseline.latency_s, candidate.latency_s
+    if baseline.profile is not None and candidate.profile is not None:
+        return ITERATION, baseline.profile.iteration_s, candidate.profile.iteration_s
+    sums = [math.fsum(item.total_s for item in side.kernels) for side in (baseline, candidate)]
+    return KERNELS, sums[0], sums[1]
+
+
+def _num_iterations(side: KernelSide) -> int:
+    return 1 if side.profile is None else side.profile.num_iterations
+
+
+def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
+    if baseline.profile is None or candidate.profile is None:
+        return ()
+    before, after = baseline.profile.parts, candidate.profile.parts
+    return tuple(
+        PartChange(name=name, baseline_s=before.get(name, 0.0), candidate_s=after.get(name, 0.0))
+        for name in sorted(before.keys() | after.keys())
+    )
+
+
+def _order_of(row: KernelChange) -> tuple[float, list[str], str]:
+    """Return what rows are sorted by: the same for a row and its mirror image."""
+    kernels = [
+        json.dumps(kernel.to_json(), sort_keys=True, default=str)
+        for kernel in (*row.baseline, *row.candidate)
+    ]
+    return -abs(row.contribution_s), sorted(kernels), row.part

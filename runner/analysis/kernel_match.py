@@ -1,0 +1,230 @@
+"""Which kernels of one side are which of the other.
+
+Method: rules from the most to the least certain (`MatchedBy` has them in this order), each over
+what the rules before it left. Within a rule the pairs with the best total score are taken
+(scipy's linear_sum_assignment; Crouse, On implementing 2D rectangular assignment algorithms, 2016),
+so neither the order of the kernels nor the numbers in their names decide. Where several kernels of
+one side do what one of the other did, kernel_fusion finds them.
+Both sides are brought into an order of their own first, and the side that comes first in it always
+is the rows of the assignment: the other way round the same kernels belong together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from runner.analysis.kernel_code import likeness, token_pairs
+from runner.analysis.kernel_fusion import (
+    MIN_SHARED,
+    Fusion,
+    find_fusions,
+    is_as_often,
+    shared_part,
+)
+from runner.analysis.kernel_groups import Group, KernelSide, MatchedBy, group_kernels, order_of
+
+# Of two versions of one kernel at least so much is alike. Two kernels of one small model that have
+# nothing to do with each other are at 0.63 to 0.68, one with another activation is at 0.91.
+MIN_LIKENESS = 0.75
+# A rule looks at so many of each side closely, those that take longest: the work grows with the
+# square of it, and likeness costs 70 us a pair.
+MAX_COMPARED = 150
+# What a library has several algorithms for; by far the most time is spent in these.
+_HEAVY = ("gemm", "convolution", "attention")
+
+_Pair = tuple[Group, Group]
+# Groups with an equal key may belong together; those without one (None) may not.
+_Key = Callable[[Group], Hashable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Groups that belong together; one side is empty where a kernel is new or vanished."""
+
+    baseline: tuple[Group, ...]
+    candidate: tuple[Group, ...]
+    matched_by: MatchedBy
+
+
+def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]:
+    """Return what belongs together; each kernel of both sides is in exactly one match."""
+    sources = {**baseline.sources, **candidate.sources}
+    before, after = (group_kernels(side, sources=sources) for side in (baseline, candidate))
+    if [order_of(group) for group in after] < [order_of(group) for group in before]:
+        return [
+            Match(baseline=found.candidate, candidate=found.baseline, matched_by=found.matched_by)
+            for found in _match(after, others=before)
+        ]
+    return _match(before, others=after)
+
+
+def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
+    left = _Left(groups=groups, others=others)
+    found: list[Match] = []
+    for rule, key in _RULES:
+        found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
+    found += left.take_fusions(find_fusions(*left.heaviest()))
+    found += left.take_pairs(_assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS)
+    nothing = MatchedBy.NOTHING
+    found += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
+    found += [Match(baseline=(), candidate=(item,), matched_by=nothing) for item in left.others]
+    return found
+
+
+@dataclass(slots=True)
+class _Left:
+    """What no rule has matched yet, in order."""
+
+    groups: list[Group]
+    others: list[Group]
+
+    def heaviest(self) -> tuple[list[Group], list[Group]]:
+        """Return those of both sides that are looked at closely, in order."""
+        return _heaviest(self.groups), _heaviest(self.others)
+
+    def take_pairs(self, pairs: Sequence[_Pair], rule: MatchedBy) -> list[Match]:
+        """Return the pairs as matches, and leave the others."""
+        found = [
+            Match(baseline=(one,), candidate=(other,), matched_by=rule) for one, other in pairs
+        ]
+        return self._take(found)
+
+    def take_fusions(self, fusions: Sequence[Fusion]) -> list[Match]:
+        """Return the fusions as matches, and leave the others."""
+        found = [
+            Match(baseline=item.groups, candidate=item.others, matched_by=item.matched_by)
+            for item in fusions
+        ]
+        return self._take(found)
+
+    def _take(self, found: list[Match]) -> list[Match]:
+        taken = {id(group) for match in found for group in (*match.baseline, *match.candidate)}
+        self.groups = [group for group in self.groups if id(group) not in taken]
+        self.others = [group for group in self.others if id(group) not in taken]
+        return found
+
+
+def _same_code_and_shapes(group: Group) -> Hashable:
+    code = _same_code(group)
+    return None if code is None else (code, group.first.shapes)
+
+
+def _same_code(group: Group) -> Hashable:
+    if not group.code.identity:
+        return None
+    # One library kernel serves many operators.
+    return group.code.identity, None if group.is_generated else group.operators
+
+
+def _same_name_and_shapes(group: Group) -> Hashable:
+    return group.first.label, group.operators, group.first.shapes
+
+
+def _same_name(group: Group) -> Hashable:
+    return group.first.label, group.operators
+
+
+def _same_operators_and_shapes(group: Group) -> Hashable:
+    if not group.operators:
+        return None
+    return group.operators, group.first.kind, group.first.shapes
+
+
+def _same_operators(group: Group) -> Hashable:
+    is_heavy = group.first.kind in _HEAVY
+    return (group.operators, group.first.kind) if is_heavy and group.operators else None
+
+
+_RULES: tuple[tuple[MatchedBy, _Key], ...] = (
+    (MatchedBy.CODE_AND_SHAPES, _same_code_and_shapes),
+    (MatchedBy.NAME_AND_SHAPES, _same_name_and_shapes),
+    (MatchedBy.NAME, _same_name),
+    (MatchedBy.CODE, _same_code),
+    (MatchedBy.OPERATORS_AND_SHAPES, _same_operators_and_shapes),
+    (MatchedBy.OPERATORS, _same_operators),
+)
+
+
+def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
+    """Return the best pairs of groups with one key; of both sides in the order of `groups`."""
+    buckets: dict[Hashable, tuple[list[Group], list[Group]]] = defaultdict(lambda: ([], []))
+    for side, members in enumerate((groups, others)):
+        for group in members:
+            if (name := key(group)) is not None:
+                buckets[name][side].append(group)
+    pairs: list[_Pair] = []
+    for ours, theirs in buckets.values():
+        pairs += _assigned(_heaviest(ours), _heaviest(theirs), score=_nearness)
+    return pairs
+
+
+def _assigned(
+    groups: list[Group], others: list[Group], *, score: Callable[[Group, Group], float]
+) -> list[_Pair]:
+    """Return the pairs with the best total score; a pair with a score of 0 is none."""
+    if len(groups) == len(others) == 1:
+        return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
+    scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)
+    rows, columns = linear_sum_assignment(scores, maximize=True) if scores.size else ((), ())
+    return [
+        (groups[row], others[column])
+        for row, column in zip(rows, columns, strict=True)
+        if scores[row, column] > 0
+    ]
+
+
+def _heaviest(groups: list[Group]) -> list[Group]:
+    if len(groups) <= MAX_COMPARED:
+        return groups
+    kept = sorted(groups, key=lambda group: -group.total_s)[:MAX_COMPARED]
+    return sorted(kept, key=order_of)
+
+
+def _nearness(one: Group, other: Group) -> float:
+    """Return how much speaks for it that both are one kernel; above 0, code counts most."""
+    first, second = one.first, other.first
+    alike = likeness(one.code.pairs, other.code.pairs) if one.code.text and other.code.text else 0.0
+    return (
+        8.0 * (bool(one.code.identity) and one.code.identity == other.code.identity)
+        + 4.0 * alike
+        + 2.0 * (first.shapes == second.shapes)
+        + 2.0 * shared_part(one.operators, other.operators)
+        + 1.0 * ((first.library, first.kind) == (second.library, second.kind))
+        + 1.0 * (first.module == second.module)
+        + 1.0 * shared_part(one.nodes, other.nodes)
+        + 1.0 * (first.config == second.config)
+        + 0.5 * _ratio(one.count, other.count)
+        + 0.5 * _ratio(one.mean_s, other.mean_s)
+    )
+
+
+def _likeness_score(one: Group, other: Group) -> float:
+    """Return the nearness of two kernels that may be versions of one, 0 where they are not."""
+    if one.operators and other.operators:
+        if shared_part(one.operators, other.operators) >= MIN_SHARED:
+            return _nearness(one, other)
+    elif not one.is_generated and not other.is_generated:
+        is_one = one.first.kind == other.first.kind in _HEAVY and is_as_often(one, other)
+        return _nearness(one, other) + _likeness_of_names(one, other) if is_one else 0.0
+    are_alike = (
+        bool(one.code.text and other.code.text)
+        and one.first.kind == other.first.kind
+        and one.first.shapes == other.first.shapes
+        and likeness(one.code.pairs, other.code.pairs) >= MIN_LIKENESS
+    )
+    return _nearness(one, other) if are_alike else 0.0
+
+
+def _likeness_of_names(one: Group, other: Group) -> float:
+    pairs = [token_pairs(group.first.name.replace("_", " ")) for group in (one, other)]
+    return likeness(*pairs)
+
+
+def _ratio(one: float, other: float) -> float:
+    """Return the smaller over the larger; 1 for two zeros."""
+    return min(one, other) / max(one, other) if one != other else 1.0

@@ -1,0 +1,385 @@
+"""Each class of a change of kernels, on records in the form that traces give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from db.kernels import Kernel, Origin, Profile
+from runner.analysis import kernel_match
+from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels
+from runner.analysis.kernel_groups import KernelSide, MatchedBy
+from tests.builders import make_kernel
+from tests.kernel_codes import pointwise, template
+
+US = 1e-6
+HASH, OTHER_HASH = "a" * 64, "b" * 64
+
+
+def _triton(
+    name: str = "triton_poi_fused_add_gelu_0",
+    *,
+    operators: tuple[str, ...] = ("aten.add", "aten.gelu"),
+    **fields: Any,
+) -> Kernel:
+    label = name.rpartition("_")[0]
+    kernel = make_kernel(
+        name, label=label, library="triton", operators=operators, mean_s=10 * US, count=12.0
+    )
+    return replace(kernel, device="cuda:0", **fields)
+
+
+def _cublas(name: str = "ampere_sgemm_128x64_tn", **fields: Any) -> Kernel:
+    kernel = make_kernel(
+        name, label=name, kind="gemm", library="cublas", operators=["aten.addmm"], mean_s=10 * US
+    )
+    return replace(kernel, device="cuda:0", **fields)
+
+
+def _taking(kernel: Kernel, mean_us: float, *, count: float | None = None) -> Kernel:
+    count = kernel.count if count is None else count
+    mean_s = mean_us * US
+    return replace(kernel, count=count, total_s=count * mean_s, mean_s=mean_s, min_s=mean_s)
+
+
+def _side(
+    *kernels: Kernel,
+    sources: Mapping[str, str] | None = None,
+    latency_s: float | None = None,
+    parts: Mapping[str, float] | None = None,
+) -> KernelSide:
+    profile = None
+    if parts is not None:
+        profile = Profile(num_iterations=10, iteration_s=0.001, latency_s=latency_s, parts=parts)
+    return KernelSide(kernels=kernels, sources=sources or {}, profile=profile, latency_s=latency_s)
+
+
+def _only(baseline: KernelSide, candidate: KernelSide) -> KernelChange:
+    (row,) = diff_kernels(baseline, candidate).rows
+    return row
+
+
+def test_the_same_code_is_slower() -> None:
+    kernel = _triton(source_hash=HASH)
+    row = _only(_side(kernel), _side(_taking(kernel, 12)))
+    assert (row.kind, row.matched_by) == (ChangeKind.SLOWER, MatchedBy.CODE_AND_SHAPES)
+    assert row.text == "Same code; +20 % a call, 10.0 -> 12.0 us."
+    assert row.contribution_s == pytest.approx(24 * US)
+    assert (row.count_s, row.time_s) == (0.0, row.contribution_s)
+
+
+def test_the_same_code_compiled_to_more_registers_says_so() -> None:
+    kernel = _triton(source_hash=HASH, launch={"registers": 32})
+    row = _only(_side(kernel), _side(replace(_taking(kernel, 8), launch={"registers": 40})))
+    assert row.kind is ChangeKind.FASTER
+    assert row.text == "Same code, compiled to 32 -> 40 registers; -20 % a call, 10.0 -> 8.00 us."
+
+
+def test_what_disturbs_some_calls_is_no_change_of_the_kernel() -> None:
+    kernel = _triton(source_hash=HASH)
+    disturbed = replace(_taking(kernel, 12), min_s=10 * US)
+    row = _only(_side(kernel), _side(disturbed, parts={}))
+    assert row.kind is ChangeKind.UNCHANGED
+    assert "the fastest call did not follow" in row.text
+
+
+def test_few_calls_that_vary_much_are_noise() -> None:
+    kernel = replace(_taking(_triton(source_hash=HASH), 20, count=1.0), min_s=10 * US)
+    longer = replace(_taking(kernel, 25), min_s=12 * US)
+    assert _only(_side(kernel), _side(longer)).kind is ChangeKind.UNCHANGED
+    # Over 300 iterations the same two means are certain.
+    profiled = Profile(num_iterations=300, iteration_s=0.001, latency_s=None, parts={})
+    sides = [replace(_side(item), profile=profiled) for item in (kernel, longer)]
+    assert _only(*sides).kind is ChangeKind.SLOWER
+
+
+def test_the_number_in_a_name_means_nothing() -> None:
+    sources = {
+        HASH: pointwise("triton_poi_fused_add_gelu_0"),
+        OTHER_HASH: pointwise("triton_poi_fused_add_gelu_7"),
+    }
+    before = _triton(source_hash=HASH)
+    after = _triton("triton_poi_fused_add_gelu_7", source_hash=OTHER_HASH)
+    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    assert (row.kind, row.contribution_s) == (ChangeKind.UNCHANGED, 0)
+
+
+def test_a_number_more_of_warps_is_another_configuration() -> None:
+    before = _triton(source_hash=HASH, config={"num_warps": 4, "XBLOCK": 256, "num_stages": 1})
+    after = replace(_taking(before, 13), config={"num_warps": 8, "XBLOCK": 256})
+    row = _only(_side(before), _side(after))
+    assert row.kind is ChangeKind.OTHER_CONFIG
+    assert row.text == (
+        "Same code, other configuration: num_warps 4 -> 8; +30 % a call, 10.0 -> 13.0 us."
+    )
+
+
+def test_other_block_sizes_in_the_code_of_a_template_are_another_configuration() -> None:
+    sources = {HASH: template(block_m=64, num_warps=4), OTHER_HASH: template(128, num_warps=8)}
+    before = _triton("triton_tem_fused_addmm_0", source_hash=HASH, operators=("aten.addmm",))
+    after = replace(before, source_hash=OTHER_HASH)
+    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    assert row.kind is ChangeKind.OTHER_CONFIG
+    assert "BLOCK_M 64 -> 128, num_warps 4 -> 8" in row.text
+
+
+def test_another_grid_for_the_same_shapes_is_another_configuration() -> None:
+    before = _cublas(launch={"grid": [8, 1, 1], "block": [128, 1, 1]})
+    after = replace(before, launch={"grid": [8, 1, 4], "block": [128, 1, 1]})
+    row = _only(_side(before), _side(after))
+    assert row.kind is ChangeKind.OTHER_CONFIG
+    assert "Same library kernel, other configuration: grid [8, 1, 1] -> [8, 1, 4]" in row.text
+
+
+def test_other_code_says_how_alike_it_is() -> None:
+    sources = {HASH: pointwise(), OTHER_HASH: pointwise(line="tmp2 = tmp0 * tmp1")}
+    before = _triton(source_hash=HASH)
+    after = _taking(replace(before, source_hash=OTHER_HASH), 15)
+    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    assert (row.kind, row.matched_by) == (ChangeKind.OTHER_CODE, MatchedBy.NAME_AND_SHAPES)
+    assert row.text == "Other code, 98 % alike; +50 % a call, 10.0 -> 15.0 us."
+
+
+def test_code_that_nobody_recorded_is_not_called_the_same() -> None:
+    row = _only(_side(_triton()), _side(_taking(_triton(), 15)))
+    assert row.kind is ChangeKind.SLOWER
+    assert row.text.startswith("Same name, and its code was not recorded on both sides;")
+
+
+def test_another_operator_in_alike_code_is_other_code() -> None:
+    sources = {HASH: pointwise(), OTHER_HASH: pointwise("triton_poi_fused_relu_0", line="relu")}
+    before = _triton("triton_poi_fused_gelu_0", source_hash=HASH, operators=("aten.gelu",))
+    after = _triton("triton_poi_fused_relu_0", source_hash=OTHER_HASH, operators=("aten.relu",))
+    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    assert (row.kind, row.matched_by) == (ChangeKind.OTHER_CODE, MatchedBy.LIKENESS)
+    assert row.label == "triton_poi_fused_gelu -> triton_poi_fused_relu"
+
+
+def test_kernels_that_have_nothing_in_common_are_new_and_vanished() -> None:
+    before = _triton("triton_poi_fused_gelu_0", operators=("aten.gelu",))
+    after = _triton("triton_per_fused_softmax_0", operators=("aten._softmax",))
+    rows = {row.kind: row for row in diff_kernels(_side(before), _side(after)).rows}
+    assert rows.keys() == {ChangeKind.NEW, ChangeKind.VANISHED}
+    assert rows[ChangeKind.NEW].contribution_s == pytest.approx(120 * US)
+    assert rows[ChangeKind.NEW].text == (
+        "No kernel of the baseline does this; 12 calls of 10.0 us an iteration."
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "kind"), [(24.0, ChangeKind.MORE_OFTEN), (6.0, ChangeKind.LESS_OFTEN)]
+)
+def test_a_kernel_is_called_another_number_of_times(count: float, kind: ChangeKind) -> None:
+    kernel = _triton(source_hash=HASH)
+    row = _only(_side(kernel), _side(_taking(kernel, 10, count=count)))
+    assert row.kind is kind
+    assert row.count_s == pytest.approx((count - 12) * 10 * US)
+    assert row.time_s == pytest.approx(0)
+
+
+def test_calls_and_time_are_told_apart_where_both_changed() -> None:
+    kernel = _triton(source_hash=HASH)
+    row = _only(_side(kernel), _side(_taking(kernel, 11, count=24.0)))
+    assert row.kind is ChangeKind.MORE_OFTEN
+    assert row.text == (
+        "Same code; +10 % a call, 10.0 -> 11.0 us; called 12 -> 24 times an iteration"
+        " (+126 us by calls, +18.0 us by the time of one)."
+    )
+    slower = _only(_side(kernel), _side(_taking(kernel, 30, count=13.0)))
+    assert slower.kind is ChangeKind.SLOWER
+
+
+def test_equal_kernels_at_several_places_are_one_row_whichever_is_gone() -> None:
+    kernels = [_triton(f"triton_poi_fused_add_gelu_{place}", source_hash=HASH) for place in "012"]
+    row = _only(_side(*kernels), _side(kernels[2], kernels[0]))
+    assert row.kind is ChangeKind.LESS_OFTEN
+    assert (len(row.baseline), len(row.candidate)) == (3, 2)
+
+
+def test_the_library_chose_another_algorithm() -> None:
+    after = _taking(_cublas("ampere_sgemm_64x32_sliced1x4_tn"), 14)
+    row = _only(_side(_cublas()), _side(after))
+    assert (row.kind, row.matched_by) == (
+        ChangeKind.OTHER_ALGORITHM,
+        MatchedBy.OPERATORS_AND_SHAPES,
+    )
+    assert row.text == (
+        "cublas chose another algorithm: ampere_sgemm_128x64_tn -> ampere_sgemm_64x32_sliced1x4_tn;"
+        " +40 % a call, 10.0 -> 14.0 us."
+    )
+
+
+def test_another_library_does_it_now() -> None:
+    before = replace(_cublas("mkldnn_linear"), library="onednn", operators=("aten::addmm",))
+    after = replace(_cublas("aten::addmm"), library="mkl", operators=("aten.addmm.default",))
+    row = _only(_side(before), _side(after))
+    assert row.kind is ChangeKind.OTHER_ALGORITHM
+    assert row.text.startswith("onednn before, mkl now: mkldnn_linear -> aten::addmm;")
+
+
+def test_gemms_of_a_trace_without_operators_are_paired_by_their_calls() -> None:
+    before = [replace(_taking(_cublas("ampere_sgemm_128x64_tn"), 10, count=12.0), operators=())]
+    before.append(replace(_taking(_cublas("ampere_sgemm_32x32_nn"), 90, count=1.0), operators=()))
+    after = [
+        replace(kernel, name=f"cutlass_{kernel.name}", label=f"cutlass_{kernel.name}")
+        for kernel in before
+    ]
+    rows = diff_kernels(_side(*before), _side(*reversed(after))).rows
+    assert [row.kind for row in rows] == [ChangeKind.OTHER_ALGORITHM] * 2
+    assert all(row.candidate[0].name.endswith(row.baseline[0].name) for row in rows)
+
+
+def _parts_of_a_fusion() -> tuple[Kernel, Kernel, Kernel]:
+    return (
+        _triton("triton_poi_fused_add_gelu_0"),
+        _triton("triton_poi_fused_add_1", operators=("aten.add",)),
+        _triton("triton_poi_fused_gelu_2", operators=("aten.gelu",)),
+    )
+
+
+def test_a_kernel_that_was_split_is_one_row() -> None:
+    whole, *parts = _parts_of_a_fusion()
+    row = _only(_side(whole), _side(*parts))
+    assert (row.kind, row.matched_by) == (ChangeKind.SPLIT, MatchedBy.OPERATORS_OF_FUSION)
+    assert row.text == "2 kernels do what 1 did (add, gelu): 120 -> 240 us an iteration."
+    assert row.label == "triton_poi_fused_add_gelu -> triton_poi_fused_add + triton_poi_fused_gelu"
+
+
+def test_kernels_that_were_merged_are_one_row_with_both_sides() -> None:
+    whole, *parts = _parts_of_a_fusion()
+    row = _only(_side(*parts), _side(whole))
+    assert (row.kind, len(row.baseline), row.candidate) == (ChangeKind.MERGED, 2, (whole,))
+    assert row.contribution_s == pytest.approx(-120 * US)
+
+
+def test_an_epilogue_that_a_template_took_in_is_merged() -> None:
+    gelu = _triton("triton_poi_fused_gelu_0", operators=("aten.gelu",), count=2.0)
+    fused = _triton("triton_tem_fused_addmm_gelu_0", operators=("aten.addmm", "aten.gelu"))
+    row = _only(_side(_cublas(), gelu), _side(replace(fused, kind="gemm", count=2.0)))
+    assert row.kind is ChangeKind.MERGED
+
+
+def test_nodes_tell_which_of_two_equal_fusions_was_split() -> None:
+    def nodes(kernel: Kernel, *names: str) -> Kernel:
+        return replace(kernel, origins=tuple(Origin(node=name) for name in names))
+
+    whole, add, gelu = _parts_of_a_fusion()
+    before = [nodes(whole, "add", "gelu"), nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")]
+    kept = nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")
+    after = [nodes(add, "add"), nodes(gelu, "gelu"), kept]
+    rows = diff_kernels(_side(*before), _side(*after)).rows
+    assert {row.kind: len(row.candidate) for row in rows} == {
+        ChangeKind.SPLIT: 2,
+        ChangeKind.UNCHANGED: 1,
+    }
+    assert rows[0].matched_by is MatchedBy.NODES_OF_FUSION
+
+
+def test_borders_of_fusions_that_moved_are_one_row() -> None:
+    before = [
+        _triton("triton_poi_fused_add_gelu_0"),
+        _triton("triton_poi_fused_mul_tanh_1", operators=("aten.mul", "aten.tanh")),
+    ]
+    after = [
+        _triton("triton_poi_fused_add_gelu_mul_0", operators=("aten.add", "aten.gelu", "aten.mul")),
+        _triton("triton_poi_fused_tanh_1", operators=("aten.tanh",)),
+    ]
+    row = _only(_side(*before), _side(*after))
+    assert (row.kind, len(row.baseline), len(row.candidate)) == (ChangeKind.REGROUPED, 2, 2)
+
+
+def test_part_of_a_kernel_is_no_fusion() -> None:
+    whole, add, _ = _parts_of_a_fusion()
+    whole = replace(whole, operators=("aten.add", "aten.mul", "aten.tanh", "aten.sin"))
+    mul = _triton("triton_poi_fused_mul_3", operators=("aten.mul",))
+    kinds = [row.kind for row in diff_kernels(_side(whole), _side(add, mul)).rows]
+    assert sorted(kinds) == [ChangeKind.NEW, ChangeKind.NEW, ChangeKind.VANISHED]
+
+
+def _with_idle() -> KernelDiff:
+    kernel = _triton(source_hash=HASH)
+    parts = {"fused": 120 * US, "idle": 30 * US}
+    more_idle = {"fused": 144 * US, "idle": 80 * US}
+    return diff_kernels(
+        _side(kernel, latency_s=140 * US, parts=parts),
+        _side(_taking(kernel, 12), latency_s=220 * US, parts=more_idle),
+    )
+
+
+def test_what_no_kernel_accounts_for_is_a_row_and_the_rest_is_shown() -> None:
+    diff = _with_idle()
+    assert [(row.kind, row.label) for row in diff.rows] == [
+        (ChangeKind.PART, "idle"),
+        (ChangeKind.SLOWER, "triton_poi_fused_add_gelu"),
+    ]
+    assert diff.rows[0].text == "The device had no work: 30.0 -> 80.0 us an iteration."
+    assert diff.change_s == pytest.approx(80 * US)
+    assert diff.explained_s == pytest.approx(74 * US)
+    assert diff.unexplained_s == pytest.approx(6 * US)
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "parts", "basis"),
+    [(0.1, {}, "latency"), (None, {}, "profiled iteration"), (None, None, "sum of kernels")],
+)
+def test_both_sides_are_measured_by_what_both_have(
+    latency_s: float | None, parts: dict[str, float] | None, basis: str
+) -> None:
+    known = _side(_triton(), latency_s=0.2, parts={})
+    assert diff_kernels(_side(_triton(), latency_s=latency_s, parts=parts), known).basis == basis
+
+
+def test_json_is_in_microseconds_that_add_up() -> None:
+    document = _with_idle().to_json()
+    told = [row["contribution_us"] for row in document["rows"]]
+    assert sum(told) + document["unexplained_us"] == pytest.approx(document["change_us"])
+    assert document["change_us"] == pytest.approx(80)
+    assert document["parts"][1] == {
+        "name": "idle",
+        "baseline_us": pytest.approx(30),
+        "candidate_us": pytest.approx(80),
+        "change_us": pytest.approx(50),
+    }
+    kernel = document["rows"][1]["candidate"][0]
+    assert (kernel["mean_us"], kernel["total_us"]) == (pytest.approx(12), pytest.approx(144))
+
+
+def test_top_kernels_are_those_that_made_it_slower() -> None:
+    faster = _cublas()
+    steady = _triton("triton_poi_fused_mul_0", operators=("aten.mul",), source_hash=OTHER_HASH)
+    slower = _triton(source_hash=HASH)
+    diff = diff_kernels(
+        _side(faster, steady, slower), _side(_taking(faster, 1), steady, _taking(slower, 20))
+    )
+    assert top_kernels(diff) == [
+        {
+            "label": "triton_poi_fused_add_gelu",
+            "class": "same_code_slower",
+            "contribution_us": pytest.approx(120),
+            "text": "Same code; +100 % a call, 10.0 -> 20.0 us.",
+        }
+    ]
+    assert len(top_kernels(_with_idle(), num_rows=1)) == 1
+
+
+def test_of_too_many_unlike_kernels_those_that_take_longest_are_matched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_match, "MAX_COMPARED", 2)
+    sides = [
+        _side(
+            *(
+                _taking(_triton(f"{side}_{number}", source_hash=f"{side}{number}"), number)
+                for number in range(1, 6)
+            )
+        )
+        for side in ("before", "after")
+    ]
+    rows = diff_kernels(*sides).rows
+    matched = sorted(row.baseline[0].name for row in rows if row.baseline and row.candidate)
+    assert matched == ["before_2", "before_3", "before_4", "before_5"]
+    assert {row.contribution_s for row in rows if row.baseline and row.candidate} == {0}
