@@ -7,6 +7,7 @@ with an `ideal` is judged by its distance from it, of which less than `resolutio
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 
@@ -351,8 +352,8 @@ _ROWS = (
         name="num_kernels",
         unit="1",
         direction=LOWER,
+        # No exact count: Inductor fuses the same graph into 34 kernels tonight and 35 tomorrow.
         description="Kernels that one iteration calls, as its trace shows them.",
-        is_exact=True,
     ),
     Metric(
         name="max_abs_error",
@@ -382,3 +383,32 @@ _ROWS = (
 )
 
 METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
+
+# Words for what there is more of, the faster the code is.
+RATE_WORDS = (
+    r"speedup|throughput|bandwidth|flops|_per_s|per_sec|/s\b|(?<![a-z])(tps|qps|fps)(?![a-z])"
+)
+_RATE = re.compile(RATE_WORDS, re.IGNORECASE)
+# Time and memory are costs, except where a name says that it is of something good.
+_TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
+_SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
+_GOOD = re.compile(r"free|avail|sav(ed|ing)|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
+
+
+def metric_of(name: str, *, unit: str) -> Metric | None:
+    """Return the row of `name`; for what others named, one by its unit and the words of its name.
+
+    None where these do not say which way is better, or contradict each other.
+    """
+    if name in METRICS:
+        return METRICS[name]
+    is_rate = bool(_RATE.search(name)) or unit.lower().endswith(("/s", "/sec"))
+    is_cost = unit.lower() in (*_TIMES, *_SIZES)
+    if is_rate == is_cost or (is_cost and _GOOD.search(name)):
+        return None
+    return Metric(
+        name=name,
+        unit=unit,
+        direction=HIGHER if is_rate else LOWER,
+        description="Measured by others.",
+    )
