@@ -179,12 +179,11 @@ def _drift_change(costs: _Costs, drift: Drift) -> Change:
 
 
 def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
-    sizes = (change.index - change.start, change.end - change.index)
     p_value = interval_p_value(
         math.log(change.factor),
         low=math.log(change.low),
         high=math.log(change.high),
-        degrees=max(1, min(sizes) - 1),
+        degrees=change.degrees,
     )
     shift = Shift(
         points=costs.points,

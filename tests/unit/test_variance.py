@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.analysis.detector import describe_steps
 from runner.analysis.variance import AFTER_POINTS, find_noise_changes
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -15,6 +16,19 @@ def noisy(stretches: list[tuple[int, float]], *, seed: int = 0) -> np.ndarray:
     generator = np.random.default_rng(seed)
     sds = np.concatenate([np.full(num_points, sd) for num_points, sd in stretches])
     return np.asarray(np.exp(sds * generator.standard_normal(sds.size)))
+
+
+def two_modes(*, seed: int, num_nights: int = 14, gap_sds: float = 6.0) -> np.ndarray:
+    """Return a year of 1 % noise on two levels that each hold for `num_nights` on average."""
+    generator = np.random.default_rng(seed)
+    mode = np.cumsum(generator.random(365) < 1 / num_nights) % 2
+    return np.asarray(np.exp(0.01 * (generator.standard_normal(365) + gap_sds * mode)))
+
+
+def num_grown(values: np.ndarray) -> int:
+    """Return how often the noise is found to grow in the stretches between the steps."""
+    breaks = [step.index for step in describe_steps(values)]
+    return sum(change.grew for change in find_noise_changes(values, breaks=breaks))
 
 
 def test_noise_four_times_as_large_is_found_where_it_begins() -> None:
@@ -97,6 +111,26 @@ def test_change_once_found_keeps_its_place_as_points_arrive(seed: int) -> None:
     first = [changes[0].index for changes in found if changes]
     assert first
     assert len(set(first)) == 1
+
+
+def test_mode_that_holds_for_days_is_no_noise_that_grows() -> None:
+    assert sum(num_grown(two_modes(seed=seed)) for seed in range(40)) <= 2
+
+
+def test_noise_that_doubles_shows_within_a_month_more_often_than_not() -> None:
+    found = [num_grown(noisy([(180, 0.01), (30, 0.02)], seed=seed)) for seed in range(40)]
+    assert sum(map(bool, found)) >= 25
+
+
+def test_points_that_follow_each_other_tell_less() -> None:
+    values = np.log(noisy([(100, 0.01), (60, 0.04)]))
+    # The same numbers, each beside others of about its distance.
+    following = values.reshape(-1, 10)
+    order = np.argsort(np.abs(following), axis=1)
+    following = np.take_along_axis(following, order, axis=1).ravel()
+    (one,), (other,) = (find_noise_changes(np.exp(logs)) for logs in (values, following))
+    assert other.degrees < 0.7 * one.degrees
+    assert other.high / other.low > one.high / one.low
 
 
 def test_years_of_one_noise_have_hardly_a_change() -> None:
