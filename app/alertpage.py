@@ -9,16 +9,18 @@ from datetime import datetime
 from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
+from app.pages import AlertPage
 from app.ranking import (
     ALERT_COLUMNS,
     ONGOING,
+    alert_metric,
     alert_row,
     alert_topic,
     alert_url,
     change_text,
     levels_text,
 )
-from app.state import decide_url, run_url
+from app.state import decide_url, event_url, run_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
@@ -40,7 +42,12 @@ DECISIONS_TEXT = (
     " right, and the baseline from the first bad run on. Noise: it means nothing and stays silent."
     " Reopen takes any of these back."
 )
-_COLUMNS = (Column(label="state", title="opens the alert, to decide about it"), *ALERT_COLUMNS)
+# What the evidence is stands on the page of each alert; its cause is that of the event.
+_COLUMNS = (
+    Column(label="state", title="opens the alert, to decide about it"),
+    *ALERT_COLUMNS[:-1],
+    dataclasses.replace(ALERT_COLUMNS[-1], is_spare=True),
+)
 _CHANGE_COLUMNS = (
     Column(label="when"),
     Column(label="who"),
@@ -64,17 +71,24 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime) -> str:
     return table(_COLUMNS, rows, label="alerts")
 
 
-def alert_facts(alert: Alert, *, now: datetime) -> str:
+def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
+    alert = page.alert
+    is_paced = page.series is not None and bool(page.series.paced)
+    level_name, levels = "level at one pace" if is_paced else "level", levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
     pairs = [
+        *_event_fact(page),
         ("alert", Cell(text=alert.id)),
         ("state", state),
         ("change", Cell(text=f"{change_text(alert)} {interval}".strip(), href=alert_url(alert))),
-        ("level", Cell(text=levels_text(alert) or "-")),
-        ("metric", Cell(text=alert_topic(alert), title=metric.description if metric else "")),
+        *([(level_name, Cell(text=levels))] if levels else []),
+        (
+            "metric" if alert_metric(alert) else "kind",
+            Cell(text=alert_topic(alert), title=metric.description if metric else ""),
+        ),
         ("first bad", sighting_cell(alert.first_bad, case_key=alert.case.key)),
         ("last good", sighting_cell(alert.last_good, case_key=alert.case.key)),
         ("last seen", Cell(text=moment(alert.last_seen))),
@@ -87,6 +101,14 @@ def alert_facts(alert: Alert, *, now: datetime) -> str:
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
     return facts(pairs)
+
+
+def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
+    if page.event is None:
+        return []
+    others = "1 other alert" if page.num_beside == 1 else f"{page.num_beside} other alerts"
+    href = event_url(page.event.id) if page.num_beside else ""
+    return [("event", Cell(text=page.event.title, href=href, notes=(Note(text=others),)))]
 
 
 def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:

@@ -21,7 +21,13 @@ TREND_HEIGHT = 340
 SAMPLES_HEIGHT = 220
 _LABEL_ROW_HEIGHT = 14
 _CONFIG: dict[str, Any] = {
-    "axis": {"labelFontSize": 12, "titleFontSize": 12, "gridOpacity": 0.5, "labelOverlap": True},
+    "axis": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "gridOpacity": 0.5,
+        "labelOverlap": True,
+        "labelSeparation": 12,
+    },
     "legend": {"disable": True},
     "view": {"stroke": None},
 }
@@ -32,6 +38,7 @@ _TOOLTIP = [
     alt.Tooltip("when:N", title="run started"),
     alt.Tooltip("text:N", title="what changed"),
 ]
+_LEVEL_TOOLTIP = alt.Tooltip("level_shown:N", title="at one pace")
 
 
 def trend_spec(
@@ -55,6 +62,9 @@ def trend_spec(
     layers += _mark_layers(marks)
     base = _chart(points)
     value = alt.Y("value:Q", title=title, scale=y_scale)
+    is_paced = any("level" in point for point in points)
+    if is_paced:
+        layers += _level_layers(base, x, alt.Y("level:Q", title=title, scale=y_scale))
     layers.append(
         base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
     )
@@ -71,7 +81,7 @@ def trend_spec(
             color=_verdict_colour(),
             shape=_verdict_shape(),
             size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
-            tooltip=_TOOLTIP,
+            tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if is_paced else _TOOLTIP,
         )
         .add_params(alt.selection_point(name=PICK, fields=["run_id"], on="click", empty=False))
     )
@@ -142,6 +152,17 @@ def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
         x=x, x2=x2, y=alt.Y("level:Q", scale=y_scale, title=title)
     )
     return [rect, level]
+
+
+def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
+    """Return the levels at one pace: hollow, so that they differ from medians without a colour."""
+    line = base.mark_line(color=NEUTRAL, strokeWidth=1, strokeDash=[2, 2]).encode(
+        x=x, y=level, detail="segment:N"
+    )
+    dots = base.mark_point(filled=False, size=70, color=NEUTRAL, strokeWidth=1.5).encode(
+        x=x, y=level
+    )
+    return [line, dots]
 
 
 def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:

@@ -1,11 +1,13 @@
-"""What the dashboard computes from what it reads: modes over the common cohort, noise bands. Pure.
+"""What the dashboard computes from what it reads: modes over the common cohort, noise bands and
+levels at one pace. Pure.
 
 With `app.data` the only module that uses `runner.analysis`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import dataclasses
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,11 +15,15 @@ import numpy as np
 from app.history import segments
 from app.matrix import MODE_ORDER, vanished_cases
 from app.pages import Band, ModeSummary
+from db.points import point_columns
 from db.records import Alert, Case
-from db.summaries import LatestCell, TrendPoint
+from db.summaries import LatestCell, SeriesHeader, TrendPoint
 from runner.analysis.aggregate import cohort_means, pass_rate
 from runner.analysis.detector import describe_steps
 from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from runner.analysis.levels import PACE, PACED_TIMES
+from runner.analysis.pacing import at_one_pace
+from runner.analysis.shift import Track
 from runner.analysis.stats import robust_sd
 
 
@@ -79,6 +85,57 @@ def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
             if end - start >= MIN_BASELINE_POINTS:
                 bands.append(_band(segment[start:end]))
     return tuple(bands)
+
+
+def at_pace(
+    points: Sequence[TrendPoint],
+    *,
+    paces: Sequence[TrendPoint],
+    headers: Sequence[SeriesHeader],
+) -> tuple[TrendPoint, ...]:
+    """Return `points`, times of one case, as they would be at one pace: what the judge looks at.
+
+    `paces` are the points of the pace in the same runs, `headers` the series of both. Each
+    environment has a pace of its own. Empty where none was measured, of reference cases (they tell
+    how the machine moved) and of what is no time.
+    """
+    known = {header.key: header for header in headers}
+    found: dict[str, TrendPoint] = {}
+    for key, together in _by_series(points).items():
+        header = known.get(key)
+        beside = [item for item in paces if item.fingerprint == together[0].fingerprint]
+        if header is None or not beside or not _is_paced(header):
+            continue
+        pace = dataclasses.replace(header, metric=PACE, key=beside[0].series_key)
+        tracks = {
+            item.metric: _track(item, of) for item, of in ((header, together), (pace, beside))
+        }
+        scaled = at_one_pace(tracks)[header.metric].points
+        for point, level in zip(together, scaled, strict=True):
+            found[point.result_id] = dataclasses.replace(
+                point, median=level.median, low=level.low, high=level.high
+            )
+    return tuple(found.get(point.result_id, point) for point in points) if found else ()
+
+
+def _is_paced(header: SeriesHeader) -> bool:
+    return header.metric in PACED_TIMES and not header.case.is_reference
+
+
+def _by_series(points: Sequence[TrendPoint]) -> dict[str, list[TrendPoint]]:
+    found: dict[str, list[TrendPoint]] = defaultdict(list)
+    for point in points:
+        found[point.series_key].append(point)
+    return found
+
+
+def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:
+    return Track(
+        header=header,
+        machine=points[0].machine,
+        toolchain=points[0].toolchain,
+        points=point_columns(header.key, points),
+    )
 
 
 def _subject(case: Case) -> str:

@@ -12,12 +12,13 @@ import logging
 import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import streamlit as st
 
-from app.computed import noise_bands
+from app.computed import at_pace, noise_bands
 from app.history import differences, ending_with, newest_toolchain, segments
 from app.pages import (
     AlertList,
@@ -30,7 +31,8 @@ from app.pages import (
     RunPage,
     SeriesPage,
 )
-from app.ranking import ONGOING, states_of
+from app.ranking import ONGOING, alert_metric, states_of, told
+from app.state import DEFAULT_SERIES_METRIC
 from db.alert_queries import (
     has_alerts,
     load_alerts_of_case,
@@ -58,6 +60,7 @@ from db.queries import (
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
 from db.store import Store
 from db.summaries import OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
+from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
 from runner.analysis.triage import (
@@ -320,12 +323,21 @@ def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # 
     )
 
 
-def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:  # noqa: ARG001
+def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
     store = _open(url)
     alert = load_alert(store, alert_id)
+    metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
+    where = (alert.case.key, metric, alert.machine, alert.toolchain)
+    series = None
+    with suppress(NotFoundError):
+        page = cached(_read_series_page)(url, generation, *where)
+        series = dataclasses.replace(page, alerts=(alert,))
+    beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
     return AlertPage(
         alert=alert,
         event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
+        num_beside=sum(other.id != alert.id for other in beside),
+        series=series,
         changes=load_changes(store, alert_id=alert.id),
     )
 
@@ -368,6 +380,12 @@ def _read_series_page(
             f" in toolchain {toolchain!r}"
         )
     points = tuple(point for point in in_any if point.toolchain == shown)
+    paces = (
+        load_trend(store, case_key=case_key, metric=PACE, machine=chosen, toolchain=shown)
+        if metric in PACED_TIMES
+        else ()
+    )
+    paced = at_pace(points, paces=paces, headers=headers)
     return SeriesPage(
         case=cases[0],
         machine=chosen,
@@ -383,10 +401,11 @@ def _read_series_page(
             runs=cached(_read_runs)(url, generation),
         ),
         points=points,
-        bands=noise_bands(points),
+        paced=paced,
+        bands=noise_bands(paced or points),
         outcomes=next((item.points for item in on_machine if item.toolchain == shown), ()),
         environment_changes=_environment_changes(store, points),
-        alerts=load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown),
+        alerts=told(load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown)),
     )
 
 

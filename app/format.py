@@ -52,6 +52,7 @@ _LABELS = {
     "power_w": "power",
     "throughput_samples_per_s": "throughput (samples)",
     "throughput_tokens_per_s": "throughput (tokens)",
+    "num_kernels": "kernels",
     "max_abs_error": "largest error",
     "rmse_ratio": "RMSE ratio",
 }

@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "break_even_calls",
         "break_even_warm_calls",
     ),
-    "graphs": ("graphs", "graph_breaks", "recompiles", "guards"),
+    "graphs": ("graphs", "graph_breaks", "recompiles", "guards", "num_kernels"),
     "memory": (
         "peak_bytes",
         "eager_peak_bytes",

@@ -85,7 +85,9 @@ class EnvironmentChange:
 class SeriesPage:
     """Everything the series page shows: one case on one machine in one toolchain.
 
-    `headers` are all series of the case, `toolchains` all that measured it on the machine.
+    `headers` are all series of the case, `toolchains` all that measured it on the machine. `paced`
+    are the points at one pace of the machine, which is what the judge looks at; empty where no pace
+    was measured. `alerts` are those to mark.
     """
 
     case: Case
@@ -95,6 +97,7 @@ class SeriesPage:
     headers: tuple[SeriesHeader, ...]
     siblings: tuple[SeriesHeader, ...]
     points: tuple[TrendPoint, ...]
+    paced: tuple[TrendPoint, ...]
     bands: tuple[Band, ...]
     outcomes: tuple[OutcomePoint, ...]
     environment_changes: tuple[EnvironmentChange, ...]
@@ -134,10 +137,16 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertPage:
-    """Everything the page of one alert shows; `changes` come oldest first."""
+    """Everything the page of one alert shows; `changes` come oldest first.
+
+    `num_beside` is how many other alerts its event has. `series` is the one that shows the alert,
+    with this alert alone; None when the store no longer has it.
+    """
 
     alert: Alert
     event: Event | None
+    num_beside: int
+    series: SeriesPage | None
     changes: tuple[AlertChange, ...]
 
 

@@ -45,6 +45,19 @@ def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
     return found[::-1] if verdict is Verdict.IMPROVEMENT else found
 
 
+def told(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+    """Return the alerts that say that something changed.
+
+    Not what people called noise, nor suspicions that measuring again did not confirm.
+    """
+    return tuple(
+        alert
+        for alert in alerts
+        if alert.state is not AlertState.NOISE
+        and (alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT) or alert.kind == "variance")
+    )
+
+
 def is_by_machine(alert: Alert) -> bool:
     """Return whether the reference cases say that the machine made this change."""
     return alert.cause_kind == "machine"
@@ -89,7 +102,7 @@ def alert_row(
         Cell(
             text=f"{case.model} {case.variant}",
             href=href,
-            style="strong",
+            style="strong wraps",
             title=case.key,
             notes=tuple(Note(text=text) for text in identity),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.format import (
     Scale,
     estimate,
@@ -18,6 +20,7 @@ from app.ranking import levels_text, sightings_text
 from app.state import decide_url, run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
 from db.metrics import METRICS
+from db.records import Alert
 from db.summaries import TrendPoint
 
 TREND_CAPTION = (
@@ -27,17 +30,23 @@ TREND_CAPTION = (
     " points on. Dashed upright lines start a new baseline; ticks at the bottom are new revisions,"
     " crosses runs without a number."
 )
+PACED_CAPTION = (
+    "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
+    " theirs. A median away from its hollow point says that the machine was slower or faster."
+)
 SAMPLES_CAPTION = (
     "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
 )
 # One screen; the rest is behind a fold.
 _SHOWN_POINTS = 20
+_LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
 _POINT_COLUMNS = (
     Column(label="run started"),
     Column(label="median", is_number=True),
     Column(label="95 % interval", is_number=True),
-    Column(label="change", title="from the point before", is_number=True),
+    _LEVEL_COLUMN,
+    Column(label="change", title="of what is judged, from the point before", is_number=True),
     Column(label="samples", is_number=True),
     Column(label="revision"),
     Column(label="note"),
@@ -61,10 +70,23 @@ def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     return [
         *pairs,
         (f"latest {metric_label(metric)}", Cell(text=shown)),
+        *_level_fact(page, metric=metric),
         ("measured", Cell(text=moment(last.at), href=run_url(last.run_id, case_key=case.key))),
         ("revision", Cell(text=last.revision)),
         ("points", Cell(text=str(len(page.points)))),
     ]
+
+
+def trend_caption(page: SeriesPage) -> str:
+    """Return what the signs in the trend of `page` mean."""
+    return f"{TREND_CAPTION} {PACED_CAPTION}" if page.paced else TREND_CAPTION
+
+
+def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    if not page.paced:
+        return []
+    level = quantity(page.paced[-1].median, unit_of(page, metric=metric))
+    return [("at one pace", Cell(text=level, title="what is judged"))]
 
 
 def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tuple[str, Cell]]:
@@ -124,43 +146,49 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
     if not found:
         return ""
     return facts(
-        ("decide", Cell(text=f"{alert_label(alert)}: {alert.state}", href=decide_url(alert.id)))
-        for alert in found
+        ("decide", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in found
     )
 
 
 def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, str]:
     """Return the newest points and the older ones ("" when there are none), newest first."""
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
-    rows = []
-    for number in reversed(range(len(page.points))):
-        point = page.points[number]
-        samples = series_url(
-            page.case.key,
-            metric=metric,
-            machine=page.machine,
-            toolchain=page.toolchain,
-            result=point.result_id,
-        )
-        alert = judged.get(point.run_id)
-        rows.append(
-            (
-                Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
-                Cell(text=scale.text(point.median)),
-                Cell(text=scale.interval(point.low, point.high), style="quiet"),
-                Cell(text=change_from_previous(page.points, number)),
-                Cell(text=str(point.num_samples), href=samples, title="show these samples"),
-                Cell(text=point.revision),
-                Cell(
-                    text=point_note(page.points, number, alert),
-                    style="strong prose" if alert else "quiet prose",
-                ),
-            )
-        )
+    rows = [
+        _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
+        for number in reversed(range(len(page.points)))
+    ]
     first, rest = rows[:_SHOWN_POINTS], rows[_SHOWN_POINTS:]
+    columns = [item for item in _POINT_COLUMNS if page.paced or item is not _LEVEL_COLUMN]
     return (
-        table(_POINT_COLUMNS, first, label="newest points"),
-        table(_POINT_COLUMNS, rest, label="older points") if rest else "",
+        table(columns, first, label="newest points"),
+        table(columns, rest, label="older points") if rest else "",
+    )
+
+
+def _point_row(
+    page: SeriesPage, number: int, alert: Alert | None, *, metric: str, scale: Scale
+) -> Sequence[Cell]:
+    point = page.points[number]
+    samples = series_url(
+        page.case.key,
+        metric=metric,
+        machine=page.machine,
+        toolchain=page.toolchain,
+        result=point.result_id,
+    )
+    level = [Cell(text=scale.text(page.paced[number].median))] if page.paced else []
+    return (
+        Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+        Cell(text=scale.text(point.median)),
+        Cell(text=scale.interval(point.low, point.high), style="quiet"),
+        *level,
+        Cell(text=change_from_previous(page.paced or page.points, number)),
+        Cell(text=str(point.num_samples), href=samples, title="show these samples"),
+        Cell(text=point.revision),
+        Cell(
+            text=point_note(page.points, number, alert),
+            style="strong prose" if alert else "quiet prose",
+        ),
     )
 
 

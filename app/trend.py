@@ -9,7 +9,7 @@ from typing import Any
 from app.charts import samples_spec, trend_spec
 from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for, shortened
 from app.pages import EnvironmentChange, SeriesPage
-from app.ranking import change_text
+from app.ranking import alert_metric, change_text
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
@@ -83,6 +83,7 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
     for number, point in enumerate(page.points):
         segment += point.run_id in changed
         alert = judged.get(point.run_id)
+        level = page.paced[number].median if page.paced else None
         rows.append(
             {
                 "at": _time(point.at),
@@ -99,9 +100,14 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
                 "is_new_revision": has_new_revision(page.points, number),
                 "run_id": point.run_id,
                 "result_id": point.result_id,
+                **({} if level is None else _level_values(level, scale)),
             }
         )
     return rows
+
+
+def _level_values(level: float, scale: Scale) -> dict[str, Any]:
+    return {"level": level / scale.factor, "level_shown": scale.text(level)}
 
 
 def point_note(points: Sequence[TrendPoint], number: int, alert: Alert | None) -> str:
@@ -194,23 +200,15 @@ def sample_rows(samples: Sequence[Sample], *, scale: Scale) -> list[dict[str, An
 
 
 def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
-    """Return the alerts to mark in the chart of `metric`: its own and those about outcomes.
-
-    Suspicions that measuring again did not confirm are no changes, and left out.
-    """
-    return [
-        alert
-        for alert in page.alerts
-        if alert.state is not AlertState.NOISE
-        and alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
-        and (alert.metric == metric or alert.kind != "step")
-    ]
+    """Return the alerts to mark in the chart of `metric`: its own and those about outcomes."""
+    return [alert for alert in page.alerts if alert_metric(alert) in (metric, "")]
 
 
 def alert_label(alert: Alert) -> str:
-    """Return the words at an alert's line, `regression: +21.3 %`."""
+    """Return the words at an alert's line, `regression: +21.3 %`, or `noise: +150 %`."""
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
-    return f"{alert.verdict}: {change_text(alert)}{state}"
+    name = "noise" if alert.kind == "variance" else alert.verdict
+    return f"{name}: {change_text(alert)}{state}"
 
 
 def change_label(change: EnvironmentChange) -> str:

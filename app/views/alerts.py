@@ -13,8 +13,9 @@ from app.deciding import decision_form
 from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
-from app.ranking import change_text
-from app.state import ALL_STATES, parse_alerts
+from app.ranking import alert_metric, change_text
+from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, parse_alerts
+from app.trendview import show_repro, show_trend
 from db.errors import NotFoundError
 from db.ranking import worst_first
 from db.records import Alert, AlertState
@@ -79,7 +80,12 @@ def _show_alert(alert_id: str) -> None:
     alert = page.alert
     case = alert.case
     st.html(heading(f"{case.model} {case.variant} {change_text(alert)}"))
-    st.html(alert_facts(alert, now=data.now()))
+    st.html(alert_facts(page, now=data.now()))
+    if page.series is not None and page.series.points:
+        metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
+        show_trend(page.series, metric=metric, generation=loaded.generation)
+    else:
+        show_repro(case, toolchain=alert.toolchain)
     if differences := difference_table(alert):
         st.html(differences)
     _show_decisions([alert], page.changes)

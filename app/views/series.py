@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import streamlit as st
 
 from app import data, seriestable
-from app.charts import PICK
 from app.components import choose, notices, stale_note, state_page
 from app.format import metric_label
 from app.markup import facts, folded, heading, notice
-from app.pages import Loaded, SeriesPage
+from app.pages import SeriesPage
 from app.state import DEFAULT_SERIES_METRIC, SeriesState, parse_series
-from app.trend import samples_chart, scale_of, trend_chart
-from app.views import run as run_view
+from app.trend import samples_chart, scale_of
+from app.trendview import show_repro, show_trend
 from db.errors import NotFoundError
 
 
@@ -40,7 +36,7 @@ def show() -> None:
     if not page.points:
         _show_no_points(page, state)
         return
-    _show_trend(loaded, state)
+    show_trend(page, metric=state.metric, generation=loaded.generation)
     _show_samples(page, state)
     st.html(heading("Points", level=2))
     scale = scale_of(page, metric=state.metric)
@@ -48,12 +44,6 @@ def show() -> None:
     st.html(recent)
     if older:
         st.html(folded("Older points", older))
-
-
-def picked_run(event: Mapping[str, Any]) -> str | None:
-    """Return the run of the point that was clicked, None without a click."""
-    chosen = event.get("selection", {}).get(PICK) or []
-    return str(chosen[0]["run_id"]) if chosen and "run_id" in chosen[0] else None
 
 
 def _show_header(page: SeriesPage, state: SeriesState) -> None:
@@ -98,33 +88,7 @@ def _show_no_points(page: SeriesPage, state: SeriesState) -> None:
     state_page("No points", text=text)
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
-    command = data.repro(page.case, toolchain=page.toolchain)
-    st.code(command, language="bash", wrap_lines=True)
-
-
-def _show_trend(loaded: Loaded[SeriesPage], state: SeriesState) -> None:
-    page = loaded.value
-    # Building a layered chart takes longer than everything else on this page.
-    spec = data.cached(trend_chart)(
-        data.store_url(),
-        loaded.generation,
-        page.case.key,
-        page.machine,
-        page.toolchain,
-        metric=state.metric,
-        _page=page,
-    )
-    event = st.vega_lite_chart(
-        spec, on_select="rerun", selection_mode=PICK, key="trend", width="stretch"
-    )
-    if run_id := picked_run(event):
-        st.switch_page(
-            st.Page(run_view.show, url_path="run"),
-            query_params={"run": run_id, "case": page.case.key},
-        )
-    st.caption(seriestable.TREND_CAPTION)
-    command = data.repro(page.case, toolchain=page.toolchain)
-    st.code(command, language="bash", wrap_lines=True)
+    show_repro(page.case, toolchain=page.toolchain)
 
 
 def _show_samples(page: SeriesPage, state: SeriesState) -> None:

@@ -199,6 +199,31 @@ def fill(store: Store, *, num_nights: int = NUM_NIGHTS, is_synthetic: bool = Fal
     save_alerts(store, [regression(), failure(), improvement(), noise()])
 
 
+# From this night on the machine is 10 % slower for a while, and so is what it measures.
+SLOW_NIGHTS = range(3, 6)
+PACED = make_case("bert")
+
+
+def fill_paced(store: Store) -> None:
+    """Write eight nights of a time on a CPU beside the pace of the machine, and an alert."""
+    documents = []
+    for number in range(8):
+        slower = 1.1 if number in SLOW_NIGHTS else 1.0
+        run = night(NEW_DRIVER_NIGHT + number, plan=[PACED])
+        measurements = [
+            make_measurement("latency_s", samples=(0.010 * slower,) * 3),
+            make_measurement("pace_s", samples=(0.002 * slower,) * 3),
+            make_measurement("peak_bytes", samples=(3.2e8,)),
+        ]
+        result = make_result(f"result-{number}", run=run, case=PACED, measurements=measurements)
+        documents.append(RunDocument(run=run, results=(result,)))
+    with store.write() as session:
+        put_documents(session, documents, at=NOW)
+    first_bad = make_sighting(documents[6].run)
+    alert = make_alert("paced", case=PACED, fingerprint="b" * 64, first_bad=first_bad)
+    save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])
+
+
 # The latency of bert in mode default by toolchain, eager twice that.
 TOOLCHAINS = {"stable": 0.020, "nightly": 0.010}
 NUM_TURNS = 4

@@ -20,6 +20,7 @@ from runner.analysis.triage import Decide
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+from tests.builders import make_alert, make_case
 from tests.stored import save_alerts
 
 ID = "alert-1"
@@ -92,6 +93,19 @@ def test_alert_has_its_facts_and_links(page: AppTest) -> None:
     assert "Nobody has changed anything yet." in text
     assert any(link.startswith("run?run=run-009") for link in links_of(page))
     assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
+    assert "metric latency first bad" in text
+    assert "hud run --model bert --mode default --phase inference" in text
+
+
+def test_alert_of_a_case_that_is_gone_has_the_command_and_no_chart(
+    store: Store, open_page: OpenPage
+) -> None:
+    gone = make_alert("gone", case=make_case("gone"), kind="vanished", metric="outcome", unit="")
+    save_alerts(store, [gone])
+    page = open_page("alerts", alert="gone")
+    assert not page.exception
+    assert "kind vanished first bad" in text_of(page)
+    assert "hud run --model gone --mode default" in text_of(page)
 
 
 @pytest.mark.usefixtures("seeded")

@@ -91,6 +91,13 @@ def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(page: AppTest) 
 
 
 @pytest.mark.usefixtures("store")
+def test_alert_leads_to_its_event_which_says_how_many_others_it_has(open_page: OpenPage) -> None:
+    page = open_page("alerts", alert="vit")
+    assert f"event {TITLE} 3 other alerts" in text_of(page)
+    assert f"alerts?event={EVENT.id}" in links_of(page)
+
+
+@pytest.mark.usefixtures("store")
 def test_unknown_event_is_said(open_page: OpenPage) -> None:
     assert "No such event" in text_of(open_page("alerts", event="nothing"))
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import data
-from app.views.series import picked_run
+from app.trendview import picked_run
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

@@ -142,6 +142,7 @@ def header(case: Case | None = None, *, metric: str = "latency_s", **values: Any
 def series_page(
     points: Sequence[TrendPoint] = (),
     *,
+    paced: Sequence[TrendPoint] = (),
     case: Case | None = None,
     headers: Sequence[SeriesHeader] = (),
     siblings: Sequence[SeriesHeader] = (),
@@ -158,6 +159,7 @@ def series_page(
         headers=tuple(headers),
         siblings=tuple(siblings),
         points=tuple(points),
+        paced=tuple(paced),
         bands=(),
         outcomes=tuple(outcomes),
         environment_changes=tuple(environment_changes),

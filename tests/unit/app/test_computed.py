@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from app.computed import mode_summaries, noise_bands
+from app.computed import at_pace, mode_summaries, noise_bands
 from app.history import differences, segments
 from db.records import AlertState, Outcome
+from db.summaries import TrendPoint
 from tests.builders import make_alert, make_case
-from tests.unit.app.results import latest, point
+from tests.unit.app.results import header, latest, point
 
 WOBBLE = (0.0, 0.01, -0.01, 0.005, -0.005, 0.0, 0.01, -0.01)
 
@@ -144,3 +147,59 @@ def test_fallbacks_are_counted_by_what_ran_instead() -> None:
     cells = [latest(case, values={"speedup": 1.0}, effective_mode="default")]
     (summary,) = mode_summaries(cells, alerts=[])
     assert summary.effective_modes == (("default", 1),)
+
+
+OTHER = "b" * 64
+
+
+def times(*values: float, fingerprint: str = "a" * 64) -> list[TrendPoint]:
+    """Return one point a night."""
+    return [point(night, value, fingerprint=fingerprint) for night, value in enumerate(values)]
+
+
+def levels(
+    points: Sequence[TrendPoint], paces: Sequence[TrendPoint], *, metric: str = "latency_s"
+) -> list[float]:
+    """Return the levels of `points` at one pace."""
+    headers = [header(metric=metric, key=key) for key in {item.series_key for item in points}]
+    return [item.median for item in at_pace(points, paces=paces, headers=headers)]
+
+
+def test_times_are_told_as_they_were_at_the_first_pace() -> None:
+    found = levels(times(0.010, 0.012, 0.010), times(0.5, 0.6, 0.4))
+    assert found == pytest.approx([0.010, 0.010, 0.0125])
+
+
+def test_interval_moves_with_its_median() -> None:
+    (_, slow) = at_pace(
+        times(0.010, 0.012),
+        paces=times(0.5, 0.6),
+        headers=[header(key=point(0, fingerprint="a" * 64).series_key)],
+    )
+    assert (slow.low, slow.high) == pytest.approx((0.0099, 0.0101))
+    assert slow.result_id == "result-1"
+
+
+def test_each_environment_has_a_pace_of_its_own() -> None:
+    new = [point(9, 0.02, fingerprint=OTHER), point(10, 0.03, fingerprint=OTHER)]
+    paces = [
+        *times(0.5, 0.6),
+        point(9, 0.7, fingerprint=OTHER),
+        point(10, 0.84, fingerprint=OTHER),
+    ]
+    found = levels([*times(0.010, 0.012), *new], paces)
+    assert found == pytest.approx([0.010, 0.010, 0.02, 0.025])
+
+
+def test_run_without_a_pace_is_left_as_it_is() -> None:
+    assert levels(times(0.010, 0.012), times(0.5)) == [0.010, 0.012]
+
+
+def test_what_is_no_time_or_has_no_pace_has_no_level_of_its_own() -> None:
+    assert levels(times(3.0), times(0.5), metric="peak_bytes") == []
+    assert levels(times(0.5), times(0.5), metric="pace_s") == []
+    assert levels(times(0.010), []) == []
+    reference = make_case(family="reference", mode="eager")
+    points = times(0.010)
+    headers = [header(reference, key=points[0].series_key)]
+    assert at_pace(points, paces=times(0.5), headers=headers) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -10,12 +11,14 @@ from app.ranking import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
+    alert_topic,
     change_text,
     lets_through,
     levels_text,
     mark_text,
     open_alerts,
     sightings_text,
+    told,
 )
 from app.state import OverviewState
 from db.records import AlertState, Verdict
@@ -25,6 +28,46 @@ from tests.builders import START, make_alert, make_case, make_run, make_sighting
 def test_only_open_alerts_need_somebody() -> None:
     alerts = [make_alert(state, state=state) for state in AlertState]
     assert [item.id for item in open_alerts(alerts, verdict=Verdict.REGRESSION)] == ["open"]
+
+
+def test_noise_and_refuted_suspicions_say_nothing() -> None:
+    alerts = [
+        make_alert("own"),
+        make_alert("fixed", state="fixed"),
+        make_alert("noise", state="noise"),
+        make_alert("refuted", state="fixed", verdict="unchanged"),
+        make_alert("undecided", state="fixed", verdict="inconclusive"),
+        make_alert("noisier", kind="variance", verdict="inconclusive"),
+    ]
+    assert [alert.id for alert in told(alerts)] == ["own", "fixed", "noisier"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "topic", "mark"),
+    [
+        ({"kind": "step", "metric": "speedup"}, "speedup", "speedup +20.0 %"),
+        (
+            {"kind": "drift", "metric": "peak_bytes"},
+            "peak memory (drift)",
+            "peak memory (drift) +20.0 %",
+        ),
+        ({"kind": "variance"}, "latency (noise)", "latency (noise) +20.0 %"),
+        ({"kind": "late", "metric": "outcome"}, "late", "late"),
+    ],
+)
+def test_alert_is_about_the_metric_as_every_page_names_it(
+    facts: dict[str, str], topic: str, mark: str
+) -> None:
+    change_pct = None if topic == "late" else 20.0
+    alert = dataclasses.replace(make_alert(**facts), change_pct=change_pct)
+    assert (alert_topic(alert), mark_text(alert)) == (topic, mark)
+
+
+def test_change_of_a_count_from_0_is_told_by_its_levels() -> None:
+    alert = make_alert(
+        metric="graph_breaks", unit="1", baseline=0.0, candidate=2.0, change_pct=None
+    )
+    assert change_text(alert) == "0 -> 2"
 
 
 def test_the_best_improvement_comes_first() -> None:

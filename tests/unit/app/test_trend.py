@@ -85,17 +85,23 @@ def test_new_revisions_are_marked() -> None:
     assert [row["is_new_revision"] for row in rows] == [False, False, True]
 
 
-def test_alerts_of_other_metrics_and_noise_are_left_out() -> None:
+def test_alerts_of_other_metrics_are_left_out_and_those_about_outcomes_are_not() -> None:
     alerts = [
         make_alert("own"),
+        make_alert("drift", kind="drift"),
         make_alert("other", metric="peak_bytes", unit="B"),
-        make_alert("noise", state=AlertState.NOISE),
-        make_alert("refuted", state=AlertState.FIXED, verdict="unchanged"),
-        make_alert("undecided", state=AlertState.FIXED, verdict="inconclusive"),
+        make_alert("other drift", kind="drift", metric="peak_bytes"),
         make_alert("broken", kind="outcome", metric="outcome"),
     ]
     found = alerts_of(series_page(alerts=alerts), metric="latency_s")
-    assert [alert.id for alert in found] == ["own", "broken"]
+    assert [alert.id for alert in found] == ["own", "drift", "broken"]
+
+
+def test_point_has_its_level_at_one_pace_where_a_pace_was_measured() -> None:
+    page = series_page([point(0, 0.010), point(1, 0.012)], paced=[point(0), point(1, 0.010)])
+    rows = point_rows(page, metric="latency_s", scale=MS)
+    assert [(row["value"], row["level"]) for row in rows] == [(10.0, 10.0), (12.0, 10.0)]
+    assert rows[1]["level_shown"] == "10.0 ms"
 
 
 def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
