@@ -392,7 +392,7 @@ _RATE = re.compile(RATE_WORDS, re.IGNORECASE)
 # Time and memory are costs, except where a name says that it is of something good.
 _TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
 _SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
-_GOOD = re.compile(r"free|avail|sav(ed|ing)|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
+_GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
 
 
 def metric_of(name: str, *, unit: str) -> Metric | None:

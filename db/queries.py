@@ -15,7 +15,7 @@ from sqlalchemy import extract, func, select
 from db import fetch
 from db.errors import NotFoundError
 from db.kernel_rows import with_kernels
-from db.metrics import METRICS
+from db.metrics import METRICS, metric_of
 from db.records import (
     Alert,
     AlertState,
@@ -247,9 +247,19 @@ def _batches(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
         yield batch
 
 
+def load_foreign_metrics(store: Store) -> list[str]:
+    """Return the names of all metrics that others named and that can be judged."""
+    wanted = select(SeriesTable.metric, SeriesTable.unit).distinct()
+    with store.read() as connection:
+        found = connection.execute(wanted).all()
+    names = {row.metric for row in found if metric_of(row.metric, unit=row.unit)}
+    return sorted(names - METRICS.keys())
+
+
 def count_judged_series(store: Store) -> dict[str, int]:
     """Return how many series each run has a point in that a verdict with noise rests on."""
     noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
+    noisy += load_foreign_metrics(store)
     counts = (
         select(MeasurementTable.run_id, func.count().label("num"))
         .where(MeasurementTable.metric.in_(noisy))

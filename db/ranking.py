@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from db.metrics import METRICS, Direction
+from db.metrics import Direction, metric_of
 from db.records import Alert
 
 
@@ -19,7 +19,7 @@ def worsening(alert: Alert) -> float:
     if alert.change_pct is None:
         return 1.0
     ratio = max(1 + alert.change_pct / 100, 1e-9)
-    known = METRICS.get(alert.metric)
+    known = metric_of(alert.metric, unit=alert.unit)
     return 1 / ratio if known and known.direction is Direction.HIGHER_IS_BETTER else ratio
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from db import metrics
 from db.judged import Judged, load_case_stamps, load_judged
-from db.queries import load_histories
+from db.queries import load_foreign_metrics, load_histories
 from db.records import REFERENCE_FAMILY
 from db.rows import alert_document, document_alert
 from db.store import Store
@@ -85,7 +85,8 @@ def _judge(
     if not case_keys:
         return {}
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
-    histories = load_histories(store, metrics=NEEDED_METRICS, case_keys=case_keys)
+    metrics = (*NEEDED_METRICS, *load_foreign_metrics(store))
+    histories = load_histories(store, metrics=metrics, case_keys=case_keys)
     judge = functools.partial(_judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     found: dict[str, list[Claim]] = defaultdict(list)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-from db.metrics import METRICS, Direction
+from db.metrics import METRICS, Direction, Metric, metric_of
 from db.points import point_columns
 from db.records import Alert, AlertState, Verdict
 from db.sighting import Sighting
@@ -30,7 +30,8 @@ from runner.analysis.shift import Track
 from runner.analysis.variance import NoiseChange
 
 NO_RULES = SeriesRules()
-# What the judge has to read: what it judges, and what tells whose fault a step is.
+# What the judge has to read: what it judges, and what tells whose fault a step is. What others
+# named and `metric_of` knows comes on top.
 NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
     "eager_latency_s",
@@ -80,7 +81,8 @@ def judge_case(
     by_place = {place: at_one_pace(siblings) for place, siblings in by_place.items()}
     found = []
     for track in _judged([by_place[_place(track)][track.header.metric] for track in tracks]):
-        metric = METRICS[track.header.metric]
+        metric = _metric(track)
+        assert metric is not None
         siblings = by_place[_place(track)]
         seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
         rule = rules.rule_of(track.header.key)
@@ -122,12 +124,16 @@ def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
         yield dataclasses.replace(track, points=track.points[start:end])
 
 
+def _metric(track: Track) -> Metric | None:
+    return metric_of(track.header.metric, unit=track.header.unit)
+
+
 def _judged(tracks: Sequence[Track]) -> list[Track]:
     """Return the tracks that can raise an alert; of a reference case its steadiest clock alone."""
     models = [track for track in tracks if not track.header.case.is_reference]
     judged = []
     for track in (*models, *_steadiest(tracks)):
-        metric = METRICS.get(track.header.metric)
+        metric = _metric(track)
         if metric is not None and metric.is_judged and metric.direction is not Direction.NEITHER:
             judged.append(track)
     return judged

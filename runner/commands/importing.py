@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from db.metrics import Direction
 from db.text import printable
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.commands.values import Moment
@@ -92,7 +93,17 @@ def _print_report(report: ImportReport) -> None:
     if report.num_untimed:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     for metric in report.metrics:
-        if not metric.is_judged:
-            direction = str(metric.direction).replace("_", " ")
+        if metric.judged_as is None:
             guess = ", guessed from its name" if metric.is_guessed else ""
-            click.echo(f"  charted but not judged: {metric.name} ({direction}{guess})")
+            click.echo(
+                f"  charted but not judged: {metric.name} ({_words(metric.direction)}{guess})"
+            )
+        elif metric.judged_as is not metric.direction:
+            told = f"{_words(metric.judged_as)}, though the file says {_words(metric.direction)}"
+            click.echo(f"  judged by its name and unit: {metric.name} ({told})")
+        elif not metric.is_known:
+            click.echo(f"  judged by its name and unit: {metric.name} ({_words(metric.direction)})")
+
+
+def _words(direction: Direction) -> str:
+    return str(direction).replace("_", " ")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from db.metrics import METRICS, Direction
+from db.metrics import METRICS, RATE_WORDS, Direction, metric_of
 from db.records import Dtype, Outcome, Phase
 from db.text import printable
 from models_zoo.variants import MODES
@@ -38,9 +38,15 @@ class ForeignMetric:
     is_guessed: bool = False
 
     @property
-    def is_judged(self) -> bool:
-        """Return whether a change of it can become an alert."""
-        return self.name in METRICS and METRICS[self.name].is_judged
+    def judged_as(self) -> Direction | None:
+        """Return which way is better for the judge, None when no change becomes an alert."""
+        found = metric_of(self.name, unit=self.unit)
+        return found.direction if found is not None and found.is_judged else None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it is one of ours."""
+        return self.name in METRICS
 
 
 # Their name -> ours and the factor between the units.
@@ -66,8 +72,8 @@ _DIRECTIONS = {
 }
 # Of what is measured most is a cost; these words say otherwise.
 _MORE_IS_BETTER = re.compile(
-    r"speedup|throughput|bandwidth|flops|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu|tps|qps|fps)"
-    r"|_per_s|per_sec|/s\b|hit_rate|pass_?rate|compression",
+    rf"{RATE_WORDS}|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu)"
+    r"|hit_rate|pass_?rate|compression",
     re.IGNORECASE,
 )
 _UNIT = re.compile(

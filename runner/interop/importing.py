@@ -80,7 +80,7 @@ class ImportReport:
                     "unit": metric.unit,
                     "direction": str(metric.direction),
                     "guessed": metric.is_guessed,
-                    "judged": metric.is_judged,
+                    "judged": metric.judged_as is not None,
                 }
                 for metric in self.metrics
             ],

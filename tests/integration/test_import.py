@@ -219,7 +219,7 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
             "unit": "1",
             "direction": "higher_is_better",
             "guessed": True,
-            "judged": False,
+            "judged": True,
         },
         {
             "name": "queue_depth",
@@ -233,7 +233,7 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
             "unit": "ms",
             "direction": "lower_is_better",
             "guessed": True,
-            "judged": False,
+            "judged": True,
         },
     ]
     measured = {
@@ -255,16 +255,45 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
     }
 
 
-def test_what_is_not_judged_is_said(terminal: Terminal) -> None:
-    given = make_record("queue_depth", 3.0)
-    given["metric"]["extra_info"] = {"direction": "lower"}
-    records = [given, make_record("speedup", 1.5), make_record("ttft_ms", 12.0)]
+def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
+    records = [
+        make_record(name, 3.0) for name in ("queue", "depth", "fill_gb", "speedup", "ttft_ms")
+    ]
+    records[1]["metric"]["extra_info"] = {"direction": "lower"}
+    records[2]["metric"]["extra_info"] = {"direction": "up"}
     write_lines(terminal.folder / "records.json", records)
     _, *told = terminal.hud("import", "records.json").stdout.splitlines()
     assert told == [
-        "  charted but not judged: queue_depth (lower is better)",
-        "  charted but not judged: ttft_ms (lower is better, guessed from its name)",
+        "  charted but not judged: depth (lower is better)",
+        "  judged by its name and unit: fill_gb (lower is better, though the file says higher is"
+        " better)",
+        "  charted but not judged: queue (lower is better, guessed from its name)",
+        "  judged by its name and unit: ttft_ms (lower is better)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "levels", "verdict"),
+    [
+        ("ttft_ms", (10.0, 13.0), "regression"),
+        ("output_tokens_per_s", (90.0, 60.0), "regression"),
+        ("output_tokens_per_s", (60.0, 90.0), "improvement"),
+        ("queue_depth", (10.0, 13.0), None),
+    ],
+)
+def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
+    terminal: Terminal, metric: str, levels: tuple[float, float], verdict: str | None
+) -> None:
+    before, after = levels
+    records = [
+        make_record(
+            metric, (before if night < 12 else after) * (1 + 0.01 * (night % 3)), night=night
+        )
+        for night in range(20)
+    ]
+    import_records(terminal, *records)
+    found = terminal.json("detect", "--json")
+    assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
 
 
 def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:

@@ -1,0 +1,47 @@
+"""Which way is better for metrics that others named."""
+
+from __future__ import annotations
+
+import pytest
+
+from db.metrics import METRICS, Direction, metric_of
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "direction"),
+    [
+        ("ttft", "ms", "lower_is_better"),
+        ("queue", "seconds", "lower_is_better"),
+        ("activation_mem", "GiB", "lower_is_better"),
+        ("output_tokens_per_s", "1", "higher_is_better"),
+        ("requests", "req/s", "higher_is_better"),
+        ("geomean_speedup", "1", "higher_is_better"),
+        ("tps", "1", "higher_is_better"),
+    ],
+)
+def test_unit_and_name_say_which_way_is_better(name: str, unit: str, direction: str) -> None:
+    found = metric_of(name, unit=unit)
+    assert found is not None
+    assert (found.name, found.unit, found.direction) == (name, unit, Direction(direction))
+    assert found.is_judged
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("queue_depth", "requests"),
+        ("accuracy", "1"),
+        # What contradicts itself says nothing.
+        ("throughput", "ms"),
+        ("free_memory", "GB"),
+        ("time_saved", "s"),
+        ("steps", "1"),
+        ("https", "1"),
+    ],
+)
+def test_nothing_is_judged_that_may_be_better_either_way(name: str, unit: str) -> None:
+    assert metric_of(name, unit=unit) is None
+
+
+def test_our_own_metrics_are_those_of_the_table() -> None:
+    assert all(metric_of(name, unit="odd") is row for name, row in METRICS.items())
