@@ -43,8 +43,8 @@ OPERATORS = (
     Family(r"^(mkldnn|onednn)::.*(linear|matmul)", "gemm", "onednn", _FUSIONS),
     Family(r"^(mkldnn|onednn)::.*conv", "convolution", "onednn", _FUSIONS),
     Family(r"^(mkldnn|onednn)::", "other", "onednn", _FUSIONS),
-    Family(r"^aten::mkldnn_linear", "gemm", "onednn", _ATEN),
-    Family(r"^aten::(mkldnn_convolution|mkldnn_rnn_layer)", "convolution", "onednn", _ATEN),
+    Family(r"^aten::(mkldnn_linear|mkldnn_rnn_layer)", "gemm", "onednn", _ATEN),
+    Family(r"^aten::mkldnn_convolution", "convolution", "onednn", _ATEN),
     Family(
         r"^aten::(addmm|mm|bmm|baddbmm|addbmm|mv|addmv|dot|vdot|addr|_addmm_activation|_int_mm"
         r"|_scaled_mm|_grouped_mm|_weight_int4pack_mm\w*|_weight_int8pack_mm)_?(\.|$)",

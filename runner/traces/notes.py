@@ -33,7 +33,8 @@ LANGUAGES = ("triton", "cpp")
 class KernelNote:
     """One generated kernel: its code, what the autotuner chose, its work and where it came from.
 
-    `num_bytes` and `flops` are of one call, None where nobody knows them.
+    `num_bytes` and `flops` are of one call, None where nobody knows them. `arguments` are what its
+    first call was given (runner/measure/arguments.py), JSON values; none where nobody saw it.
     """
 
     language: str
@@ -42,6 +43,7 @@ class KernelNote:
     num_bytes: float | None = None
     flops: float | None = None
     origins: tuple[Origin, ...] = ()
+    arguments: tuple[Any, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the note as a JSON object."""
@@ -52,6 +54,7 @@ class KernelNote:
             "num_bytes": self.num_bytes,
             "flops": self.flops,
             "origins": [origin.to_json() for origin in self.origins],
+            "arguments": list(self.arguments),
         }
 
     @classmethod
@@ -68,6 +71,7 @@ class KernelNote:
             num_bytes=_amount(document, "num_bytes"),
             flops=_amount(document, "flops"),
             origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
+            arguments=tuple(get_list(document, "arguments")),
         )
 
 

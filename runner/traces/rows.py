@@ -120,7 +120,7 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         shapes=tally.shapes,
         source_hash=source_hash,
         config=_config(tally, note),
-        launch=_launch(tally),
+        launch=_launch(tally, note),
         origins=note.origins if note else (),
     )
 
@@ -189,8 +189,10 @@ def _keywords(text: Any) -> dict[str, Any]:
     }
 
 
-def _launch(tally: Tally) -> dict[str, Any]:
+def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
     launch = _agreed(tally.launches)
+    if note is not None and note.arguments:
+        launch["arguments"] = list(note.arguments)
     if tally.streams:
         launch["streams"] = sorted(tally.streams, key=str)
     if tally.operator is not None and "kernel_hash" in tally.operator.facts:

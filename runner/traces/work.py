@@ -140,16 +140,21 @@ def _vector(left: int, right: int, *added: int) -> Callable[[Tensors, Values], W
     return rule
 
 
-def _linear(tensors: Tensors, values: Values) -> Work:
-    """Return the work of x (..., k) times the transpose of a weight (n, k), a bias added or not."""
-    del values
-    x, weight = _known(tensors, 0), _known(tensors, 1, rank=2)
-    if not x.sizes or x.sizes[-1] != weight.sizes[1]:
-        raise _unknown()
-    n, k = weight.sizes
-    flat = Tensor((math.prod(x.sizes[:-1]), k), x.dtype, x.element_bytes)
-    bias = [item for item in tensors[2:3] if item is not None and item.sizes == (n,)]
-    return _product(flat, Tensor((k, n), weight.dtype, weight.element_bytes), *bias)
+def _linear(weight_place: int) -> Callable[[Tensors, Values], Work]:
+    """Return the rule of x (..., k) times the transpose of a weight (n, k), then a bias or none."""
+
+    def rule(tensors: Tensors, values: Values) -> Work:
+        del values
+        x, weight = _known(tensors, 0), _known(tensors, weight_place, rank=2)
+        if not x.sizes or x.sizes[-1] != weight.sizes[1]:
+            raise _unknown()
+        n, k = weight.sizes
+        flat = Tensor((math.prod(x.sizes[:-1]), k), x.dtype, x.element_bytes)
+        after = tensors[weight_place + 1 : weight_place + 2]
+        bias = [item for item in after if item is not None and item.sizes == (n,)]
+        return _product(flat, Tensor((k, n), weight.dtype, weight.element_bytes), *bias)
+
+    return rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +321,11 @@ _RULES: dict[str, Callable[[Tensors, Values], Work]] = {
     "aten::mv": _vector(0, 1),
     "aten::addmv": _vector(1, 2, 0),
     "aten::dot": _vector(0, 1),
-    "aten::linear": _linear,
-    "aten::mkldnn_linear": _linear,
-    "mkldnn::_linear_pointwise": _linear,
+    "aten::linear": _linear(1),
+    "aten::mkldnn_linear": _linear(1),
+    "mkldnn::_linear_pointwise": _linear(1),
+    # The packed weight has sizes of its own; the one before packing follows it.
+    "mkl::_mkl_linear": _linear(2),
     "aten::convolution": _convolution(_ConvolutionPlaces(3, 4, 5, 6)),
     "aten::_convolution": _convolution(_ConvolutionPlaces(3, 4, 5, 6)),
     "aten::cudnn_convolution": _convolution(_ConvolutionPlaces(3, 2, 4, None)),

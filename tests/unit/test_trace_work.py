@@ -30,6 +30,7 @@ def work(operator: str, dims: Sequence[Any], *, types: Sequence[str] = (), **giv
         ("aten::addmv", [[8], [8, 4], [4]], 2 * 8 * 4, 8 + 32 + 4 + 8),
         ("aten::dot", [[8], [8]], 2 * 8, 8 + 8 + 1),
         ("aten::linear", [[5, 8, 4], [2, 4], [2]], 2 * 40 * 4 * 2, 160 + 8 + 2 + 80),
+        ("mkl::_mkl_linear", [[8, 4], [999, 1], [2, 4], [2]], 2 * 8 * 4 * 2, 32 + 8 + 2 + 16),
         ("mkldnn::_linear_pointwise", [[8, 4], [2, 4]], 2 * 8 * 4 * 2, 32 + 8 + 16),
         (
             "aten::scaled_dot_product_attention",
