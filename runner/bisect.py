@@ -32,11 +32,7 @@ from runner.events import Notify, PairLaunched, Said
 from runner.fresh import LAUNCHES_FROM_COLD, FreshSessions
 from runner.interrupts import Interrupts
 from runner.locks import device_lock
-from runner.paired import PairLimits, PairResult, PairSide, measure_pair
-
-# Fewer pairs than a comparison begins with: between the ends the size of the change is known, and a
-# large one shows at once.
-MIN_PAIRS = 4
+from runner.paired import MIN_PAIRS, PairLimits, PairResult, PairSide, measure_pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,16 +43,13 @@ from runner.errors import ExecutorError
 from runner.events import Notify, Said
 from runner.interrupts import Interrupts
 from runner.locks import device_lock
-from runner.paired import PairLimits, PairResult
+from runner.paired import MIN_PAIRS, PairLimits, PairResult
 from runner.remeasure import Bench, Toolchain
 from runner.text import clock
 from runner.wiring import Workplace
 
 # What a clock hardly sees; nothing that is launched is faster.
 MIN_LAUNCH_S = 1e-3
-# Fewer pairs of launches tell nothing but a catastrophe; then one more measurement, held against
-# the history, tells more in the same time.
-MIN_PAIRS = 4
 # Cold compilations a side: each costs as much as a whole case, and they differ by 5 % and more.
 MIN_COLD_PAIRS = 3
 _COLD = ("compile_cold_s", "compile_cold_cpu_s")
@@ -214,6 +211,7 @@ class _Confirming:
             return self._measure_alone(group)
         is_cold = all(alert.metric in _COLD for alert in group)
         least = MIN_COLD_PAIRS if is_cold else MIN_PAIRS
+        # With fewer one more measurement, held against the history, tells more in the same time.
         baseline = self._bench.baseline(worst.last_good.revision) if max_pairs >= least else None
         # Opening it took time as well.
         max_pairs = int(self._left_s() / (2 * self._launch_s(worst.case)))

@@ -14,6 +14,10 @@ from runner.analysis.compare import CaseComparison
 from runner.analysis.paired import PairStandard, compare_pair, is_decided, looks
 from runner.executor_api import CaseOrder, CaseSession, SessionMaker
 
+# Fewer pairs than a comparison begins with, for a change of which something is known already or for
+# little time: a large one shows at once, and fewer tell nothing but a catastrophe.
+MIN_PAIRS = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSide:

@@ -7,9 +7,9 @@ import pytest
 from runner.analysis.bisection import SEARCH_ERROR, num_answers
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE
 from runner.analysis.paired import looks
-from runner.bisect import MIN_PAIRS
 from runner.bisect_record import Ending
 from runner.commands.bisect import DEFAULT_MAX_LAUNCHES
+from runner.paired import MIN_PAIRS
 from tests.project.sources import text_of
 
 TEXT = " ".join(text_of("docs/bisect.md").split())

@@ -26,6 +26,7 @@ from runner.analysis import (
     variance,
     watch,
 )
+from runner.paired import MIN_PAIRS
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
 
@@ -87,7 +88,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("by the {} runs (`NUM_RUNS_AT_ONSET`)", cause.NUM_RUNS_AT_ONSET),
         ("{:g} times (`NOISE_GROWTH`) as wide", cause.NOISE_GROWTH),
         ("tried {} times (`MAX_TRIES`)", suspects.MAX_TRIES),
-        ("({} where there is no time for more, `MIN_PAIRS`)", confirm.MIN_PAIRS),
+        ("({} where there is no time for more, `MIN_PAIRS`)", MIN_PAIRS),
         ("sessions of their own, {} a side (`MIN_COLD_PAIRS`)", confirm.MIN_COLD_PAIRS),
     ],
 )
