@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.history import segments
-from app.matrix import MODE_ORDER, vanished_cases
+from app.matrix import MISSING_KINDS, MODE_ORDER, missing_cases
 from app.pages import Band, ModeSummary
 from db.points import point_columns
 from db.records import Alert, Case
@@ -33,16 +33,16 @@ def mode_summaries(
     """Return what each compile mode does for the models of `cells`, over the common cohort.
 
     The cohort is common to PyTorch's modes alone: variants that only some models have would
-    shrink it. A case that vanished is not ok, whatever its newest result was. `cells` and `alerts`
-    are of one machine and one toolchain.
+    shrink it. A case that vanished or is late is not ok, whatever its newest result was. `cells`
+    and `alerts` are of one machine and one toolchain.
     """
-    gone = vanished_cases(alerts)
+    missing = missing_cases(alerts)
     by_mode = {
         mode: [cell for cell in cells if cell.summary.case.variant == mode]
         for mode in MODE_ORDER[1:]
     }
     present = {
-        mode: [cell for cell in found if cell.summary.case.key not in gone]
+        mode: [cell for cell in found if cell.summary.case.key not in missing]
         for mode, found in by_mode.items()
     }
     columns = {mode: _speedups(found) for mode, found in present.items()}
@@ -53,7 +53,11 @@ def mode_summaries(
         if not found:
             continue
         passed = pass_rate(cell.summary.outcome for cell in present[mode])
-        num_gone = len(found) - len(present[mode])
+        kinds = Counter(
+            missing[cell.summary.case.key].kind
+            for cell in found
+            if cell.summary.case.key in missing
+        )
         summaries.append(
             ModeSummary(
                 variant=mode,
@@ -61,7 +65,8 @@ def mode_summaries(
                 num_common=cohort.num_common,
                 num_subjects=num_subjects,
                 num_ok=passed.num_ok,
-                num_tried=passed.num_tried + num_gone,
+                num_tried=passed.num_tried + kinds.total(),
+                missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),
                 effective_modes=_fallbacks(present[mode]),
             )
         )

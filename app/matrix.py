@@ -17,6 +17,8 @@ from db.records import Alert, AlertState, Case, Outcome, Verdict
 from db.summaries import LatestCell, MeasurementSummary
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Kinds of alerts that say that a case has no new results.
+MISSING_KINDS = ("vanished", "late")
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; what is older than this missed a night.
 _STALE_AFTER = timedelta(hours=36)
@@ -45,9 +47,18 @@ def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
     return {name: column[0] for name, column in columns if len(set(column)) == 1}
 
 
-def vanished_cases(alerts: Iterable[Alert]) -> set[str]:
-    """Return the keys of the cases that a live alert says have vanished: their results are old."""
-    return {alert.case.key for alert in _live(alerts) if alert.kind == "vanished"}
+def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
+    """Return the ongoing alert of each case that vanished or is late: its results are old.
+
+    A case that is both has vanished.
+    """
+    live = _live(alerts)
+    return {
+        alert.case.key: alert
+        for kind in reversed(MISSING_KINDS)
+        for alert in live
+        if alert.kind == kind
+    }
 
 
 def effective_note(case: Case, effective_mode: str) -> str:
@@ -65,7 +76,7 @@ def build_matrix(
     variants = variants_in_order(cell.summary.case for cell in cells)
     common = common_dimensions([cell.summary.case for cell in cells])
     shown = [name for name in DIMENSIONS if name not in common]
-    marks = _marks(alerts)
+    marks, missing = _marks(alerts), missing_cases(alerts)
     scales = {name: _scale(cells, variant=name, metric=metric) for name in variants}
     newest = max((cell.run_started_at for cell in cells), default=now)
     rows = []
@@ -74,7 +85,13 @@ def build_matrix(
         heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
         heading += [Cell(text=str(getattr(case, name))) for name in shown]
         body = [
-            _cell(subject.get(name), marks=marks, metric=metric, scale=scales[name], newest=newest)
+            _cell(
+                subject.get(name),
+                marks=_marks_of(subject.get(name), marks, missing),
+                metric=metric,
+                scale=scales[name],
+                newest=newest,
+            )
             for name in variants
         ]
         rows.append((*heading, *body))
@@ -94,6 +111,15 @@ def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
     improvements = [alert for alert in live if alert.verdict is Verdict.IMPROVEMENT]
     ordered = [*worst_first(regressions), *worst_first(improvements)[::-1]]
     return {alert.case.key: alert for alert in reversed(ordered)}
+
+
+def _marks_of(
+    cell: LatestCell | None, marks: Mapping[str, Alert], missing: Mapping[str, Alert]
+) -> list[Alert]:
+    """Return the worst alert of a cell, and the one that it has no new results."""
+    key = "" if cell is None else cell.summary.case.key
+    found = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
+    return list(found.values())
 
 
 def _live(alerts: Iterable[Alert]) -> list[Alert]:
@@ -153,7 +179,7 @@ def _column(variant: str, *, metric: str, scale: Scale) -> Column:
 def _cell(
     cell: LatestCell | None,
     *,
-    marks: Mapping[str, Alert],
+    marks: Sequence[Alert],
     metric: str,
     scale: Scale,
     newest: datetime,
@@ -162,10 +188,8 @@ def _cell(
         return Cell(text="-", style="quiet", title="not measured on this machine in this toolchain")
     summary = cell.summary
     name = _shown_metric(summary.case.variant, metric)
-    mark = marks.get(summary.case.key)
-    notes = []
-    if mark is not None:
-        notes.append(_mark_note(mark))
+    mark = marks[0] if marks else None
+    notes = [_mark_note(alert) for alert in marks]
     if note := effective_note(summary.case, summary.effective_mode):
         notes.append(Note(text=note))
     if newest - cell.run_started_at > _STALE_AFTER:

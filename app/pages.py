@@ -156,6 +156,7 @@ class ModeSummary:
 
     `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models (each
     with its phase, shape, dtype and device); None when no model is ok in every mode.
+    `missing` counts the cases without new results, the vanished apart from the late;
     `effective_modes` counts the modes that ran instead, by name.
     """
 
@@ -165,4 +166,5 @@ class ModeSummary:
     num_subjects: int
     num_ok: int
     num_tried: int
+    missing: tuple[tuple[str, int], ...]
     effective_modes: tuple[tuple[str, int], ...]

@@ -116,9 +116,10 @@ def _num_fitting(state: OverviewState, cells: Sequence[LatestCell]) -> int:
 
 def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     """Return a mode's name and its headline number, in brackets when the mode never really ran."""
+    missing = [f"{number} {kind}" for kind, number in summary.missing]
     notes = [
         Note(text=f"geometric mean over {summary.num_common} of {summary.num_subjects}"),
-        Note(text=f"{summary.num_ok} of {summary.num_tried} ok"),
+        Note(text=", ".join([f"{summary.num_ok} of {summary.num_tried} ok", *missing])),
     ]
     num_others = 0
     for mode, number in summary.effective_modes:

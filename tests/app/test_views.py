@@ -63,7 +63,7 @@ def test_a_vanished_case_is_not_ok_and_in_no_mean(seeded: Path, open_page: OpenP
     alert = make_alert("gone", case=gone, kind="vanished", metric="outcome", unit="")
     save_alerts(Store(f"duckdb:///{seeded}"), [alert])
     text = text_of(open_page("overview"))
-    assert "reduce-overhead 1.80x geometric mean over 2 of 4 3 of 4 ok" in text
+    assert "reduce-overhead 1.80x geometric mean over 2 of 4 3 of 4 ok, 1 vanished" in text
     assert "max-autotune 2.05x geometric mean over 2 of 4 3 of 4 ok" in text
 
 

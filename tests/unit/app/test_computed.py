@@ -113,9 +113,12 @@ def test_variants_outside_the_modes_do_not_shrink_the_cohort() -> None:
 
 
 @pytest.mark.parametrize("state", [AlertState.OPEN, AlertState.ACKNOWLEDGED])
-@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.SKIPPED])
-def test_a_vanished_case_is_not_ok_and_in_the_mean_of_no_mode(
-    state: AlertState, outcome: Outcome
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [("vanished", Outcome.OK), ("vanished", Outcome.SKIPPED), ("late", Outcome.OK)],
+)
+def test_a_case_that_is_missing_is_not_ok_and_in_the_mean_of_no_mode(
+    state: AlertState, kind: str, outcome: Outcome
 ) -> None:
     gone = make_case("b", mode="max-autotune")
     cells = [
@@ -124,12 +127,26 @@ def test_a_vanished_case_is_not_ok_and_in_the_mean_of_no_mode(
         latest(make_case("a", mode="max-autotune"), values={"speedup": 3.0}),
         latest(gone, outcome=outcome, values={"speedup": 9.0}, effective_mode="default"),
     ]
-    alert = make_alert(case=gone, kind="vanished", state=state)
+    alert = make_alert(case=gone, kind=kind, state=state)
     default, autotune = mode_summaries(cells, alerts=[alert])
     assert (default.mean, default.num_ok, default.num_tried) == (pytest.approx(2.0), 2, 2)
     assert (autotune.mean, autotune.num_ok, autotune.num_tried) == (pytest.approx(3.0), 1, 2)
     assert (autotune.num_common, autotune.num_subjects) == (1, 2)
     assert autotune.effective_modes == ()
+    assert (default.missing, autotune.missing) == ((), ((kind, 1),))
+
+
+def test_vanished_cases_are_told_from_late_ones() -> None:
+    cases = [make_case(name, mode="default") for name in "abcd"]
+    cells = [latest(case, values={"speedup": 2.0}) for case in cases]
+    kinds = [(0, "late"), (1, "vanished"), (2, "late"), (1, "late")]
+    alerts = [
+        make_alert(str(number), case=cases[place], kind=kind)
+        for number, (place, kind) in enumerate(kinds)
+    ]
+    (default,) = mode_summaries(cells, alerts=alerts)
+    assert default.missing == (("vanished", 1), ("late", 2))
+    assert (default.num_ok, default.num_tried) == (1, 4)
 
 
 def test_a_case_that_came_back_or_only_became_slower_is_ok() -> None:

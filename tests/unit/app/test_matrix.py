@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from app.markup import Cell
 from app.matrix import Matrix, build_matrix, common_dimensions, variants_in_order
 from db.records import Alert, AlertState, Outcome, RunWarning, Verdict
@@ -121,6 +123,14 @@ def test_an_improvement_is_marked_too() -> None:
     better = make_alert(verdict=Verdict.IMPROVEMENT, change_pct=-12.0)
     cell = only_cell(latest(DEFAULT), better)
     assert (cell.style, cell.notes[0].style) == ("quiet cell-good", "note good")
+
+
+@pytest.mark.parametrize("kind", ["vanished", "late"])
+def test_a_cell_without_new_results_says_so_beside_what_is_worse(kind: str) -> None:
+    missing = make_alert("gone", kind=kind, metric="outcome", unit="")
+    cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), missing, make_alert("slower"))
+    assert [note.text for note in cell.notes] == ["latency +20.0 %", kind]
+    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [kind]
 
 
 def test_an_acknowledged_alert_stays_visible_and_says_so() -> None:

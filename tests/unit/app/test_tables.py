@@ -18,7 +18,11 @@ MS = Scale(1e-3, "ms")
 
 
 def mode_summary(
-    *, mean: float | None, num_ok: int = 4, fallbacks: tuple[tuple[str, int], ...] = ()
+    *,
+    mean: float | None,
+    num_ok: int = 4,
+    missing: tuple[tuple[str, int], ...] = (),
+    fallbacks: tuple[tuple[str, int], ...] = (),
 ) -> ModeSummary:
     """Return what max-autotune does for four models."""
     return ModeSummary(
@@ -28,8 +32,15 @@ def mode_summary(
         num_subjects=4,
         num_ok=num_ok,
         num_tried=4,
+        missing=missing,
         effective_modes=fallbacks,
     )
+
+
+def test_tile_tells_vanished_cases_from_late_ones() -> None:
+    summary = mode_summary(mean=2.0, num_ok=1, missing=(("vanished", 1), ("late", 2)))
+    _, cell = mode_tile(summary)
+    assert cell.notes[1].text == "1 of 4 ok, 1 vanished, 2 late"
 
 
 def test_cases_are_listed_from_broken_to_fine() -> None:
