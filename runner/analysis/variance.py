@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from runner.analysis.history import checked, middle, parts
+from runner.analysis.history import checked, parts
 from runner.analysis.stats import CONFIDENCE, sliding_medians, student_quantile
 
 LEVEL_POINTS = 15
@@ -38,7 +38,7 @@ MIN_ERRORS = 3.1
 MIN_ERRORS_BETWEEN = 2.4
 # Below that nobody would act on it, and every step is found a night later at most.
 MIN_FACTOR = 1.5
-# Times the median root: 6 sd of normal values. Farther outliers count no more.
+# Times the mean root: 6 sd of normal values. Farther outliers count no more.
 MAX_ROOT = 3.0
 # Modes hold for days; farther apart, correlations of a hundred points are chance.
 MAX_LAG = 10
@@ -128,15 +128,29 @@ def _first_change(roots: np.ndarray, between: np.ndarray, *, start: int) -> int 
 
 
 def _stops_of_note(roots: np.ndarray, num_after: int) -> list[int]:
-    """Return the numbers of points seen whose last ones differ by the least factor of note."""
-    sums = np.concatenate([[0.0], np.cumsum(roots)])
+    """Return the numbers of points seen whose last ones may have changed, were all independent."""
+    sums, squares = _sums(roots), _sums(roots**2)
     stops = np.arange(MIN_BEFORE_POINTS + num_after, sums.size)
     splits = stops - num_after
     begins = np.maximum(0, splits - BEFORE_POINTS)
-    after = (sums[stops] - sums[splits]) / num_after
-    ratios = after * (splits - begins) / (sums[splits] - sums[begins])
+    ratios = (sums[stops] - sums[splits]) * (splits - begins)
+    ratios /= (sums[splits] - sums[begins]) * num_after
     least = math.sqrt(MIN_FACTOR)
-    return [int(stop) for stop in stops[(ratios >= least) | (ratios <= 1 / least)]]
+    far = np.flatnonzero((ratios >= least) | (ratios <= 1 / least))
+    stops, splits, begins, ratios = stops[far], splits[far], begins[far], ratios[far]
+    # Most series end here: what follows costs ten times as much.
+    num_before = splits - begins
+    before = (sums[splits] - sums[begins]) / num_before
+    rest = (squares[splits] - squares[begins]) / before**2 - num_before
+    rest += (squares[stops] - squares[splits]) / (ratios * before) ** 2 - num_after
+    variance = rest / (stops - begins - 2) * (1 / num_before + 1 / num_after)
+    is_apart = np.log(ratios) ** 2 >= MIN_ERRORS**2 * variance
+    has_outlier = roots.max(initial=0.0) > MAX_ROOT * before
+    return [int(stop) for stop in stops[is_apart | has_outlier]]
+
+
+def _sums(numbers: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(numbers)])
 
 
 def _has_changed(roots: np.ndarray, between: np.ndarray, *, bounds: tuple[int, int, int]) -> bool:
@@ -151,7 +165,7 @@ def _has_changed(roots: np.ndarray, between: np.ndarray, *, bounds: tuple[int, i
 
 def _errors_apart(before: np.ndarray, after: np.ndarray) -> float:
     """Return how far apart both means are, outliers as near as others."""
-    most = MAX_ROOT * middle(np.sort(before).tolist())
+    most = MAX_ROOT * float(before.mean())
     return _ratio(np.minimum(before, most), np.minimum(after, most)).errors
 
 
