@@ -18,6 +18,7 @@ from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.importing import import_
+from runner.commands.kernel_diff import diff_command
 from runner.commands.kernels import kernels_group
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
@@ -80,6 +81,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
 
+kernels_group.add_command(diff_command)
 for command in (
     up,
     run,

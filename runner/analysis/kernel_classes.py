@@ -26,6 +26,7 @@ _PARTS = {
     "idle": "The device had no work",
     "python": "Outside all kernels and operators",
     "dispatch": "Operators outside their kernels",
+    "overlap": "Time that kernels ran beside others, which their rows count twice",
 }
 
 

@@ -2,8 +2,7 @@
 
 The contributions are differences of the times under the profiler, the latencies were measured
 without it: what the rows do not explain (`unexplained_s`) holds how much the cost of profiling
-changed, work of several streams at a time, and noise. Explained and unexplained add up to the
-difference of the latencies.
+changed, and noise. Explained and unexplained add up to the difference of the latencies.
 The diff the other way round is the mirror image: the same kernels belong together, with `new` for
 `vanished`, `split` for `merged`, and every contribution negated.
 """
@@ -15,6 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from db.kernels import profile_of
+from db.records import CaseResult
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
 from runner.analysis.kernel_groups import KernelSide
@@ -22,6 +23,7 @@ from runner.analysis.kernel_match import match_kernels
 
 # What both sides of a diff are measured by; the first that both have.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
+OVERLAP = "overlap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
     kinds = {kernel.kind for side in (baseline, candidate) for kernel in side.kernels}
     rows += [
         part_change(part.name, baseline_s=part.baseline_s, candidate_s=part.candidate_s)
-        for part in parts
+        for part in (*parts, *_overlap(baseline, candidate))
         if part.name not in kinds
     ]
     return KernelDiff(
@@ -108,6 +110,17 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
         baseline_s=baseline_s,
         candidate_s=candidate_s,
         parts=parts,
+    )
+
+
+def side_of(result: CaseResult) -> KernelSide:
+    """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
+    latency = result.measurement("latency_s")
+    return KernelSide(
+        kernels=result.kernels,
+        sources={source.hash: source.text for source in result.sources},
+        profile=profile_of(result.details),
+        latency_s=None if latency is None else latency.median,
     )
 
 
@@ -151,6 +164,16 @@ def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...
         PartChange(name=name, baseline_s=before.get(name, 0.0), candidate_s=after.get(name, 0.0))
         for name in sorted(before.keys() | after.keys())
     )
+
+
+def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
+    """Return the time that the rows of kernels count several times, as a part that takes it off."""
+    if baseline.profile is None or candidate.profile is None:
+        return ()
+    before_s, after_s = baseline.profile.overlap_s, candidate.profile.overlap_s
+    if before_s == after_s == 0:
+        return ()
+    return (PartChange(name=OVERLAP, baseline_s=-before_s, candidate_s=-after_s),)
 
 
 def _order_of(row: KernelChange) -> tuple[float, list[str], str]:

@@ -1,0 +1,155 @@
+"""hud kernels diff: which kernels of two results changed, why, and what each contributes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import click
+
+from db.errors import NotFoundError
+from db.kernels import Kernel
+from db.text import one_line, printable
+from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_diff import KernelDiff, diff_kernels
+from runner.commands.case_text import case_glob
+from runner.commands.common import (
+    Column,
+    gather_options,
+    json_option,
+    print_json,
+    print_table,
+    with_workplace,
+)
+from runner.commands.kernel_sides import find_sides
+from runner.wiring import Workplace
+
+_COLUMNS = (
+    Column(name="us", is_number=True),
+    Column(name="class", is_whole=True),
+    Column(name="kernel"),
+    Column(name="why", is_prose=True),
+)
+_SPARE = ("class",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What is compared and shown of it."""
+
+    case_name: str | None
+    show_all: bool
+    kernel_name: str | None
+    as_json: bool
+
+
+@click.command("diff")
+@click.argument("baseline", metavar="A")
+@click.argument("candidate", metavar="B")
+@gather_options(
+    _Options,
+    name="options",
+    options=(
+        click.option("--case", "case_name", metavar="CASE", help="The case of both runs."),
+        click.option("--all", "show_all", is_flag=True, help="Show unchanged kernels as well."),
+        click.option(
+            "--source",
+            "kernel_name",
+            metavar="KERNEL",
+            help="Print how the code of KERNEL differs instead.",
+        ),
+        json_option,
+    ),
+)
+@with_workplace
+def diff_command(workplace: Workplace, *, baseline: str, candidate: str, options: _Options) -> None:
+    """Show which kernels changed from A to B, why, and the microseconds that each contributes.
+
+    A and B are trace files of torch.profiler, result files of `hud run --json`, or RUN:CASE of the
+    store, with RUN and CASE as `hud kernels show` takes them; RUN alone takes the case of the
+    other side.
+    """
+    before, after = find_sides(
+        [baseline, candidate], case=options.case_name, store=workplace.store()
+    )
+    diff = diff_kernels(before.side, after.side)
+    if options.kernel_name is not None:
+        row = find_row(diff, options.kernel_name)
+        lines = source_diff(row, before.side.sources, after.side.sources)
+        if options.as_json:
+            print_json({"label": row.label, "text": row.text, "lines": lines})
+        else:
+            click.echo("\n".join(printable(line, kept="\t") for line in [row.text, *lines]))
+    elif options.as_json:
+        print_json({**diff.to_json(), "baseline": before.facts, "candidate": after.facts})
+    else:
+        print_diff(diff, titles=(before.title, after.title), show_all=options.show_all)
+
+
+def find_row(diff: KernelDiff, name: str) -> KernelChange:
+    """Return the largest row with a kernel that `name` stands for; raise NotFoundError."""
+    pattern = case_glob(name)
+    for exact in (True, False):
+        for row in diff.rows:
+            names = [
+                text
+                for kernel in (*row.baseline, *row.candidate)
+                for text in (kernel.name, kernel.label)
+            ]
+            if name in names if exact else any(fnmatchcase(text, pattern) for text in names):
+                return row
+    labels = ", ".join(dict.fromkeys(row.label for row in diff.rows if not row.part))
+    raise NotFoundError(f"no kernel {name!r} on either side. There are {one_line(labels)}")
+
+
+def source_diff(
+    row: KernelChange, baseline: Mapping[str, str], candidate: Mapping[str, str]
+) -> list[str]:
+    """Return the code of both sides of `row` as a unified diff, no line where it is the same.
+
+    `baseline` and `candidate` are the code by hash. Raises NotFoundError where there is none.
+    """
+    before = _code(row.baseline, sources=baseline)
+    after = _code(row.candidate, sources=candidate)
+    if not before and not after:
+        raise NotFoundError(
+            f"no code of {one_line(row.label)} came with either side: only what torch.compile"
+            " generated has one here, and a trace of others brings none"
+        )
+    return list(difflib.unified_diff(before, after, "baseline", "candidate", lineterm=""))
+
+
+def _code(kernels: Sequence[Kernel], *, sources: Mapping[str, str]) -> list[str]:
+    hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
+    return [line for name in hashes for line in sources.get(name, "").splitlines()]
+
+
+def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
+    """Print a line for each change, and how they add up to the difference."""
+    for name, title in zip(("baseline ", "candidate"), titles, strict=True):
+        click.echo(f"{name} {printable(title, kept='')}")
+    click.echo()
+    shown = [row for row in diff.rows if show_all or row.kind is not ChangeKind.UNCHANGED]
+    hidden = [row for row in diff.rows if row not in shown]
+    rows = [
+        (_us(row.contribution_s), str(row.kind), one_line(row.label), one_line(row.text))
+        for row in shown
+    ]
+    if hidden:
+        hidden_s = math.fsum(row.contribution_s for row in hidden)
+        count = f"{len(hidden)} kernel{'s' if len(hidden) > 1 else ''}"
+        rows.append((_us(hidden_s), str(ChangeKind.UNCHANGED), count, "--all shows them"))
+    times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
+    rows += [
+        (_us(diff.unexplained_s), "", "unexplained", "what profiling costs, and noise"),
+        (_us(diff.change_s), "", diff.basis, times),
+    ]
+    print_table(_COLUMNS, rows=rows, spare=_SPARE)
+
+
+def _us(time_s: float) -> str:
+    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"

@@ -1,0 +1,166 @@
+"""hud kernels diff: of trace files, result files and the store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.kernels import KernelSource, Profile
+from db.records import CaseResult
+from tests.builders import (
+    make_case,
+    make_document,
+    make_kernel,
+    make_measurement,
+    make_result,
+    make_run,
+)
+from tests.integration.terminal import Terminal
+from tests.kernel_codes import pointwise
+from tests.traces import Json, annotation, operator, write_trace
+
+BEFORE = KernelSource(hash="a" * 64, language="triton", text=pointwise())
+AFTER = KernelSource(
+    hash="b" * 64, language="triton", text=pointwise(line="tmp2 = tmp0 * tmp1\x1b[31m")
+)
+ADD = make_kernel("triton_poi_fused_add_0", label="triton_poi_fused_add", mean_s=1e-4, count=3.0)
+MUL = make_kernel("triton_poi_fused_mul_1", label="triton_poi_fused_mul", operators=["aten.mul"])
+
+
+def result_of(
+    latency_s: float, source: KernelSource, *, mean_s: float, **fields: Any
+) -> CaseResult:
+    kernel = replace(ADD, source_hash=source.hash, mean_s=mean_s, min_s=mean_s, total_s=3 * mean_s)
+    profile = Profile(num_iterations=5, iteration_s=0.01, latency_s=latency_s, parts={})
+    return make_result(
+        measurements=[make_measurement(samples=[latency_s])],
+        kernels=[kernel, MUL],
+        sources=[source],
+        details={"profile": profile.to_json()},
+        **fields,
+    )
+
+
+def write_run(path: Path, run_id: str, *results: CaseResult) -> None:
+    run = make_run(run_id, plan=[result.case for result in results])
+    results = tuple(
+        replace(result, id=f"{run_id}-{place}", run_id=run_id)
+        for place, result in enumerate(results)
+    )
+    path.write_text(json.dumps(make_document(run, results=results).to_json()))
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal in a folder with two result files of one case."""
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "a.json", "run-a", result_of(0.005, BEFORE, mean_s=1e-4))
+    write_run(tmp_path / "b.json", "run-b", result_of(0.0052, AFTER, mean_s=1.5e-4))
+    return Terminal(tmp_path)
+
+
+def test_the_table_adds_up_to_the_change_of_the_latency(terminal: Terminal) -> None:
+    result = terminal.hud("kernels", "diff", "a.json", "b.json")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "baseline  run-a  2.13.0+abc1234  bert/inference/tiny/fp32/default/cpu",
+        "candidate run-b  2.13.0+abc1234  bert/inference/tiny/fp32/default/cpu",
+        "",
+        "    us  class       kernel                why",
+        "+150.0  other_code  triton_poi_fused_add  Other code, 95 % alike; +50 % a call,"
+        " 100 -> 150 us.",
+        "  +0.0  unchanged   1 kernel              --all shows them",
+        " +50.0              unexplained           what profiling costs, and noise",
+        "+200.0              latency               5,000.0 -> 5,200.0 us",
+    ]
+    shown = terminal.hud("kernels", "diff", "a.json", "b.json", "--all").stdout
+    assert "triton_poi_fused_mul" in shown
+
+
+def test_json_tells_both_sides_and_every_row(terminal: Terminal) -> None:
+    document = json.loads(terminal.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
+    assert document["baseline"]["run_id"] == "run-a"
+    assert document["candidate"]["case"]["model"] == "bert"
+    assert [row["class"] for row in document["rows"]] == ["other_code", "unchanged"]
+    total = sum(row["contribution_us"] for row in document["rows"])
+    assert total + document["unexplained_us"] == pytest.approx(document["change_us"])
+
+
+def test_the_code_of_both_sides_is_told_line_by_line(terminal: Terminal) -> None:
+    shown = terminal.hud("kernels", "diff", "a.json", "b.json", "--source", "add").stdout
+    lines = shown.splitlines()
+    assert lines[1:3] == ["--- baseline", "+++ candidate"]
+    assert "-    tmp2 = tmp0 + tmp1" in lines
+    assert "+    tmp2 = tmp0 * tmp1?[31m" in lines
+    document = json.loads(
+        terminal.hud("kernels", "diff", "a.json", "b.json", "--source", "add", "--json").stdout
+    )
+    assert document["label"] == "triton_poi_fused_add"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sub", "no kernel 'sub' on either side. There are triton_poi_fused_add, "),
+        ("mul", "no code of triton_poi_fused_mul came with either side"),
+    ],
+)
+def test_a_kernel_without_code_to_compare_is_one_clear_line(
+    terminal: Terminal, name: str, message: str
+) -> None:
+    result = terminal.hud("kernels", "diff", "a.json", "b.json", "--source", name)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_runs_of_the_store_are_named_with_their_case(terminal: Terminal) -> None:
+    others = [make_result(case=make_case("vit"))]
+    write_run(Path("b.json"), "run-b", result_of(0.006, AFTER, mean_s=2e-4), *others)
+    assert terminal.hud("ingest", "a.json", "b.json").exit_code == 0
+    # The run without a case takes that of the other.
+    for names in (("run-a:bert", "run-b"), ("run-a", "run-b", "--case", "bert")):
+        result = terminal.hud("kernels", "diff", *names)
+        assert result.exit_code == 0, result.stderr
+        assert "+1,000.0              latency" in result.stdout
+    unclear = terminal.hud("kernels", "diff", "run-a", "run-b")
+    assert unclear.exit_code == 2
+    assert "run-b has 2 cases: bert/" in unclear.stderr
+    assert "Name one: run-b:CASE, or --case" in unclear.stderr
+
+
+def _iteration(gelu_us: float) -> list[Json]:
+    return [
+        annotation("hud/iteration", 0, 60 + gelu_us),
+        operator("aten::addmm", 10, 50, dims=[[2], [8, 4], [4, 2]]),
+        operator("cpp_fused_gelu_0", 50, 50 + gelu_us),
+    ]
+
+
+def test_two_trace_files_are_compared_by_their_iterations(terminal: Terminal) -> None:
+    paths = [
+        write_trace(terminal.folder / f"{name}.json", _iteration(us))
+        for name, us in (("c", 20), ("d", 30))
+    ]
+    result = terminal.hud("kernels", "diff", *map(str, paths), "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["basis"] == "profiled iteration"
+    assert document["change_us"] == pytest.approx(10)
+    assert document["rows"][0]["label"] == "cpp_fused_gelu"
+    assert document["rows"][0]["contribution_us"] == pytest.approx(10)
+    assert document["unexplained_us"] == pytest.approx(0, abs=1e-6)
+    with_case = terminal.hud("kernels", "diff", *map(str, paths), "--case", "bert")
+    assert with_case.exit_code == 2
+    assert "a trace has only one case" in with_case.stderr
+
+
+def test_a_file_that_is_no_trace_is_one_clear_line(terminal: Terminal) -> None:
+    Path("notes.txt").write_text("hello")
+    result = terminal.hud("kernels", "diff", "notes.txt", "a.json")
+    assert result.exit_code == 2
+    assert "notes.txt" in result.stderr
+    assert "Traceback" not in result.stderr
