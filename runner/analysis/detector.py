@@ -33,9 +33,8 @@ class Step:
     """A place where the level changes, with what is known of both sides.
 
     `start` is the first point of the old level, `index` of the new one, `end` one past its last.
-    `change` is after over before less 1, `error` its standard error, `low` and `high` its 95 %
-    interval, `noise` the relative sd of the old level. `is_return` where the old level lasted for
-    two weeks at most and the new one is the one before it.
+    `change` is after over before less 1, `low` and `high` its 95 % interval. `is_return` where the
+    old level lasted for two weeks at most and the new one is the one before it.
     """
 
     start: int
@@ -43,9 +42,7 @@ class Step:
     end: int
     before: float
     after: float
-    noise: float
     change: float
-    error: float
     low: float
     high: float
     is_return: bool = False
@@ -97,9 +94,7 @@ def _describe(numbers: np.ndarray, onset: Onset, *, start: int, end: int) -> Ste
         end=end,
         before=before,
         after=after,
-        noise=noise,
         change=ratio - 1,
-        error=error,
         low=ratio * math.exp(-margin) - 1,
         high=ratio * math.exp(margin) - 1,
         is_return=onset.is_return,

@@ -25,7 +25,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from runner.analysis.history import MEDIAN_INEFFICIENCY, checked, parts
 from runner.analysis.stats import CONFIDENCE, robust_sd, sliding_medians, student_quantile
 
-DEFAULT_FLOOR = 0.05
 NUM_BLOCKS = 5
 # 1 % a week is 10 % in 70 nights, or in ten points of a weekly series.
 BLOCK_POINTS = (2, 4, 8, 16)
@@ -81,9 +80,7 @@ class _Window:
         return self.finish > self.begin
 
 
-def find_drifts(
-    values: np.ndarray, *, floor: float = DEFAULT_FLOOR, breaks: Iterable[int] = ()
-) -> list[Drift]:
+def find_drifts(values: np.ndarray, *, floor: float, breaks: Iterable[int] = ()) -> list[Drift]:
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
     `breaks` are the first points of new levels (the steps that were found): no drift reaches across

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.drift import find_drifts
+from runner.analysis.drift import Drift, find_drifts
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 WEEKLY_PERCENT = 0.01 / 7
+
+
+def drifts_of(
+    values: np.ndarray, *, floor: float = 0.05, breaks: Iterable[int] = ()
+) -> list[Drift]:
+    """Return what is found with the floor that most metrics have."""
+    return find_drifts(values, floor=floor, breaks=breaks)
 
 
 def noisy(logs: np.ndarray, *, cv: float = 0.01, seed: int = 0) -> np.ndarray:
@@ -23,75 +32,75 @@ def slope(num_flat: int, num_drifting: int, *, per_point: float = WEEKLY_PERCENT
 
 
 def test_one_percent_a_week_over_ten_weeks_is_a_drift() -> None:
-    (drift,) = find_drifts(noisy(slope(20, 70)))
+    (drift,) = drifts_of(noisy(slope(20, 70)))
     assert drift.change == pytest.approx(0.1, abs=0.03)
     assert drift.low < 0.1 < drift.high
     assert drift.after / drift.before - 1 == pytest.approx(drift.change)
 
 
 def test_ten_points_of_a_weekly_series_are_enough() -> None:
-    (drift,) = find_drifts(noisy(slope(10, 10, per_point=-0.01), cv=0.003))
+    (drift,) = drifts_of(noisy(slope(10, 10, per_point=-0.01), cv=0.003))
     assert drift.change < -0.05
 
 
 def test_drift_is_not_over_while_it_goes_on_and_ends_where_it_ends() -> None:
     values = noisy(np.concatenate([slope(20, 70), np.full(60, 0.1)]))
-    (drift,) = find_drifts(values)
+    (drift,) = drifts_of(values)
     assert 0 <= drift.start <= 25
     assert 80 <= drift.end <= 130
 
 
 def test_one_step_is_no_drift() -> None:
-    assert find_drifts(noisy(np.repeat([0.0, 0.1], 45))) == []
+    assert drifts_of(noisy(np.repeat([0.0, 0.1], 45))) == []
 
 
 @pytest.mark.parametrize("period", [7, 14])
 def test_season_is_no_drift(period: int) -> None:
     wave = 0.03 * np.sin(2 * np.pi * np.arange(180) / period)
-    assert find_drifts(noisy(wave)) == []
+    assert drifts_of(noisy(wave)) == []
 
 
 def test_season_of_a_year_that_has_been_seen_is_no_drift() -> None:
     wave = 0.04 * np.sin(2 * np.pi * np.arange(720) / 180)
-    assert all(drift.start < 180 for drift in find_drifts(noisy(wave)))
+    assert all(drift.start < 180 for drift in drifts_of(noisy(wave)))
 
 
 def test_drift_shorter_than_the_floor_is_not_reported() -> None:
-    assert find_drifts(noisy(slope(20, 70, per_point=0.0005), cv=0.003)) == []
+    assert drifts_of(noisy(slope(20, 70, per_point=0.0005), cv=0.003)) == []
 
 
 def test_floor_moves_what_is_reported() -> None:
     values = noisy(slope(20, 40), cv=0.003)
-    assert len(find_drifts(values, floor=0.05)) == 1
-    assert find_drifts(values, floor=0.15) == []
+    assert len(drifts_of(values, floor=0.05)) == 1
+    assert drifts_of(values, floor=0.15) == []
 
 
 def test_no_drift_reaches_across_a_break() -> None:
     values = noisy(slope(0, 70), cv=0.003)
-    assert len(find_drifts(values)) == 1
-    assert find_drifts(values, breaks=[20, 45]) == []
+    assert len(drifts_of(values)) == 1
+    assert drifts_of(values, breaks=[20, 45]) == []
 
 
 def test_places_are_counted_from_the_start_of_the_history() -> None:
     values = noisy(slope(20, 70), cv=0.003)
-    (alone,) = find_drifts(values)
-    (shifted,) = find_drifts(np.concatenate([np.full(30, 2.0), values]), breaks=[30])
+    (alone,) = drifts_of(values)
+    (shifted,) = drifts_of(np.concatenate([np.full(30, 2.0), values]), breaks=[30])
     assert (shifted.start, shifted.index) == (alone.start + 30, alone.index + 30)
 
 
 def test_short_histories_have_no_drift() -> None:
-    assert find_drifts(np.array([])) == []
-    assert find_drifts(np.exp(np.arange(9) * 0.05)) == []
+    assert drifts_of(np.array([])) == []
+    assert drifts_of(np.exp(np.arange(9) * 0.05)) == []
 
 
 def test_numbers_without_a_ratio_are_refused() -> None:
     with pytest.raises(ValueError, match="finite numbers above 0"):
-        find_drifts(np.array([1.0, 0.0]))
+        drifts_of(np.array([1.0, 0.0]))
 
 
 def test_drift_of_the_floor_is_found_though_its_medians_lie_within_the_floor() -> None:
     values = noisy(np.linspace(0.0, 0.053, 80), cv=0.0002)
-    (drift,) = find_drifts(values)
+    (drift,) = drifts_of(values)
     assert drift.change == pytest.approx(0.8 * 0.053, abs=0.002)
     assert drift.change < 0.05
 
@@ -99,14 +108,14 @@ def test_drift_of_the_floor_is_found_though_its_medians_lie_within_the_floor() -
 @settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_year_at_one_percent_noise_has_no_drift(seed: int) -> None:
-    assert find_drifts(noisy(np.zeros(365), seed=seed)) == []
+    assert drifts_of(noisy(np.zeros(365), seed=seed)) == []
 
 
 @settings(max_examples=20, deadline=None)
 @given(SEEDS, st.floats(min_value=1e-6, max_value=1e6))
 def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     values = noisy(slope(10, 60), seed=seed)
-    plain, scaled = find_drifts(values), find_drifts(values * factor)
+    plain, scaled = drifts_of(values), drifts_of(values * factor)
     assert [drift.start for drift in plain] == [drift.start for drift in scaled]
     assert [drift.change for drift in plain] == pytest.approx([drift.change for drift in scaled])
 
@@ -115,7 +124,7 @@ def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
 @given(SEEDS)
 def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
     values = noisy(slope(20, 70), seed=seed)
-    found = [find_drifts(values[:stop]) for stop in range(40, 91, 3)]
+    found = [drifts_of(values[:stop]) for stop in range(40, 91, 3)]
     places = [(drifts[0].start, drifts[0].index) for drifts in found if drifts]
     assert len(places) > 5
     assert len(set(places)) == 1
@@ -125,8 +134,8 @@ def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
 @given(SEEDS)
 def test_mirrored_history_has_the_mirrored_drift(seed: int) -> None:
     values = noisy(slope(20, 70), seed=seed)
-    ups = find_drifts(values)
+    ups = drifts_of(values)
     assert ups
-    for up, down in zip(ups, find_drifts(1 / values), strict=True):
+    for up, down in zip(ups, drifts_of(1 / values), strict=True):
         assert (up.start, up.index, up.end) == (down.start, down.index, down.end)
         assert (1 + up.change) * (1 + down.change) == pytest.approx(1)
