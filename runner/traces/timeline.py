@@ -37,6 +37,8 @@ _LAUNCH_ARGS = {
     "registers per thread": "registers",
     "shared memory": "shared_bytes",
     "est. achieved occupancy %": "occupancy",
+    "Collective name": "collective",
+    "Process Group Name": "group",
 }
 _CONFIG_ARGS = ("kernel_hash", "kernel_kwargs", "kernel_backend", "num_warps", "num_stages")
 _ABSENT = -1

@@ -1,0 +1,314 @@
+"""The traces of all ranks of one distributed run, side by side.
+
+Clocks: each trace says when its zero was (`baseTimeNanoseconds`), by the clock of its own machine.
+What these clocks differ by is taken from the collectives, which all ranks leave at the same time:
+`skew_s` is the median of how much later a rank left than the first rank given.
+
+Stragglers: the rank that comes last to a collective waits for nobody, so that its kernel is the
+shortest. How long the others wait is the difference of durations, for which no clocks need to
+agree. A collective is matched by its process group, its kernel, and its place among those.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from runner.errors import TraceError
+from runner.traces.found import Found
+from runner.traces.gpu import find_on_gpu
+from runner.traces.kinds import class_of_kernel
+from runner.traces.notes import KernelNotes
+from runner.traces.parts import Intervals, joined
+from runner.traces.rows import NS_PER_S
+from runner.traces.timeline import Call, Timeline, read_timeline, whole
+
+# 1: first version.
+SCHEMA_VERSION = 1
+COMMUNICATION, COPY = "communication", "copy"
+# A rank that the others wait for this part of an iteration is worth a look: the floor of alerts.
+STRAGGLER_SHARE = 0.05
+# Spans closer than this part of the iteration are drawn as one: a thousand fill a screen.
+_SPAN_GAP_SHARE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a rank computed, communicated or copied, after the earliest rank's first iteration."""
+
+    group: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRow:
+    """What one rank did; seconds are of one iteration where nothing else is said.
+
+    `start_s` is when its first iteration began after that of the earliest rank, `skew_s` what its
+    clock is ahead of the first rank's, taken off already. `compute_s` + `copy_s` + `exposed_s` +
+    `idle_s` are the iteration: `exposed_s` is the part of `communication_s` that neither computing
+    nor copying hides, `overlap` the part of it that they do (None without communication).
+    `waited_s` is for later ranks in collectives; `delay_s` how long others waited for this one,
+    which came last to `num_last` collectives of all iterations. `spans` are of the first one.
+    """
+
+    rank: int
+    trace: str
+    device: str
+    start_s: float
+    skew_s: float
+    num_iterations: int
+    iteration_s: float
+    busy: float
+    compute_s: float
+    communication_s: float
+    exposed_s: float
+    copy_s: float
+    idle_s: float
+    overlap: float | None
+    waited_s: float
+    delay_s: float
+    num_last: int
+    is_straggler: bool
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReport:
+    """All ranks, by number. `num_collectives` were found on several ranks and compared.
+
+    `num_unmatched` were not: only one rank has them, or ranks have different numbers of them.
+    """
+
+    rows: tuple[RankRow, ...]
+    world_size: int
+    num_collectives: int
+    num_unmatched: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON document."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What is kept of one trace."""
+
+    rank: int
+    path: Path
+    device: str
+    base_ns: int
+    world_size: int
+    found: Found
+    collectives: Mapping[tuple[str, str], Intervals]
+
+
+@dataclass(slots=True)
+class _Waits:
+    """What the collectives say of one rank."""
+
+    waited_ns: int = 0
+    delay_ns: int = 0
+    num_last: int = 0
+
+
+def read_ranks(paths: Sequence[Path]) -> RankReport:
+    """Return what the ranks of one run did, one trace a rank, in any order.
+
+    Raises TraceError when a trace is broken or has no GPU, when there are fewer than two, or when
+    they are not of one run.
+    """
+    if len(paths) < 2:
+        raise TraceError(
+            f"got {len(paths)} trace, ranks are compared from 2 on. Name one trace of each rank"
+        )
+    ranks = _numbered([_read(path) for path in paths])
+    matched, num_unmatched = _match(ranks)
+    waits = _waits(ranks, matched)
+    skews = {rank.rank: _skew_ns(rank, ranks[0], matched) for rank in ranks}
+    starts = {
+        rank.rank: rank.base_ns + int(rank.found.windows.union().starts[0]) - skews[rank.rank]
+        for rank in ranks
+    }
+    zero_ns = min(starts.values())
+    rows = [
+        _row(
+            rank,
+            waits=waits[rank.rank],
+            skew_ns=skews[rank.rank],
+            start_ns=starts[rank.rank] - zero_ns,
+        )
+        for rank in ranks
+    ]
+    return RankReport(
+        rows=tuple(rows),
+        world_size=max(ranks[0].world_size, len(ranks)),
+        num_collectives=sum(matched.values()),
+        num_unmatched=num_unmatched,
+    )
+
+
+def _read(path: Path) -> _Rank:
+    timeline = read_timeline(path, notes=KernelNotes())
+    if not len(timeline.device):
+        raise TraceError(
+            f"{path}: the trace has no kernel of a GPU, and ranks are compared by these. Record it"
+            " with ProfilerActivity.CUDA"
+        )
+    found, header = find_on_gpu(timeline), timeline.header
+    return _Rank(
+        rank=-1 if header.rank is None else header.rank,
+        path=path,
+        device=header.devices[0] if header.devices else "",
+        base_ns=header.base_ns,
+        world_size=header.world_size or 0,
+        found=found,
+        collectives=_collectives(timeline, found),
+    )
+
+
+def _collectives(timeline: Timeline, found: Found) -> dict[tuple[str, str], Intervals]:
+    """Return when each collective of the iterations was, in order, by group and kernel."""
+    keys = {place: _key(call) for place, call in enumerate(timeline.calls)}
+    device = timeline.device.intervals
+    is_inside = found.windows.holds(device.starts)
+    places = whole(timeline.device.calls)
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in np.argsort(device.starts, kind="stable").tolist():
+        key = keys[int(places[row])]
+        if key is not None and is_inside[row]:
+            rows[key].append(row)
+    return {
+        key: Intervals(device.starts[numbers], device.ends[numbers])
+        for key, numbers in rows.items()
+    }
+
+
+def _key(call: Call) -> tuple[str, str] | None:
+    """Return what tells collectives apart, None for what is none."""
+    if isinstance(call.what, int):
+        return None
+    kind = class_of_kernel(call.name, operator="", is_triton=False).kind
+    return (str(call.facts.get("group", "")), call.name) if kind == COMMUNICATION else None
+
+
+def _numbered(ranks: list[_Rank]) -> list[_Rank]:
+    """Return the ranks in order; raise TraceError when they are not of one run."""
+    sizes = {rank.world_size for rank in ranks}
+    numbers = [rank.rank for rank in ranks]
+    names = ", ".join(str(rank.path) for rank in ranks)
+    if len(sizes) > 1 or len(set(numbers)) < len(numbers) or min(numbers) < 0:
+        raise TraceError(
+            f"{names}: these traces are not one a rank of one run: they are ranks"
+            f" {numbers} (-1: it does not say) of {sorted(sizes)}. Name one trace of each rank, as"
+            " torch.profiler writes it after torch.distributed is initialised (distributedInfo)"
+        )
+    return sorted(ranks, key=lambda rank: rank.rank)
+
+
+def _match(ranks: Sequence[_Rank]) -> tuple[dict[tuple[str, str], int], int]:
+    """Return how many collectives of each key are on several ranks, and how many are not."""
+    counts: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for rank in ranks:
+        for key, intervals in rank.collectives.items():
+            counts[key].append(len(intervals))
+    is_shared = {key: len(found) > 1 and len(set(found)) == 1 for key, found in counts.items()}
+    matched = {key: found[0] for key, found in counts.items() if is_shared[key]}
+    return matched, sum(max(found) for key, found in counts.items() if not is_shared[key])
+
+
+def _waits(ranks: Sequence[_Rank], matched: Mapping[tuple[str, str], int]) -> dict[int, _Waits]:
+    waits = {rank.rank: _Waits() for rank in ranks}
+    for key in matched:
+        members = [rank for rank in ranks if key in rank.collectives]
+        spent = np.array(
+            [rank.collectives[key].ends - rank.collectives[key].starts for rank in members]
+        )
+        last = spent.argmin(axis=0)
+        waited = spent - spent.min(axis=0)
+        for place, rank in enumerate(members):
+            found = waits[rank.rank]
+            found.waited_ns += int(waited[place].sum())
+            found.delay_ns += int(waited.max(axis=0)[last == place].sum())
+            found.num_last += int((last == place).sum())
+    return waits
+
+
+def _skew_ns(rank: _Rank, first: _Rank, matched: Mapping[tuple[str, str], int]) -> int:
+    """Return what the clock of `rank` is ahead, 0 where no collective tells."""
+    ahead = [
+        rank.collectives[key].ends - first.collectives[key].ends
+        for key in matched
+        if key in rank.collectives and key in first.collectives
+    ]
+    if not ahead:
+        return 0
+    return int(np.median(np.concatenate(ahead))) + rank.base_ns - first.base_ns
+
+
+def _row(rank: _Rank, *, waits: _Waits, skew_ns: int, start_ns: int) -> RankRow:
+    found = rank.found
+    parts = found.parts()
+    owners = {name: intervals.within(found.windows) for name, intervals in _groups(found).items()}
+    per_iteration = found.num_iterations * NS_PER_S
+    exposed_s = parts.pop(COMMUNICATION, 0.0)
+    copy_s, idle_s = parts.pop(COPY, 0.0), parts.pop(found.rest)
+    communication_s = owners[COMMUNICATION].covered_ns / per_iteration
+    delay_s = waits.delay_ns / per_iteration
+    iteration_s = found.iteration_ns / NS_PER_S
+    return RankRow(
+        rank=rank.rank,
+        trace=rank.path.name,
+        device=rank.device,
+        start_s=start_ns / NS_PER_S,
+        skew_s=skew_ns / NS_PER_S,
+        num_iterations=found.num_iterations,
+        iteration_s=iteration_s,
+        busy=found.busy or 0.0,
+        compute_s=sum(parts.values()),
+        communication_s=communication_s,
+        exposed_s=exposed_s,
+        copy_s=copy_s,
+        idle_s=idle_s,
+        overlap=1 - exposed_s / communication_s if communication_s else None,
+        waited_s=waits.waited_ns / per_iteration,
+        delay_s=delay_s,
+        num_last=waits.num_last,
+        is_straggler=delay_s > STRAGGLER_SHARE * iteration_s,
+        spans=_spans(owners, found, start_ns),
+    )
+
+
+def _groups(found: Found) -> dict[str, Intervals]:
+    """Return what computes, what communicates and what copies."""
+    apart = (COMMUNICATION, COPY)
+    others = [intervals for kind, intervals in found.owners.items() if kind not in apart]
+    nothing = Intervals.of([])
+    return {
+        "compute": joined(others),
+        **{kind: found.owners.get(kind, nothing) for kind in apart},
+    }
+
+
+def _spans(owners: Mapping[str, Intervals], found: Found, start_ns: int) -> tuple[Span, ...]:
+    """Return the first iteration to be drawn, with short gaps closed."""
+    windows = found.windows
+    first = int(np.argmin(windows.starts))
+    window = Intervals(windows.starts[first : first + 1], windows.ends[first : first + 1])
+    gap_ns = max(int(window.total_ns * _SPAN_GAP_SHARE), 1)
+    spans = []
+    for group, intervals in owners.items():
+        inside = intervals.within(window)
+        drawn = Intervals(inside.starts, inside.ends + gap_ns).union()
+        for begin, end in zip(drawn.starts.tolist(), drawn.ends.tolist(), strict=True):
+            zero_ns = int(window.starts[0]) - start_ns
+            spans.append(
+                Span(group, (begin - zero_ns) / NS_PER_S, (end - gap_ns - zero_ns) / NS_PER_S)
+            )
+    return tuple(spans)
