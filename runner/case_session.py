@@ -57,6 +57,8 @@ class LocalSession:
         self._snapshot_path = snapshot_path
         self._oracle_dir = oracle_dir
         self._started_at = now()
+        # The same for every `finish`: what the result leaves on the disk is named by it.
+        self._result_id = uuid.uuid4().hex
         self._left_s = order.settings.timeout_s
         self._reports: list[LaunchReport] = []
 
@@ -76,7 +78,7 @@ class LocalSession:
         result = combine(
             self._order,
             self._reports,
-            result_id=uuid.uuid4().hex,
+            result_id=self._result_id,
             started_at=self._started_at,
             finished_at=self._now(),
             log_tail=tail(self._folder / "log.txt"),

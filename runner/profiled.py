@@ -14,7 +14,7 @@ from db.records import CaseResult, Measurement, Outcome, RunWarning
 from runner.documents import read_json
 from runner.errors import TraceError
 from runner.protocol import notes_path
-from runner.trace_files import move_file, trace_name
+from runner.trace_files import copy_file, trace_name
 from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
 
@@ -58,13 +58,16 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
 
 
 def leave_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:
-    """Move the trace of `result` into `folder`; where that fails, return it without its trace."""
+    """Copy the trace of `result` into `folder`; where that fails, return it without its trace.
+
+    The original stays, with its case: more launches may follow, and then another result.
+    """
     profile = result.details.get("profile")
     if profile is None:
         return result
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        move_file(trace, folder / profile["trace"])
+        copy_file(trace, folder / profile["trace"])
     except OSError as error:
         logger.warning("cannot keep the trace of %s: %s", result.case.key, error)
         details = {**result.details, "profile": {**profile, "trace": ""}}

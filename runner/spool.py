@@ -27,8 +27,8 @@ from runner.trace_files import TraceFolder, traces_in
 
 logger = logging.getLogger(__name__)
 
-# Longer than any pause between the end of a case and the writing of its result.
-UNCLAIMED_S = 24 * 3600.0
+# Longer than any pause between the last look at a case and the writing of its result.
+UNCLAIMED_S = 3600.0
 
 
 class ResultStore(Protocol):
@@ -198,7 +198,8 @@ class Spool:
             self._remove_unclaimed_traces()
 
     def _remove_unclaimed_traces(self) -> None:
-        # Of cases that were interrupted; a young one may be of a case that is about to be written.
+        # Of cases that were interrupted, or measured again without a result that is stored. A young
+        # one may be of a result that is about to be written.
         last = self._now().timestamp() - UNCLAIMED_S
         for path in traces_in(self.directory).values():
             with contextlib.suppress(FileNotFoundError):

@@ -101,6 +101,11 @@ def move_file(source: Path, target: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         # Another file system, such as one that is shared.
-        with source.open("rb") as content, whole_file(target) as stream:
-            shutil.copyfileobj(content, stream)
+        copy_file(source, target)
         source.unlink()
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy `source` to `target`, whole or not at all; raise OSError (a full disk among them)."""
+    with source.open("rb") as content, whole_file(target) as stream:
+        shutil.copyfileobj(content, stream)

@@ -200,14 +200,17 @@ def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
 def _facts(
     kernels: Sequence[Kernel], profile: Profile | None, *, trace: Path | None
 ) -> list[tuple[str, str]]:
-    num_calls = sum(kernel.count for kernel in kernels)
-    facts = [("kernels", f"{len(kernels)}, {num_calls:g} calls an iteration")]
+    # What is left of operators beside their kernels has rows, but is none.
+    counts = [kernel.count for kernel in kernels if kernel.kind != "dispatch"]
+    facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
     if profile is None:
         return facts
     facts.append(("profiled", f"{profile.num_iterations} iterations"))
     if profile.busy is not None:
         replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
         facts.append(("device", f"busy {quantity(profile.busy, unit='share')}, {replay}"))
+    if profile.overlap_s:
+        facts.append(("overlap", f"{quantity(profile.overlap_s, unit='s')} beside other kernels"))
     facts.append(("trace", "not kept" if trace is None else str(trace)))
     return facts
 

@@ -88,6 +88,18 @@ def test_launches_that_fit_are_not_called_few(
     assert [item.code for item in result.warnings] == []
 
 
+def test_every_look_at_a_session_gives_the_result_the_same_id(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = session(FakeHost(10.0, monkeypatch), folder)
+    ids = set()
+    for _ in range(2):
+        found.launch()
+        ids.add(found.finish().id)
+    found.close()
+    assert len(ids) == 1
+
+
 def test_a_session_that_is_ended_early_blames_no_time_limit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,18 @@ GEMM = make_kernel(
     roofline=0.25,
     operators=("aten.mm",),
 )
+VIEW = make_kernel(
+    "aten::view",
+    label="aten::view",
+    kind="dispatch",
+    library="aten",
+    count=7.0,
+    mean_s=1e-6,
+    share=0.0007,
+    num_bytes=None,
+    operators=(),
+    shapes="",
+)
 PROFILE = Profile(
     num_iterations=5,
     iteration_s=0.010,
@@ -48,7 +60,7 @@ def document_of(*results: CaseResult) -> str:
 def with_kernels(**changes: Any) -> CaseResult:
     values = {
         "case": CASES[0],
-        "kernels": [ADD, GEMM, ADD_AGAIN],
+        "kernels": [ADD, GEMM, ADD_AGAIN, VIEW],
         "sources": [CODE, OTHER],
         "details": {"profile": PROFILE.to_json()},
         "warnings": [RunWarning(code="few-samples", text="only 3", hint="take more")],
@@ -86,14 +98,15 @@ def test_the_kernels_stand_longest_first_and_the_parts_beside_the_latency(
         "trace      not kept",
         "warning    few-samples: only 3; take more",
         "",
-        "kernel         kind   library       calls     time   share  GB/s  TFLOP/s  roofline"
+        "kernel         kind      library       calls     time   share  GB/s  TFLOP/s  roofline"
         "  operators        shapes",
-        "mkl_gemm       gemm   mkl               1  5.00 ms  50.0 %     4        2    25.0 %"
+        "mkl_gemm       gemm      mkl               1  5.00 ms  50.0 %     4        2    25.0 %"
         "  aten.mm          [8, 16]",
-        "cpp_fused_add  fused  inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
+        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
         "  aten.add.Tensor  [8, 16]",
-        "cpp_fused_add  fused  inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
+        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
         "  aten.add.Tensor  [8, 16]",
+        "aten::view     dispatch  aten              7  7.00 us   0.1 %     -        -         -",
         "",
         "part                        time   share",
         "gemm                     5.00 ms  50.0 %",
@@ -106,7 +119,7 @@ def test_the_kernels_stand_longest_first_and_the_parts_beside_the_latency(
 
 
 def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) -> None:
-    profile = replace(PROFILE, busy=0.75, is_graph_replay=True, latency_s=None)
+    profile = replace(PROFILE, busy=0.75, is_graph_replay=True, overlap_s=0.002, latency_s=None)
     result = with_kernels(details={"profile": profile.to_json()})
     Path("gpu.json").write_text(document_of(result))
     folder = Path(".hud/store.duckdb.traces")
@@ -114,6 +127,7 @@ def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) 
     (folder / "r1.json.gz").touch()
     shown = terminal.hud("kernels", "gpu.json", "bert").stdout
     assert "device     busy 75.0 %, replayed as a CUDA graph\n" in shown
+    assert "overlap    2.00 ms beside other kernels\n" in shown
     assert "trace      .hud/store.duckdb.traces/r1.json.gz\n" in shown
     assert "remainder" not in shown
 
@@ -124,6 +138,7 @@ def test_json_has_all_numbers_and_the_remainder(terminal: Terminal) -> None:
         "mkl_gemm",
         "cpp_fused_add_0",
         "cpp_fused_add_1",
+        "aten::view",
     ]
     assert document["kernels"][0]["flops_per_s"] == pytest.approx(2e12)
     assert document["profile"]["remainder_s"] == pytest.approx(-0.001)
@@ -143,7 +158,9 @@ def test_the_store_shows_the_same_as_a_result_file(terminal: Terminal) -> None:
 def test_show_as_json_carries_kernels_and_their_code(terminal: Terminal) -> None:
     ingest(terminal)
     (result,) = terminal.json("show", "latest", "bert", "--json")["results"]
-    assert [item["name"] for item in result["kernels"]] == [ADD.name, GEMM.name, ADD_AGAIN.name]
+    assert [item["name"] for item in result["kernels"]] == [
+        kernel.name for kernel in (ADD, GEMM, ADD_AGAIN, VIEW)
+    ]
     assert {item["hash"] for item in result["sources"]} == {CODE.hash, OTHER.hash}
 
 

@@ -149,7 +149,7 @@ def test_without_a_folder_traces_are_not_kept_and_that_is_said_once(
     assert "[traces] folder" in told[0]
 
 
-def test_a_trace_that_no_result_came_for_goes_after_a_day(tmp_path: Path, store: Store) -> None:
+def test_a_trace_that_no_result_came_for_goes_after_a_while(tmp_path: Path, store: Store) -> None:
     clock = FakeClock()
     spool = Spool(tmp_path / "spool", now=clock)
     old, young = leave_trace(spool, "old"), leave_trace(spool, "young")

@@ -116,8 +116,19 @@ def test_a_trace_is_left_where_its_result_waits(
 ) -> None:
     found = with_kernels(result, trace=trace, peaks={})
     assert leave_trace(found, trace=trace, folder=tmp_path / "spool") == found
-    assert (tmp_path / "spool" / f"{result.id}.json.gz").exists()
-    assert not trace.exists()
+    left = tmp_path / "spool" / f"{result.id}.json.gz"
+    assert left.read_bytes() == trace.read_bytes()
+
+
+def test_a_result_of_more_launches_has_the_kernels_and_the_trace_of_the_one_before(
+    result: CaseResult, trace: Path, tmp_path: Path
+) -> None:
+    looks = []
+    for _ in range(2):
+        found = with_kernels(result, trace=trace, peaks={})
+        looks.append(leave_trace(found, trace=trace, folder=tmp_path / "spool"))
+    assert looks[0] == looks[1]
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == [f"{result.id}.json.gz"]
 
 
 def test_a_trace_that_cannot_be_left_costs_only_itself(
