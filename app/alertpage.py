@@ -12,7 +12,6 @@ from app.markup import Cell, Column, Note, facts, table
 from app.pages import AlertPage
 from app.ranking import (
     ALERT_COLUMNS,
-    ONGOING,
     alert_metric,
     alert_row,
     alert_topic,
@@ -24,7 +23,7 @@ from app.state import decide_url, event_url, run_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
-from db.triage import AlertChange, ChangedField, is_muted
+from db.triage import ONGOING, AlertChange, ChangedField, is_muted
 
 # What a button says, and the state it leads to.
 DECISIONS = {

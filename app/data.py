@@ -31,7 +31,7 @@ from app.pages import (
     RunPage,
     SeriesPage,
 )
-from app.ranking import ONGOING, alert_metric, states_of, told
+from app.ranking import alert_metric, states_of, told
 from app.state import DEFAULT_SERIES_METRIC
 from db.alert_queries import (
     has_alerts,
@@ -60,6 +60,7 @@ from db.queries import (
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
 from db.store import Store
 from db.summaries import OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
+from db.triage import ONGOING
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command

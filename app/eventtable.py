@@ -10,11 +10,12 @@ from datetime import datetime
 from app.alertpage import alerts_table, sighting_cell
 from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
-from app.ranking import ONGOING, alert_topic, change_text, revision_cell, verdict_style
+from app.ranking import alert_topic, change_text, revision_cell, verdict_style
 from app.state import decide_url, event_url
 from db.events import Event
 from db.ranking import worst_first
 from db.records import Alert, AlertState
+from db.triage import ONGOING
 
 _COLUMNS = (
     Column(label="event", title="one change, however many series show it"),

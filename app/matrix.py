@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 
 from app.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note
-from app.ranking import ONGOING, alert_url, is_by_machine, mark_text
+from app.ranking import alert_url, is_by_machine, mark_text
 from app.state import run_url, series_url
 from db.metrics import METRICS
 from db.ranking import worsening, worst_first
 from db.records import Alert, AlertState, Case, Outcome, Verdict
 from db.summaries import LatestCell, MeasurementSummary
+from db.triage import ONGOING
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # Kinds of alerts that say that a case has no new results.

@@ -11,6 +11,7 @@ from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, OverviewState, decide_url, run_url, series_url
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict, is_imported
+from db.triage import ONGOING
 
 ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
@@ -26,7 +27,6 @@ IMPROVEMENT_COLUMNS = tuple(
     else column
     for column in ALERT_COLUMNS
 )
-ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 _REVISION_LENGTH = 48
 
 
