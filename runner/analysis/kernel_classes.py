@@ -130,16 +130,17 @@ def _kind_of_time(move: Move) -> ChangeKind:
 
 def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     """Return the class if not only times or calls changed, and the beginning of the sentence."""
+    is_same = bool(before.code.identity) and before.code.identity == after.code.identity
     if not (before.is_generated and after.is_generated):
-        if before.code.identity != after.code.identity:
+        if not is_same:
             return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
         what = "Same library kernel"
-    elif not (before.code.identity and after.code.identity):
-        what = "Same name, and its code was not recorded on both sides"
-    elif not _is_same_but_for_choices(before, after):
+    elif is_same or _is_same_but_for_choices(before, after):
+        what = "Same code"
+    elif before.code.is_recorded and after.code.is_recorded:
         return ChangeKind.OTHER_CODE, _other_code(before, after)
     else:
-        what = "Same code"
+        what = "Its code was not recorded on both sides"
     chosen = _other_choices(before, after)
     if chosen:
         told = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
@@ -151,10 +152,8 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
 
 
 def _is_same_but_for_choices(before: Group, after: Group) -> bool:
-    one, other = before.code, after.code
-    if one.identity == other.identity:
-        return True
-    return bool(one.text) and without_choices(one.text) == without_choices(other.text)
+    one, other = before.code.text, after.code.text
+    return bool(one and other) and without_choices(one) == without_choices(other)
 
 
 def _other_choices(before: Group, after: Group) -> dict[str, tuple[Any, Any]]:

@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -60,13 +60,15 @@ class KernelSide:
 class Code:
     """The code of a group: `text` without what is volatile, empty where only its hash is known.
 
-    Equal `identity` is equal code; a library kernel is identified by its name, and a generated one
-    whose code nobody recorded by nothing.
+    Equal `identity` is equal code; a library kernel is identified by its name, a generated one
+    whose code nobody recorded by Inductor's hash, or else by nothing. Where code `is_recorded` on
+    both sides another identity is other code; Inductor's hash is another one for another name.
     """
 
     identity: str
-    text: str
-    pairs: Pairs
+    text: str = ""
+    pairs: Pairs = field(default_factory=Counter)
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,13 +181,15 @@ def _group_name(kernel: Kernel, *, code: Code) -> str:
 
 def _code_of(kernel: Kernel, *, sources: Mapping[str, str], known: dict[str, Code]) -> Code:
     if not kernel.source_hash:
-        is_generated = kernel.library in GENERATED
-        identity = "" if is_generated else f"{kernel.library} {kernel.name}"
-        return Code(identity=identity, text="", pairs=Counter())
+        if kernel.library in GENERATED:
+            return Code(identity=str(kernel.launch.get("kernel_hash", "")))
+        return Code(identity=f"{kernel.library} {kernel.name}")
     if kernel.source_hash not in known:
         text = plain_code(sources.get(kernel.source_hash, ""))
-        pairs = token_pairs(text)
         known[kernel.source_hash] = Code(
-            identity=text or kernel.source_hash, text=text, pairs=pairs
+            identity=text or kernel.source_hash,
+            text=text,
+            pairs=token_pairs(text),
+            is_recorded=True,
         )
     return known[kernel.source_hash]

@@ -11,6 +11,7 @@ is the rows of the assignment: the other way round the same kernels belong toget
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -205,11 +206,15 @@ def _nearness(one: Group, other: Group) -> float:
 
 def _likeness_score(one: Group, other: Group) -> float:
     """Return the nearness of two kernels that may be versions of one, 0 where they are not."""
-    if one.operators and other.operators:
-        if shared_part(one.operators, other.operators) >= MIN_SHARED:
-            return _nearness(one, other)
-    elif not one.is_generated and not other.is_generated:
-        is_one = one.first.kind == other.first.kind in _HEAVY and is_as_often(one, other)
+    if shared_part(one.operators, other.operators) >= MIN_SHARED:
+        return _nearness(one, other)
+    if not one.is_generated and not other.is_generated:
+        is_one = (
+            one.first.kind == other.first.kind
+            and one.first.kind in _HEAVY
+            and is_as_often(one, other)
+            and _inputs(one) == _inputs(other)
+        )
         return _nearness(one, other) + _likeness_of_names(one, other) if is_one else 0.0
     are_alike = (
         bool(one.code.text and other.code.text)
@@ -218,6 +223,12 @@ def _likeness_score(one: Group, other: Group) -> float:
         and likeness(one.code.pairs, other.code.pairs) >= MIN_LIKENESS
     )
     return _nearness(one, other) if are_alike else 0.0
+
+
+def _inputs(group: Group) -> list[list[str]]:
+    """Return the sizes of the inputs in an order of their own: libraries take them in another."""
+    found = re.findall(r"\[([^\]]*)\]", group.first.shapes)
+    return sorted(sorted(sizes.replace(" ", "").split(",")) for sizes in found)
 
 
 def _likeness_of_names(one: Group, other: Group) -> float:

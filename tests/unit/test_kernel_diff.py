@@ -147,7 +147,16 @@ def test_other_code_says_how_alike_it_is() -> None:
 def test_code_that_nobody_recorded_is_not_called_the_same() -> None:
     row = _only(_side(_triton()), _side(_taking(_triton(), 15)))
     assert row.kind is ChangeKind.SLOWER
-    assert row.text.startswith("Same name, and its code was not recorded on both sides;")
+    assert row.text.startswith("Its code was not recorded on both sides;")
+
+
+def test_the_hash_of_inductor_tells_the_same_code_and_never_another() -> None:
+    before = _triton(launch={"kernel_hash": "c1"})
+    same = _only(_side(before), _side(_taking(before, 15)))
+    assert same.text.startswith("Same code;")
+    other = _only(_side(before), _side(replace(before, launch={"kernel_hash": "c2"})))
+    assert other.kind is ChangeKind.UNCHANGED
+    assert other.text.startswith("Its code was not recorded")
 
 
 def test_another_operator_in_alike_code_is_other_code() -> None:
@@ -298,6 +307,49 @@ def test_part_of_a_kernel_is_no_fusion() -> None:
     mul = _triton("triton_poi_fused_mul_3", operators=("aten.mul",))
     kinds = [row.kind for row in diff_kernels(_side(whole), _side(add, mul)).rows]
     assert sorted(kinds) == [ChangeKind.NEW, ChangeKind.NEW, ChangeKind.VANISHED]
+
+
+def test_work_of_several_streams_at_a_time_is_counted_once() -> None:
+    kernels = [_taking(_cublas(name), 100, count=1.0) for name in ("one", "other")]
+    sides = [
+        replace(
+            _side(*kernels, latency_s=latency_s, parts={}),
+            profile=Profile(
+                num_iterations=1,
+                iteration_s=latency_s,
+                latency_s=None,
+                parts={},
+                overlap_s=overlap_s,
+            ),
+        )
+        for latency_s, overlap_s in ((100 * US, 100 * US), (200 * US, 0.0))
+    ]
+    diff = diff_kernels(*sides)
+    assert diff.rows[0].label == "overlap"
+    assert diff.rows[0].contribution_s == pytest.approx(100 * US)
+    assert diff.unexplained_s == pytest.approx(0)
+
+
+def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
+    before = replace(
+        _cublas("aten::mkldnn_convolution"),
+        kind="convolution",
+        library="onednn",
+        operators=("aten::mkldnn_convolution",),
+        shapes="[1, 3, 8, 8] [4, 3, 3, 3]",
+    )
+    after = replace(
+        before,
+        name="aten::_slow_conv2d_forward",
+        label="aten::_slow_conv2d_forward",
+        library="aten",
+        operators=("aten::_slow_conv2d_forward",),
+        shapes="[4, 3, 3, 3] [1, 3, 8, 8]",
+    )
+    row = _only(_side(before), _side(after))
+    assert (row.kind, row.matched_by) == (ChangeKind.OTHER_ALGORITHM, MatchedBy.LIKENESS)
+    elsewhere = replace(after, shapes="[1, 3, 8, 8] [8, 3, 3, 3]")
+    assert len(diff_kernels(_side(before), _side(elsewhere)).rows) == 2
 
 
 def _with_idle() -> KernelDiff:
