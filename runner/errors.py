@@ -16,6 +16,7 @@ RunnerError
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- TraceError        a profiler's trace cannot be read; the message has file and byte
+|-- NoKernelScript    a kernel cannot be run alone by what is known of it
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
 """
@@ -85,6 +86,10 @@ class ImportFailed(RunnerError, ValueError):
 
 class TraceError(RunnerError, ValueError):
     """A trace is damaged, too large, or not what its notes say."""
+
+
+class NoKernelScript(RunnerError):
+    """Too little is known of a kernel to write a script that runs it alone."""
 
 
 class DashboardUnavailable(RunnerError):

@@ -27,6 +27,7 @@ from runner.commands.common import (
     with_workplace,
 )
 from runner.commands.compare import find_document
+from runner.kernel_script import script_of
 from runner.text import quantity
 from runner.wiring import Workplace
 
@@ -72,17 +73,38 @@ def kernels_group() -> None:
 @click.argument("run_name", metavar="RUN")
 @click.argument("case_name", metavar="CASE")
 @click.option("--source", "kernel_name", metavar="KERNEL", help="Print the code of KERNEL instead.")
+@click.option(
+    "--repro",
+    "repro_name",
+    metavar="KERNEL",
+    help="Print a script instead that runs KERNEL alone and times it.",
+)
 @json_option
 @with_workplace
 def show_kernels(
-    workplace: Workplace, *, run_name: str, case_name: str, kernel_name: str | None, as_json: bool
+    workplace: Workplace,
+    *,
+    run_name: str,
+    case_name: str,
+    kernel_name: str | None,
+    repro_name: str | None,
+    as_json: bool,
 ) -> None:
     """Show the kernels of one case, those that take longest first, and where the time goes.
 
     RUN is an id, the start of one, `latest`, a result file or a revision; CASE is a case's key, a
     part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob.
     """
+    if kernel_name is not None and repro_name is not None:
+        raise click.UsageError("--source and --repro print one thing each; give one of them")
     run, result = find_kernels(run_name, case_name, store=workplace.store())
+    if repro_name is not None:
+        script = find_script(result, repro_name, run=run)
+        if as_json:
+            print_json({"script": script})
+        else:
+            click.echo(printable(script, kept="\n\t"), nl=False)
+        return
     if kernel_name is not None:
         source = find_source(result, kernel_name)
         if as_json:
@@ -131,6 +153,19 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
     if wanted not in sources:
         raise NotFoundError(f"the code of {_names(kernels)} did not come with the result")
     return sources[wanted]
+
+
+def find_script(result: CaseResult, name: str, *, run: Run) -> str:
+    """Return a script that runs one kernel alone; raise NotFoundError or NoKernelScript."""
+    source = find_source(result, name)
+    same = [kernel for kernel in result.kernels if kernel.source_hash == source.hash]
+    # One code may have several names; a name that was given whole is the one that is meant.
+    kernel = next((item for item in same if item.name == name), same[0])
+    title = (
+        f"{kernel.name} alone, as {result.case.key} of run {run.id} called it under torch"
+        f" {run.revision}."
+    )
+    return script_of(kernel, source, title=title)
 
 
 def _without_kernels(result: CaseResult, *, run: Run) -> str:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from runner.measure.arguments import bytes_of, describe_arguments
 
 # How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
 _DEFINITION = re.compile(
@@ -83,57 +85,94 @@ def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[s
         seen[match["name"]] += 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCall:
+    """What the first call of a kernel was given: see runner.measure.arguments."""
+
+    arguments: list[Any]
+    num_bytes: float
+
+
 @contextmanager
-def shown_kernels() -> Iterator[dict[str, float]]:
+def shown_kernels() -> Iterator[dict[str, FirstCall]]:
     """Let each call of a generated C++ kernel be a range of its name while the block runs.
 
-    Yields the bytes that one call of each reads and writes at least: every tensor it gets, once.
+    Yields what the first call of each was given, by the names in a trace. That of a Triton kernel
+    is looked at as well, where it is called at all: the replay of a CUDA graph calls none.
     """
-    num_bytes: dict[str, float] = {}
-    hidden: list[tuple[ModuleType, str, Any]] = []
+    calls: dict[str, FirstCall] = {}
     seen: Counter[str] = Counter()
-    try:
+    with ExitStack() as shown:
         for module in _modules():
             for name, function in list(vars(module).items()):
-                if name.startswith("cpp_") and callable(function):
-                    hidden.append((module, name, function))
-                    kernel = GeneratedKernel(name=name, place=seen[name], language="cpp", text="")
-                    show = _shown(kernel.shown_name, function, num_bytes=num_bytes)
-                    setattr(module, name, show)
-                    seen[name] += 1
-        yield num_bytes
+                language = _language(name, function)
+                if not language:
+                    continue
+                kernel = GeneratedKernel(name=name, place=seen[name], language=language, text="")
+                seen[name] += 1
+                if language == "cpp":
+                    show = _shown(kernel.shown_name, function, calls=calls)
+                    shown.enter_context(_replaced(module, name, show))
+                else:
+                    look = _looked_at(kernel.shown_name, function.run, calls=calls)
+                    shown.enter_context(_replaced(function, "run", look))
+        yield calls
+
+
+def _language(name: str, function: Any) -> str:
+    """Return what the kernel that a module calls `name` is written in, empty for no kernel."""
+    if name.startswith("cpp_") and callable(function):
+        return "cpp"
+    return "triton" if name.startswith("triton_") and hasattr(function, "run") else ""
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let `name` of `owner` be `value` while the block runs."""
+    hidden = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
     finally:
-        for module, name, function in hidden:
-            setattr(module, name, function)
+        if hidden is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, hidden)
 
 
 def _shown(
-    name: str, function: Callable[..., Any], *, num_bytes: dict[str, float]
+    name: str, function: Callable[..., Any], *, calls: dict[str, FirstCall]
 ) -> Callable[..., Any]:
     range_of = _range_maker()
 
     def show(*arguments: Any) -> Any:
-        if name not in num_bytes:
-            num_bytes[name] = _bytes_of(arguments)
+        if name not in calls:
+            calls[name] = _first_call(arguments)
         with range_of(name):
             return function(*arguments)
 
     return show
 
 
-def _bytes_of(arguments: tuple[Any, ...]) -> float:
-    tensors = {
-        item.data_ptr(): item.numel() * item.element_size()
-        for item in arguments
-        if isinstance(item, torch.Tensor)
-    }
-    return float(sum(tensors.values()))
+def _looked_at(
+    name: str, run: Callable[..., Any], *, calls: dict[str, FirstCall]
+) -> Callable[..., Any]:
+    def look(*arguments: Any, **options: Any) -> Any:
+        if name not in calls:
+            calls[name] = _first_call(arguments)
+        return run(*arguments, **options)
+
+    return look
+
+
+def _first_call(arguments: tuple[Any, ...]) -> FirstCall:
+    return FirstCall(arguments=describe_arguments(arguments), num_bytes=bytes_of(arguments))
 
 
 def _range_maker() -> Callable[[str], Any]:
     """Return what makes a range; torch's fast one costs a tenth of the public one."""
     fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
-    return torch.profiler.record_function if fast is None else fast  # type: ignore[no-any-return]
+    return torch.profiler.record_function if fast is None else fast
 
 
 def _modules() -> list[ModuleType]:

@@ -26,7 +26,7 @@ from torch.profiler import ProfilerActivity
 
 from db.fields import SCHEMA_VERSION
 from runner.measure.context import Context, Forward
-from runner.measure.generated import generated_kernels, shown_kernels
+from runner.measure.generated import FirstCall, generated_kernels, shown_kernels
 from runner.measure.provenance import Origins
 from runner.measure.ranges import named_range
 from runner.measure.timing import uncollected
@@ -42,13 +42,13 @@ def report_kernels(context: Context, forward: Forward) -> None:
     path = Path(context.request.trace_path)
     latency_s = statistics.median(context.found.metrics["latency_s"].samples)
     num_iterations = max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
-    with context.device.pinned(), uncollected(), shown_kernels() as num_bytes:
+    with context.device.pinned(), uncollected(), shown_kernels() as calls:
         _profile(context, forward, num_iterations=num_iterations, path=path)
     notes = {
         "schema_version": SCHEMA_VERSION,
         "device": context.request.case.device,
         "num_iterations": num_iterations,
-        "kernels": _notes(context.origins, num_bytes=num_bytes),
+        "kernels": _notes(context.origins, calls=calls),
     }
     write_json(notes_path(path), notes)
 
@@ -108,17 +108,20 @@ def _no_ranges() -> Iterator[None]:
     yield
 
 
-def _notes(origins: Origins, *, num_bytes: Mapping[str, float]) -> dict[str, Any]:
+def _notes(origins: Origins, *, calls: Mapping[str, FirstCall]) -> dict[str, Any]:
     """Return what is known of each generated kernel, under the name that the trace has for it."""
     notes: dict[str, Any] = {}
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])
+        call = calls.get(kernel.shown_name)
         notes[kernel.shown_name] = {
             "language": kernel.language,
             "source": kernel.text,
             "config": {},
-            "num_bytes": num_bytes.get(kernel.shown_name),
+            # What a Triton kernel moves follows from its trace.
+            "num_bytes": call.num_bytes if call and kernel.language == "cpp" else None,
             "flops": None,
             "origins": graphs[kernel.place] if kernel.place < len(graphs) else [],
+            "arguments": call.arguments if call else [],
         }
     return notes

@@ -5,22 +5,31 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
+import math
+import re
+import runpy
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from db.kernels import KernelSource
+from runner.kernel_script import script_of
+from runner.measure import generated
+from runner.measure.arguments import describe_arguments
 from runner.measure.context import Context
 from runner.measure.generated import generated_kernels, shown_kernels
 from runner.measure.kernels import MAX_ITERATIONS, report_kernels
 from runner.measure.provenance import recorded_origins
 from runner.protocol import notes_path
+from tests.builders import make_kernel
 from tests.integration.contexts import make_context
 
 
@@ -110,6 +119,29 @@ def test_a_kernel_brings_its_code_and_the_bytes_it_moves(halves: Any) -> None:
     assert ".sin()" in sine["source"] or "std::sin" in sine["source"]
     # 4 x 8 numbers of 4 bytes, read and written in place.
     assert sine["num_bytes"] == 4 * 8 * 4
+    assert sine["arguments"] == [{"dtype": "float32", "sizes": [4, 8], "strides": [8, 1]}]
+
+
+def test_a_kernel_runs_alone_by_its_script(
+    halves: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _events, notes = halves
+    ((name, sine),) = (
+        (name, note)
+        for name, note in notes["kernels"].items()
+        if {origin["target"] for origin in note["origins"]} == {"aten.sin.default"}
+    )
+    kernel = replace(make_kernel(name), launch={"arguments": sine["arguments"]})
+    code = KernelSource(hash="a" * 64, language="cpp", text=sine["source"])
+    path = tmp_path / "alone.py"
+    path.write_text(script_of(kernel, code, title=name), encoding="utf-8")
+    script = runpy.run_path(str(path))
+    (given,) = script["arguments"]()
+    expected = torch.sin(given)
+    script["load"]()(given)
+    assert torch.allclose(given, expected)
+    script["main"]()
+    assert re.fullmatch(r"\d+\.\d{3} us a call .*\n", capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("halves")
@@ -130,6 +162,49 @@ def test_kernels_are_plain_functions_again_afterwards() -> None:
         assert not set(functions()) & set(before)
     assert functions() == before
     assert all(kernel.text for kernel in generated_kernels())
+
+
+class Autotuned:
+    """What Inductor's Triton kernels are: an object that is run."""
+
+    def __init__(self) -> None:
+        self.ran: list[object] = []
+
+    def run(self, *arguments: object, stream: int) -> None:
+        """Remember what it was run with."""
+        self.ran += [*arguments, stream]
+
+
+def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel, x = Autotuned(), torch.ones(2, 3).t()
+    module = ModuleType("written")
+    vars(module)["triton_poi_fused_add_0"] = kernel
+    monkeypatch.setattr(generated, "_modules", lambda: [module])
+    with shown_kernels() as calls:
+        kernel.run(x, x, 6, stream=7)
+        kernel.run(x, x, 12, stream=7)
+    assert calls["triton_poi_fused_add_0"].arguments == [
+        {"dtype": "float32", "sizes": [3, 2], "strides": [1, 3]},
+        {"same_as": 0},
+        6,
+    ]
+    assert kernel.ran == [x, x, 6, 7, x, x, 12, 7]
+    assert "run" not in vars(kernel)
+
+
+def test_what_is_no_number_and_no_tensor_is_named_by_its_type() -> None:
+    empty = torch.ones(0)
+    described = describe_arguments([empty, empty, 1.5, math.inf, None, True])
+    assert described == [
+        {"dtype": "float32", "sizes": [0], "strides": [1]},
+        {"dtype": "float32", "sizes": [0], "strides": [1]},
+        1.5,
+        {"type": "float"},
+        {"type": "NoneType"},
+        True,
+    ]
 
 
 def test_an_eager_case_shows_its_modules(tmp_path: Path) -> None:

@@ -229,3 +229,38 @@ def test_long_lists_of_names_are_cut(terminal: Terminal) -> None:
     message = terminal.hud("kernels", "many.json", "bert", "--source", "x").stderr
     assert "gemm_0?, gemm_1?" in message
     assert message.endswith("gemm_9? and 2 more\n")
+
+
+def test_a_script_runs_one_kernel_alone(terminal: Terminal) -> None:
+    code = KernelSource(hash="a" * 64, language="cpp", text='extern "C" void kernel(float* x) {}')
+    given = {"dtype": "float32", "sizes": [4], "strides": [1]}
+    kernel = replace(ADD, launch={"arguments": [given]})
+    document = document_of(with_kernels(kernels=[kernel, GEMM], sources=[code]))
+    Path("alone.json").write_text(document)
+    shown = terminal.hud("kernels", "alone.json", "bert", "--repro", ADD.name)
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith('"""cpp_fused_add_0 alone, as bert/inference/tiny/fp32/')
+    assert code.text in shown.stdout
+    as_json = terminal.hud("kernels", "alone.json", "bert", "--repro", ADD.name, "--json")
+    assert json.loads(as_json.stdout) == {"script": shown.stdout}
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("cpp_fused_add_0", "nobody saw what cpp_fused_add_0 was called with"),
+        ("mkl_gemm", "mkl_gemm is ready-made code (mkl)"),
+    ],
+)
+def test_a_kernel_that_cannot_run_alone_says_why(
+    terminal: Terminal, name: str, complaint: str
+) -> None:
+    result = terminal.hud("kernels", "out.json", "bert", "--repro", name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert complaint in result.stderr
+
+
+def test_one_thing_is_printed_at_a_time(terminal: Terminal) -> None:
+    result = terminal.hud("kernels", "out.json", "bert", "--repro", "a", "--source", "a")
+    assert result.exit_code == 2
+    assert "--source and --repro print one thing each" in result.stderr

@@ -122,12 +122,14 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
         config={"simd": 16},
         num_bytes=20_000.0,
         origins=(origin,),
+        arguments=(8, {"same_as": 0}),
     )
     notes = KernelNotes(device="cpu", num_iterations=1, kernels={"cpp_fused_gelu_0": note})
     report = report_of(tmp_path, ITERATION, notes=notes, peaks={"copy_bytes_per_s": 2e9})
     fused = row(report, "cpp_fused_gelu_0")
     assert (fused.operators, fused.origins) == (("aten::gelu",), (origin,))
     assert (fused.module, fused.config) == ("encoder.act", {"simd": 16})
+    assert fused.launch == {"arguments": [8, {"same_as": 0}]}
     assert (fused.num_bytes, fused.roofline) == (20_000.0, pytest.approx(0.5))
     (source,) = report.sources
     assert (source.hash, source.text) == (fused.source_hash, note.source)

@@ -30,6 +30,7 @@ NOTES = st.builds(
             num_bytes=st.none() | AMOUNTS,
             flops=st.none() | AMOUNTS,
             origins=st.lists(ORIGINS, max_size=2).map(tuple),
+            arguments=st.lists(st.integers() | st.just({"same_as": 0}), max_size=2).map(tuple),
         ),
         max_size=3,
     ),

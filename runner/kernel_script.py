@@ -1,0 +1,215 @@
+"""A script that runs one generated kernel alone: its code, inputs like those it had, and a loop.
+
+The script needs torch and nothing of ours. C++ is compiled as Inductor does it, through the call
+that the modules have which Inductor writes (`AsyncCompile.cpp_pybinding`): the flags are then those
+of the torch at hand. Triton code is what Inductor wrote, its autotuner with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from string import Template
+from typing import Any, TypeGuard
+
+from db.kernels import Kernel, KernelSource
+from db.text import printable
+from runner.errors import NoKernelScript
+
+_SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
+_PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")
+_TEAM = re.compile(r"num_threads\((\d+)\)")
+_FUNCTION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_DTYPE = re.compile(r"[a-z][a-z0-9_]*")
+
+_HEAD = Template('''\
+"""$title
+
+Inputs have the dtypes, sizes and strides of the kernel's first call, and values from 0 to 1;
+integers are 0, since they may be indices. Under the profiler one call took $mean_us us.
+"""
+
+''')
+
+_INPUTS = Template("""
+
+def strided(dtype, sizes, strides):
+    reach = sum((size - 1) * stride for size, stride in zip(sizes, strides))
+    length = reach + 1 if all(sizes) else 0
+    if dtype.is_floating_point or dtype.is_complex:
+        values = torch.rand(length, device="$device").to(dtype)
+    else:
+        values = torch.zeros(length, dtype=dtype, device="$device")
+    return torch.as_strided(values, sizes, strides)
+
+
+def arguments():
+    torch.manual_seed(0)
+$inputs
+    return [$names]
+
+""")
+
+_CPP_HEAD = """\
+import statistics
+import time
+
+import torch
+from torch._inductor.async_compile import AsyncCompile
+
+"""
+
+_CPP_LOOP = Template("""
+def load():
+    torch.set_num_threads($num_threads)
+    compiler = AsyncCompile()
+    found = {"kernel": compiler.cpp_pybinding($types, SOURCE)}
+    compiler.wait(found)
+    return found["kernel"]
+
+
+def seconds_of(kernel, num_calls):
+    # Fresh ones, since a kernel may write where it reads.
+    values = arguments()
+    start_s = time.perf_counter()
+    for _ in range(num_calls):
+        kernel(*values)
+    return (time.perf_counter() - start_s) / num_calls
+
+
+def main():
+    kernel = load()
+    num_calls = max(1, int(0.005 / min(seconds_of(kernel, 1) for _ in range(3))))
+    samples = [seconds_of(kernel, num_calls) * 1e6 for _ in range(20)]
+    middle, least = statistics.median(samples), min(samples)
+    print(f"{middle:.3f} us a call (median of 20), {least:.3f} us at best")
+
+
+if __name__ == "__main__":
+    main()
+""")
+
+_TRITON_HEAD = """\
+import statistics
+
+import torch
+
+"""
+
+_TRITON_LOOP = Template("""
+def milliseconds_of(stream):
+    # Fresh ones, since a kernel may write where it reads.
+    values = arguments()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(100):
+        $kernel.run(*values, stream=stream)
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / 100
+
+
+def main():
+    stream = torch.cuda.current_stream().cuda_stream
+    # The first call compiles each of its configurations and takes the fastest.
+    milliseconds_of(stream)
+    samples = [milliseconds_of(stream) * 1e3 for _ in range(20)]
+    middle, least = statistics.median(samples), min(samples)
+    print(f"{middle:.3f} us a call (median of 20), {least:.3f} us at best")
+
+
+if __name__ == "__main__":
+    main()
+""")
+
+
+def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
+    """Return a Python script that runs `kernel`, whose code is `source`, and prints its time.
+
+    Raises NoKernelScript, with the reason, where too little is known of the kernel.
+    """
+    given = kernel.launch.get("arguments")
+    if not isinstance(given, list) or not given:
+        raise NoKernelScript(
+            f"nobody saw what {printable(kernel.name)} was called with: the result is older than"
+            " Compile HUD records it, or a CUDA graph was replayed, which calls no kernel. Measure"
+            " the case again; in place of reduce-overhead or max-autotune take a mode without"
+            " CUDA graphs, such as max-autotune-no-cudagraphs"
+        )
+    head = _HEAD.substitute(title=_in_docstring(title), mean_us=f"{kernel.mean_s * 1e6:.3f}")
+    if source.language == "cpp":
+        return head + _cpp(source.text, given=given)
+    return head + _triton(kernel, source.text, given=given)
+
+
+def _in_docstring(title: str) -> str:
+    return printable(title).replace("\\", "/").replace('"', "'")
+
+
+def _cpp(text: str, *, given: Sequence[Any]) -> str:
+    types = _argument_types(text)
+    if len(types) != len(given):
+        raise NoKernelScript(
+            f"the code takes {len(types)} arguments and the call that was seen had {len(given)}:"
+            " they do not belong together"
+        )
+    if "'''" in text or text.endswith(("\\", "'")):
+        raise NoKernelScript("the code has quotes that Inductor would not write")
+    threads = _TEAM.search(text)
+    loop = _CPP_LOOP.substitute(types=repr(types), num_threads=threads.group(1) if threads else "1")
+    return f"{_CPP_HEAD}SOURCE = r'''\n{text}\n'''\n{_inputs(given, device='cpu')}{loop}"
+
+
+def _argument_types(text: str) -> list[str]:
+    """Return the types of the function's parameters, as Inductor hands them to its compiler."""
+    signature = _SIGNATURE.search(text)
+    parameters = signature.group(1).split(",") if signature else []
+    found = [_PARAMETER.fullmatch(parameter) for parameter in parameters]
+    types = [match["type"] for match in found if match]
+    if not types or len(types) < len(found):
+        raise NoKernelScript(
+            "the code has no function kernel(...) as Inductor writes it for a CPU; `--source` shows"
+            " it"
+        )
+    return types
+
+
+def _triton(kernel: Kernel, text: str, *, given: Sequence[Any]) -> str:
+    functions = _FUNCTION.findall(text)
+    if not functions:
+        raise NoKernelScript("the code defines no function; `--source` shows it")
+    # A kernel's own helpers stand before it.
+    name = kernel.name if kernel.name in functions else functions[-1]
+    inputs = _inputs(given, device="cuda")
+    return f"{_TRITON_HEAD}{text}\n{inputs}{_TRITON_LOOP.substitute(kernel=name)}"
+
+
+def _inputs(given: Sequence[Any], *, device: str) -> str:
+    lines = [f"    value_{place} = {_input(item, place)}" for place, item in enumerate(given)]
+    names = ", ".join(f"value_{place}" for place in range(len(given)))
+    return _INPUTS.substitute(device=device, inputs="\n".join(lines), names=names)
+
+
+def _input(item: Any, place: int) -> str:
+    if isinstance(item, bool | int | float) and math.isfinite(item):
+        return repr(item)
+    if isinstance(item, dict):
+        same = item.get("same_as")
+        if _is_count(same) and same < place:
+            return f"value_{same}"
+        dtype, sizes, strides = (item.get(name) for name in ("dtype", "sizes", "strides"))
+        is_named = isinstance(dtype, str) and _DTYPE.fullmatch(dtype)
+        if is_named and _are_counts(sizes) and _are_counts(strides) and len(sizes) == len(strides):
+            return f"strided(torch.{dtype}, {sizes}, {strides})"
+    raise NoKernelScript(
+        f"argument {place + 1} of the kernel is neither a tensor nor a number: {item!r:.100}"
+    )
+
+
+def _are_counts(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(_is_count(item) for item in value)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
