@@ -19,6 +19,7 @@ from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.importing import import_
 from runner.commands.kernel_diff import diff_command
+from runner.commands.kernel_ranks import ranks_command
 from runner.commands.kernels import kernels_group
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
@@ -82,6 +83,7 @@ def main() -> None:
 
 
 kernels_group.add_command(diff_command)
+kernels_group.add_command(ranks_command)
 for command in (
     up,
     run,

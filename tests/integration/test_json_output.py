@@ -15,6 +15,7 @@ from tests.builders import make_alert, make_document, make_kernel, make_result
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 from tests.stored import save_alerts
+from tests.traces import on_gpu, write_trace
 
 # Each is typed after those before it; `latest` is the run of the fixture.
 COMMANDS = (
@@ -29,6 +30,8 @@ COMMANDS = (
     "show latest eager",
     "compare out.json out.json",
     "kernels show kernels.json bert",
+    "kernels diff rank0.json rank1.json",
+    "kernels ranks rank0.json rank1.json",
     "regressions",
     "alerts list --owner nobody",
     "alerts show aaa1",
@@ -80,6 +83,10 @@ def test_json_stands_alone_on_standard_output(
     (tmp_path / "log.json").write_text("[]")
     with_kernels = make_document(results=[make_result(kernels=[make_kernel()])])
     (tmp_path / "kernels.json").write_text(json.dumps(with_kernels.to_json()))
+    for rank in range(2):
+        distributed = {"rank": rank, "world_size": 2}
+        kernel = on_gpu("triton_poi_fused_add_0", 0, 10, correlation=1)
+        write_trace(tmp_path / f"rank{rank}.json", [kernel], distributedInfo=distributed)
     write_lines(tmp_path / "records.json", [make_record("ttft_ms", 12.0)])
     result = terminal.hud("run", "--suite", "mine", "--json", "-")
     (tmp_path / "out.json").write_text(result.stdout)
