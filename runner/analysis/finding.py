@@ -33,7 +33,7 @@ from runner.analysis.cause import (
 )
 from runner.analysis.compare import CaseComparison
 from runner.analysis.comparison import Comparison, decide
-from runner.analysis.levels import launch_levels
+from runner.analysis.levels import launch_levels, level_at
 from runner.analysis.machine import (
     ABSOLUTE_METRICS,
     MachineChange,
@@ -84,12 +84,14 @@ class Finding:
 class Past:
     """The nights before a suspect: medians of its metric, of eager's, and of the reference cases.
 
-    `eager` is by metric, in seconds; `references` are how those moved from then to now.
+    `eager` is by metric, in seconds; `references` are how those moved from then to now; `pace_s` is
+    the pace that times on a CPU are at, None where it is not known.
     """
 
     medians: Sequence[float]
     eager: Mapping[str, Sequence[float]] = field(default_factory=dict)
     references: Sequence[MachineChange] = ()
+    pace_s: float | None = None
 
 
 def not_measured(reason: str) -> Finding:
@@ -142,7 +144,7 @@ def find_by_history(alert: Alert, result: CaseResult, *, past: Past) -> Finding:
     found = level_change(
         alert.case.model,
         past.medians,
-        [measured.median],
+        [level_at(result, alert.metric, pace_s=past.pace_s)],
         metric=alert.metric,
         device=alert.case.device,
     )
@@ -318,9 +320,9 @@ def _eager_in_turn(sides: tuple[CaseResult, CaseResult]) -> float | None:
 def _eager_since(past: Past, result: CaseResult) -> float | None:
     """Return how eager moved from the nights before to now, None without it."""
     for clock in EAGER_CLOCKS:
-        before, now = past.eager.get(clock), result.measurement(clock)
-        if before and now is not None:
-            return now.median / _geometric_mean(before) - 1
+        before = past.eager.get(clock)
+        if before and result.measurement(clock) is not None:
+            return level_at(result, clock, pace_s=past.pace_s) / _geometric_mean(before) - 1
     return None
 
 

@@ -34,6 +34,17 @@ def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = Non
     return measured_levels(measured, metric, pace_s=pace_s)
 
 
+def level_at(result: CaseResult, metric: str, *, pace_s: float | None) -> float:
+    """Return what `metric` was in `result`, a time as it would be at `pace_s` where that is known.
+
+    Raises ValueError when `result` does not have `metric`.
+    """
+    measured = result.measurement(metric)
+    if measured is not None and (pace_s is None or metric not in PACED_TIMES):
+        return measured.median
+    return float(np.median(launch_levels(result, metric, pace_s=pace_s)))
+
+
 def measured_levels(
     measured: Mapping[str, Measurement], metric: str, *, pace_s: float | None = None
 ) -> np.ndarray:

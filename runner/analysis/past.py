@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from db.points import point_columns
 from db.records import Alert, AlertState, CaseResult
-from db.summaries import Point, Series
+from db.summaries import Series
 from runner.analysis.finding import EAGER_CLOCKS, Past
 from runner.analysis.history import BASELINE_POINTS
+from runner.analysis.levels import PACE, PACED_TIMES, level_at
 from runner.analysis.machine import CLOCKS, MachineChange, level_change
+from runner.analysis.pacing import common_pace_s, series_at_one_pace
 
 
 def past_of(
@@ -23,19 +26,36 @@ def past_of(
     `alerts` are all that are stored: a level ends where one of them begins or is over. `now` are
     the reference cases that the nights' are compared with, by the key of their case.
     """
-    nights = _nights(alert, histories, alerts=alerts)
+    wanted = {alert.case.key, *now}
+    levels = series_at_one_pace(
+        [series for series in histories if series.header.case.key in wanted],
+        place=(alert.machine, alert.toolchain),
+        # What else slowed the machine than its pace; what has no pace is held against all of it.
+        has_references=alert.metric in PACED_TIMES,
+    )
+    nights = _nights(alert, levels, alerts=alerts)
     return Past(
-        medians=_medians(alert, histories, nights=nights, key=alert.series_key),
+        medians=_medians(levels, nights=nights, key=alert.series_key),
         eager={
             clock: medians
             for clock in EAGER_CLOCKS
-            if (medians := _witness(alert, histories, nights=nights, metric=clock))
+            if (medians := _witness(alert, levels, nights=nights, metric=clock))
         },
-        references=_reference_changes(alert, histories, nights=nights, now=now),
+        references=_reference_changes(alert, levels, nights=nights, now=now),
+        pace_s=_pace_s(levels, alert.case.key),
     )
 
 
-def _nights(alert: Alert, histories: Sequence[Series], *, alerts: Iterable[Alert]) -> Sequence[str]:
+def _pace_s(levels: Sequence[Series], case_key: str) -> float | None:
+    """Return the pace that the times of a case are at, None where it is not known."""
+    for series in levels:
+        header = series.header
+        if (header.case.key, header.metric) == (case_key, PACE):
+            return common_pace_s(point_columns(header.key, series.points))
+    return None
+
+
+def _nights(alert: Alert, levels: Sequence[Series], *, alerts: Iterable[Alert]) -> Sequence[str]:
     """Return the runs of the level before the step, oldest first."""
     since = [
         (other.last_seen if other.state is AlertState.FIXED else other.first_bad.at)
@@ -48,46 +68,39 @@ def _nights(alert: Alert, histories: Sequence[Series], *, alerts: Iterable[Alert
     ]
     points = [
         point
-        for series in histories
+        for series in levels
         if series.header.key == alert.series_key
-        for point in _ours(series, alert)
+        for point in series.points
         if point.at < alert.first_bad.at and all(point.at >= start for start in since)
     ]
     return [point.run_id for point in points[-BASELINE_POINTS:]]
 
 
-def _ours(series: Series, alert: Alert) -> list[Point]:
-    place = (alert.machine, alert.toolchain)
-    return [point for point in series.points if (point.machine, point.toolchain) == place]
-
-
-def _medians(
-    alert: Alert, histories: Sequence[Series], *, nights: Sequence[str], key: str
-) -> list[float]:
+def _medians(levels: Sequence[Series], *, nights: Sequence[str], key: str) -> list[float]:
     values = {
         point.run_id: point.median
-        for series in histories
+        for series in levels
         if series.header.key == key
-        for point in _ours(series, alert)
+        for point in series.points
     }
     return [values[run_id] for run_id in nights if run_id in values]
 
 
 def _witness(
-    alert: Alert, histories: Sequence[Series], *, nights: Sequence[str], metric: str
+    alert: Alert, levels: Sequence[Series], *, nights: Sequence[str], metric: str
 ) -> list[float]:
     """Return what another metric of the same case was in these nights, where it was above 0."""
-    for series in histories:
+    for series in levels:
         header = series.header
         if (header.case.key, header.metric) == (alert.case.key, metric):
-            found = _medians(alert, histories, nights=nights, key=header.key)
+            found = _medians(levels, nights=nights, key=header.key)
             return [value for value in found if value > 0]
     return []
 
 
 def _reference_changes(
     alert: Alert,
-    histories: Sequence[Series],
+    levels: Sequence[Series],
     *,
     nights: Sequence[str],
     now: Mapping[str, CaseResult],
@@ -95,16 +108,20 @@ def _reference_changes(
     """Return how the reference cases moved from these nights to now, on their steadiest clock."""
     found: dict[str, MachineChange] = {}
     for metric in CLOCKS:
-        for series in histories:
+        for series in levels:
             case = series.header.case
             result = now.get(case.key)
             measured = None if result is None else result.measurement(metric)
             is_wanted = case.is_reference and series.header.metric == metric
-            if not is_wanted or measured is None or case.model in found or measured.median <= 0:
+            if not is_wanted or result is None or measured is None or case.model in found:
                 continue
-            medians = _medians(alert, histories, nights=nights, key=series.header.key)
+            if measured.median <= 0:
+                continue
+            medians = _medians(levels, nights=nights, key=series.header.key)
             before = [value for value in medians if value > 0]
+            pace_s = _pace_s(levels, case.key) if alert.metric in PACED_TIMES else None
+            after = [level_at(result, metric, pace_s=pace_s)]
             found[case.model] = level_change(
-                case.model, before, [measured.median], metric=metric, device=case.device
+                case.model, before, after, metric=metric, device=case.device
             )
     return list(found.values())

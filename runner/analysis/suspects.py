@@ -4,6 +4,7 @@ Two kinds: alerts that the judge raised and that this run is the newest point of
 suspects**: series whose newest one or two points already lie beyond the trigger and outside the
 noise of the level before, by Student's interval over its runs as in machine.py. The judge waits for
 three of them, since blips are gone when one looks; measuring again is looking at once.
+Times on a CPU are held against each other at one pace (pacing.py), as the judge does.
 Assumptions: those of machine.level_change; the newest points are those of the run.
 """
 
@@ -13,6 +14,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from db.metrics import METRICS, Direction
 from db.points import points_at
@@ -20,10 +22,16 @@ from db.records import Alert, AlertState, Run, Verdict
 from db.summaries import Point, Series
 from db.triage import ONGOING
 from runner.analysis.changes import STEP
-from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS, TRIGGER_OF_FLOOR
+from runner.analysis.history import (
+    BASELINE_POINTS,
+    SUSTAINED_POINTS,
+    TRIGGER_OF_FLOOR,
+    middle,
+)
 from runner.analysis.judge import alert_id, sighting
 from runner.analysis.machine import level_change
 from runner.analysis.outcomes import OUTCOME
+from runner.analysis.pacing import series_at_one_pace
 from runner.analysis.rules import SeriesRules
 from runner.analysis.shift import Shift
 
@@ -59,15 +67,17 @@ def early_suspects(
 ) -> list[Alert]:
     """Return the series whose newest points, the last of `run`, deviate too shortly for the judge.
 
-    `alerts` are all that is stored. On a CPU the wall clock alone is no suspect.
+    `histories` have the pace of their cases beside the times; `alerts` are all that is stored. On a
+    CPU the wall clock alone is no suspect.
     """
+    place = (run.machine, run.toolchain)
     stored: Mapping[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        if (alert.machine, alert.toolchain) == (run.machine, run.toolchain):
+        if (alert.machine, alert.toolchain) == place:
             stored[alert.series_key].append(alert)
     found = [
         suspect
-        for series in histories
+        for series in series_at_one_pace(histories, place=place)
         if (suspect := _early_suspect(series, run=run, stored=stored, rules=rules)) is not None
     ]
     with_cpu_time = {alert.case.key for alert in found if alert.metric == "latency_cpu_s"}
@@ -210,12 +220,12 @@ class Standing:
 
     def watch(self, histories: Iterable[Series]) -> Iterator[Series]:
         """Yield `histories` as they are, and look meanwhile whose level is back."""
-        for series in histories:
-            self._found += [
-                _seen_again(alert, series, rules=self._rules)
-                for alert in self._alerts.get(series.header.key, ())
-            ]
-            yield series
+        for _, group in groupby(histories, key=lambda series: series.header.case.key):
+            together = list(group)
+            for series in together:
+                for alert in self._alerts.get(series.header.key, ()):
+                    self._found.append(_seen_again(alert, together, rules=self._rules))
+            yield from together
 
     def beside(self, found: Sequence[Alert]) -> list[Alert]:
         """Return those of the histories watched that are not among what the judge `found`."""
@@ -238,23 +248,39 @@ def _overlap(alert: Alert, other: Alert) -> bool:
     return alert.first_bad.at <= other.last_seen and other.first_bad.at <= alert.last_seen
 
 
-def _seen_again(alert: Alert, series: Series, *, rules: SeriesRules) -> Alert:
-    """Return `alert` as the points since then leave it: open, or fixed where the level is back."""
+def _seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
+    """Return `alert` as the points since then leave it: open, or fixed where the level is back.
+
+    `histories` are those of its case.
+    """
     place = (alert.machine, alert.toolchain)
-    points = points_at(series.header.key, series.points, place=place)
+    points = [
+        point
+        for series in series_at_one_pace(histories, place=place)
+        if series.header.key == alert.series_key
+        for point in series.points
+        if point.median > 0
+    ]
     start = next((n for n, point in enumerate(points) if point.at >= alert.first_bad.at), None)
     if start is None or alert.baseline is None or alert.candidate is None:
         return alert
     metric = METRICS[alert.metric]
     floor = rules.rule_of(alert.series_key).floor
     is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+    costs = tuple(1 / point.median if is_inverted else point.median for point in points)
+    old = range(max(0, start - BASELINE_POINTS), start)
+    before, after = (
+        1 / value if is_inverted else value for value in (alert.baseline, alert.candidate)
+    )
+    # The pace may be another than when the alert was raised: older nights were pruned, or came in.
+    factor = middle(sorted(costs[old.start : old.stop])) / before if old else 1.0
     shift = Shift(
         points=points,
-        costs=tuple(1 / point.median if is_inverted else point.median for point in points),
-        old=range(max(0, start - BASELINE_POINTS), start),
+        costs=costs,
+        old=old,
         new=range(start, len(points)),
-        before=1 / alert.baseline if is_inverted else alert.baseline,
-        after=1 / alert.candidate if is_inverted else alert.candidate,
+        before=factor * before,
+        after=factor * after,
         interval=None,
         floor=metric.relevance_floor if floor is None else floor,
         num_points_to_return=SUSTAINED_POINTS,

@@ -160,6 +160,30 @@ def test_a_suspect_remembers_its_earlier_tries() -> None:
     assert (again.id, again.confirmation) == (known.id, {"num_tries": 2})
 
 
+# A third slower on the newest night.
+PACE_S = [*[0.0006] * 10, 0.0008]
+
+
+def with_pace(values: Sequence[float], pace_s: Sequence[float] = PACE_S) -> list[Series]:
+    """Return the CPU time of a case and, in the same runs, the pace of the machine."""
+    return [
+        make_series(values, metric="latency_cpu_s"),
+        make_series(pace_s, metric="pace_s"),
+    ]
+
+
+def test_a_slow_night_of_the_machine_is_no_suspect() -> None:
+    slowed = [*noisy(10, 0.010), 0.010 * 4 / 3]
+    assert len(suspects_of(with_pace(slowed)[0])) == 1
+    assert suspects_of(with_pace(slowed)) == []
+
+
+def test_slower_code_on_a_fast_night_of_the_machine_is_a_suspect_at_its_size() -> None:
+    (alert,) = suspects_of(with_pace([*noisy(10, 0.010), 0.0112 * 0.75], [*PACE_S[:10], 0.00045]))
+    assert alert.change_pct == pytest.approx(12.0, abs=1.0)
+    assert alert.candidate == pytest.approx(0.0112, rel=0.01)
+
+
 def open_alert(**values: Any) -> Alert:
     return make_alert(first_bad=make_sighting(run_of(3)), last_seen=night(5), **values)
 
@@ -211,11 +235,17 @@ def test_the_worst_case_comes_first_and_a_failure_before_it() -> None:
     ]
 
 
-def standing(alert: Alert, values: Sequence[float], *, found: Sequence[Alert] = ()) -> list[Alert]:
-    """Return what stands of a confirmed `alert` when this history is judged."""
+def standing(
+    alert: Alert,
+    values: Sequence[float],
+    *,
+    found: Sequence[Alert] = (),
+    beside: Sequence[Series] = (),
+) -> list[Alert]:
+    """Return what stands of a confirmed `alert` when this history is judged, `beside` others."""
     watcher = Standing([alert], rules=RULES)
-    series = make_series(values, metric="latency_cpu_s")
-    assert list(watcher.watch([series])) == [series]
+    histories = [make_series(values, metric="latency_cpu_s"), *beside]
+    assert list(watcher.watch(histories)) == histories
     return watcher.beside(found)
 
 
@@ -233,6 +263,26 @@ def test_a_confirmed_suspect_stands_until_three_nights_are_back() -> None:
     assert waiting.state is AlertState.OPEN
     (over,) = standing(alert, [*values, 0.010, 0.010, 0.010])
     assert (over.state, over.last_seen) == (AlertState.FIXED, night(10))
+
+
+def test_a_level_that_is_back_on_slow_nights_of_the_machine_is_back() -> None:
+    values = [*noisy(10, 0.010), 0.0112]
+    later = [*values, *[0.0134] * 3]
+    pace = make_series([*[0.0006] * 11, *[0.0008] * 3], metric="pace_s")
+    (over,) = standing(confirmed(values), later, beside=[pace])
+    assert over.state is AlertState.FIXED
+    (still,) = standing(confirmed(values), later)
+    assert still.state is AlertState.OPEN
+
+
+def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
+    values = [*noisy(10, 0.010), 0.0112]
+    # What remains begins on a machine half as fast.
+    later = make_series([0.020] * 6 + [0.0224], metric="latency_cpu_s", first_night=4)
+    watcher = Standing([confirmed(values)], rules=RULES)
+    assert list(watcher.watch([later])) == [later]
+    (alert,) = watcher.beside([])
+    assert (alert.state, alert.last_seen) == (AlertState.OPEN, night(10))
 
 
 def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
