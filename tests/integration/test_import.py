@@ -207,110 +207,6 @@ def test_a_zero_is_a_failed_case_and_no_number(terminal: Terminal) -> None:
     assert kept["compile_cold_s"] == {"unit": "s", "launches": [[12.5]]}
 
 
-def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) -> None:
-    given = make_record("queue_depth", 3.0)
-    given["metric"]["extra_info"] = {"direction": "higher_is_better", "unit": "requests"}
-    report = import_records(
-        terminal, given, make_record("output_tokens_per_s", 90.0), make_record("ttft_ms", 12.0)
-    )
-    assert report["metrics"] == [
-        {
-            "name": "output_tokens_per_s",
-            "unit": "1",
-            "direction": "higher_is_better",
-            "guessed": True,
-            "judged": True,
-        },
-        {
-            "name": "queue_depth",
-            "unit": "requests",
-            "direction": "higher_is_better",
-            "guessed": False,
-            "judged": False,
-        },
-        {
-            "name": "ttft_ms",
-            "unit": "ms",
-            "direction": "lower_is_better",
-            "guessed": True,
-            "judged": True,
-        },
-    ]
-    measured = {
-        item.metric: (item.median, item.unit) for item in only_result(terminal).measurements
-    }
-    assert measured["ttft_ms"] == (12.0, "ms")
-    assert only_result(terminal).details["imported"]["directions"] == {
-        "output_tokens_per_s": "higher_is_better (guessed)",
-        "queue_depth": "higher_is_better",
-        "ttft_ms": "lower_is_better (guessed)",
-    }
-    # What was given is given on; what was guessed is for the next reader to guess.
-    lines = terminal.hud("export", "latest", "--format", "v3").stdout.splitlines()
-    metrics = [json.loads(line)["metric"] for line in lines]
-    assert {item["name"]: item["extra_info"].get("direction") for item in metrics[1:]} == {
-        "output_tokens_per_s": None,
-        "queue_depth": "higher_is_better",
-        "ttft_ms": None,
-    }
-
-
-def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
-    records = [
-        make_record(name, 3.0) for name in ("queue", "depth", "fill_gb", "speedup", "ttft_ms")
-    ]
-    records[1]["metric"]["extra_info"] = {"direction": "lower"}
-    records[2]["metric"]["extra_info"] = {"direction": "up"}
-    write_lines(terminal.folder / "records.json", records)
-    _, *told = terminal.hud("import", "records.json").stdout.splitlines()
-    assert told == [
-        "  charted but not judged: depth (lower is better)",
-        "  judged by its name and unit: fill_gb (lower is better, though the file says higher is"
-        " better)",
-        "  charted but not judged: queue (lower is better, guessed from its name)",
-        "  judged by its name and unit: ttft_ms (lower is better)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("metric", "levels", "verdict"),
-    [
-        ("ttft_ms", (10.0, 13.0), "regression"),
-        ("output_tokens_per_s", (90.0, 60.0), "regression"),
-        ("output_tokens_per_s", (60.0, 90.0), "improvement"),
-        ("queue_depth", (10.0, 13.0), None),
-    ],
-)
-def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
-    terminal: Terminal, metric: str, levels: tuple[float, float], verdict: str | None
-) -> None:
-    before, after = levels
-    records = [
-        make_record(
-            metric, (before if night < 12 else after) * (1 + 0.01 * (night % 3)), night=night
-        )
-        for night in range(20)
-    ]
-    import_records(terminal, *records)
-    found = terminal.json("detect", "--json")
-    assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
-
-
-def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:
-    report = import_records(terminal, make_record("accuracy", "pass"), make_record("speedup", 1.5))
-    assert [(metric["name"], metric["judged"]) for metric in report["metrics"]] == [
-        ("speedup", True)
-    ]
-
-
-def test_eager_latency_follows_from_speedup_and_latency(terminal: Terminal) -> None:
-    import_records(terminal, make_record("speedup", 1.5), make_record("abs_latency", 10.0))
-    eager = only_result(terminal).measurement("eager_latency_s")
-    assert eager is not None
-    assert eager.samples == pytest.approx((0.015,))
-    assert eager.method == "imported: speedup times latency"
-
-
 def test_another_workflow_or_day_is_another_run(terminal: Terminal) -> None:
     at_noon = FIRST_NIGHT_S + DAY_S // 2
     import_records(
@@ -493,16 +389,6 @@ def test_the_row_of_a_nightly_suite_is_told_from_its_output_file(terminal: Termi
     import_records(terminal, record)
     case = only_result(terminal).case
     assert (case.mode, case.backend) == ("inductor_with_cudagraphs", "inductor")
-
-
-def test_numbers_beyond_the_largest_float_are_left_out(terminal: Terminal) -> None:
-    (terminal.folder / "records.json").write_text(
-        json.dumps(make_record("speedup", [1.5])).replace("1.5", "1.5, 1" + "0" * 400 + ", 1e999")
-    )
-    report_of(terminal, "records.json")
-    measurement = only_result(terminal).measurement("speedup")
-    assert measurement is not None
-    assert measurement.samples == (1.5,)
 
 
 def test_the_format_can_be_given(terminal: Terminal) -> None:
