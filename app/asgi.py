@@ -9,7 +9,7 @@ import altair  # noqa: F401  imported for the frozen heap below
 import pandas  # noqa: F401
 import streamlit
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
 from app import main
@@ -20,8 +20,18 @@ async def healthz(_request: Request) -> PlainTextResponse:
     return PlainTextResponse("ok\n")
 
 
+async def to_overview(request: Request) -> RedirectResponse:
+    """Lead to the overview, with the same parameters."""
+    return RedirectResponse(f"./?{request.url.query}" if request.url.query else "./")
+
+
 app = streamlit.App(
-    Path(main.__file__), routes=[Route("/healthz", healthz, methods=["GET", "HEAD"])]
+    Path(main.__file__),
+    routes=[
+        Route("/healthz", healthz, methods=["GET", "HEAD"]),
+        # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
+        Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
+    ],
 )
 
 # Streamlit collects garbage after every rerun of a page, 45 to 60 ms with pandas loaded. What is

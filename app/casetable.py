@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.format import Scale, outcome_label, scale_for
+from app.format import Scale, metric_label, outcome_label, scale_for
 from app.markup import Cell, Column, Note
 from app.matrix import DIMENSIONS, common_dimensions, effective_note
 from app.pages import RunPage
@@ -15,13 +15,13 @@ from db.ranking import worst_first
 from db.records import Alert, Case, Outcome, Run, RunState, Verdict
 from db.summaries import ResultSummary
 
-_METRIC_COLUMNS = (
-    ("latency_s", "latency"),
-    ("speedup", "speedup"),
-    ("compile_cold_s", "cold compile"),
-    ("compile_warm_s", "warm compile"),
-    ("peak_bytes", "peak memory"),
-    ("graph_breaks", "graph breaks"),
+_METRICS = (
+    "latency_s",
+    "speedup",
+    "compile_cold_s",
+    "compile_warm_s",
+    "peak_bytes",
+    "graph_breaks",
 )
 # From what needs most attention to what needs none.
 _OUTCOME_ORDER = (
@@ -43,14 +43,14 @@ def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]
     plan = [case for case in page.run.plan if not case.is_reference]
     dimensions = tuple(name for name in DIMENSIONS if name not in common_dimensions(plan))
     models = [result for result in page.results if not result.case.is_reference]
-    scales = {name: _scale(models, metric=name) for name, _ in _METRIC_COLUMNS}
+    scales = {name: _scale(models, metric=name) for name in _METRICS}
     regressions = _regressions(page)
     columns = (
         Column(label="model"),
         Column(label="variant"),
         *(Column(label=name) for name in dimensions),
         Column(label="outcome"),
-        *(_column(name, label, scales[name]) for name, label in _METRIC_COLUMNS),
+        *(_column(name, scales[name]) for name in _METRICS),
         Column(label="warnings", is_number=True),
     )
     order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
@@ -84,9 +84,11 @@ def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:
     return scale_for(METRICS[metric].unit, medians)
 
 
-def _column(metric: str, label: str, scale: Scale) -> Column:
+def _column(metric: str, scale: Scale) -> Column:
     unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    return Column(label=label + unit, title=METRICS[metric].description, is_number=True)
+    return Column(
+        label=metric_label(metric) + unit, title=METRICS[metric].description, is_number=True
+    )
 
 
 def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
@@ -119,9 +121,7 @@ def _row(
         title=result.reason,
         notes=tuple(notes),
     )
-    values = [
-        _value(result, metric=name, scale=scales[name], run=page.run) for name, _ in _METRIC_COLUMNS
-    ]
+    values = [_value(result, metric=name, scale=scales[name], run=page.run) for name in _METRICS]
     num_warnings = len(result.warnings)
     warnings = Cell(
         text=str(num_warnings) if num_warnings else "-",
@@ -154,5 +154,5 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cel
 def _pending_row(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:
     is_running = page.run.state is RunState.RUNNING
     state = Cell(text="to do" if is_running else "no result", style="quiet")
-    nothing = [Cell(text="-", style="quiet") for _ in range(len(_METRIC_COLUMNS) + 1)]
+    nothing = [Cell(text="-", style="quiet") for _ in range(len(_METRICS) + 1)]
     return (*_identity(case, page, dimensions), state, *nothing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.format import percent, percent_interval, scale_for
+from app.format import metric_label, percent, percent_interval, scale_for
 from app.markup import Cell, Column, table
 from app.pages import MachineMove, RunPage
 from app.state import run_url, series_url
@@ -86,7 +86,7 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
             toolchain=page.run.toolchain,
             result=result.id,
         ),
-        title=f"{metric}: {measured.method}",
+        title=f"{metric_label(metric)}: {measured.method}",
     )
     interval = Cell(text=scale.interval(measured.low, measured.high), style="quiet")
     if move is None:

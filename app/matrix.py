@@ -172,7 +172,7 @@ def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:
 def _column(variant: str, *, metric: str, scale: Scale) -> Column:
     name = _shown_metric(variant, metric)
     unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    prefix = "eager latency" if name != metric else variant
+    prefix = f"eager {metric_label(name)}" if name != metric else variant
     title = f"{metric_label(name)}: {METRICS[name].description}"
     return Column(label=f"{prefix}{unit}", title=title, is_number=True)
 

@@ -150,6 +150,13 @@ def test_the_evidence_is_whole_in_a_narrow_window(watched: Watched, address: str
     assert not table.evaluate(cut)
 
 
+def test_the_overview_answers_at_its_name_too(address: str) -> None:
+    with urlopen(f"{address}/overview?model=bert") as answer:
+        assert answer.url == f"{address}/?model=bert"
+    with urlopen(f"{address}/overview") as answer:
+        assert answer.url == f"{address}/"
+
+
 def test_the_server_tells_that_it_is_up(address: str) -> None:
     with urlopen(f"{address}/healthz") as answer:
         assert (answer.status, answer.read()) == (200, b"ok\n")
