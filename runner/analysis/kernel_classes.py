@@ -57,13 +57,13 @@ def _one_sided(match: Match) -> KernelChange:
     is_new = not match.baseline
     (group,) = match.candidate or match.baseline
     sign, other = (1, "baseline") if is_new else (-1, "candidate")
-    calls = f"{_number(group.count)} calls of {_us(group.mean_s)} us"
+    number = "1 call" if group.count == 1 else f"{_number(group.count)} calls"
     return KernelChange(
         kind=ChangeKind.NEW if is_new else ChangeKind.VANISHED,
         baseline=() if is_new else group.kernels,
         candidate=group.kernels if is_new else (),
         contribution_s=sign * group.total_s,
-        text=f"No kernel of the {other} does this; {calls} an iteration.",
+        text=f"Nothing of the {other} does this; {number} of {_us(group.mean_s)} us an iteration.",
         matched_by=MatchedBy.NOTHING,
     )
 
@@ -87,7 +87,8 @@ def _fusion(match: Match) -> KernelChange:
 
 
 def _computed(match: Match) -> str:
-    names = sorted({name for side in _sides(match) for group in side for name in group.operators})
+    groups = [group for side in _sides(match) for group in side]
+    names = sorted({name for group in groups for name in group.words or group.operators})
     more = f" and {len(names) - _NUM_TOLD} more" if len(names) > _NUM_TOLD else ""
     return ", ".join(names[:_NUM_TOLD]) + more
 
@@ -134,7 +135,7 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     if not (before.is_generated and after.is_generated):
         if not is_same:
             return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
-        what = "Same library kernel"
+        what = "Same operator, outside of kernels" if after.is_dispatch else "Same library kernel"
     elif is_same or _is_same_but_for_choices(before, after):
         what = "Same code"
     elif before.code.is_recorded and after.code.is_recorded:

@@ -6,7 +6,8 @@ together at least MIN_SHARED of what it did; merged is the same the other way ro
 overlap, since the compiler computes cheap operators again in each kernel that needs them. What is
 left and computes common things is one change if all of it together is the same on both sides and
 they are few. Nodes are looked at first: where they are known they are certain, since a fusion
-leaves the graph as it is; a graph break does not, there operators tell.
+leaves the graph as it is. A graph break does not, there operators tell; and where one side is
+eager, or nobody recorded operators, the words of the labels.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _Contents = Callable[[Group], frozenset[str]]
 _RULES: tuple[tuple[MatchedBy, _Contents], ...] = (
     (MatchedBy.NODES_OF_FUSION, attrgetter("nodes")),
     (MatchedBy.OPERATORS_OF_FUSION, attrgetter("operators")),
+    (MatchedBy.WORDS_OF_FUSION, attrgetter("words")),
 )
 
 
@@ -61,12 +63,16 @@ def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusio
     for rule, contents in _RULES:
         taken = {id(group) for item in found for group in (*item.groups, *item.others)}
         ours, theirs = (
-            [group for group in side if id(group) not in taken and contents(group)]
+            [item for item in side if _may_be_fused(item, contents=contents, taken=taken)]
             for side in (groups, others)
         )
         for one, other in _fused_otherwise(ours, theirs, contents=contents):
             found.append(Fusion(groups=tuple(one), others=tuple(other), matched_by=rule))
     return found
+
+
+def _may_be_fused(group: Group, *, contents: _Contents, taken: set[int]) -> bool:
+    return bool(contents(group)) and not group.is_dispatch and id(group) not in taken
 
 
 _Sides = tuple[list[Group], list[Group]]

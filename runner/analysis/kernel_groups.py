@@ -38,6 +38,7 @@ class MatchedBy(StrEnum):
     OPERATORS = "operators"
     NODES_OF_FUSION = "nodes of the graph, fused otherwise"
     OPERATORS_OF_FUSION = "operators, fused otherwise"
+    WORDS_OF_FUSION = "words of the label, fused otherwise"
     LIKENESS = "likeness"
     NOTHING = "nothing"
 
@@ -73,17 +74,27 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Kernels of one side that are the same but for their place, in an order of their own."""
+    """Kernels of one side that are the same but for their place, in an order of their own.
+
+    `nodes` are those of the graph. `words` say what it does in the user's operators: Inductor
+    takes `gelu` apart into `mul` and `erf`, and keeps it in the label.
+    """
 
     kernels: tuple[Kernel, ...]
     code: Code
     operators: frozenset[str]
     nodes: frozenset[str]
+    words: frozenset[str]
 
     @property
     def first(self) -> Kernel:
         """Return a kernel that stands for all of them."""
         return self.kernels[0]
+
+    @property
+    def is_dispatch(self) -> bool:
+        """Return whether it is no kernel, but what an operator does outside of one."""
+        return self.first.kind == "dispatch"
 
     @property
     def is_generated(self) -> bool:
@@ -161,7 +172,17 @@ def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
         code=code,
         operators=told_operators(operators or [item.target for item in origins if item.target]),
         nodes=frozenset(origin.node for origin in origins),
+        words=_words(ordered[0]),
     )
+
+
+def _words(kernel: Kernel) -> frozenset[str]:
+    if kernel.library in GENERATED:
+        names: Iterable[str] = [kernel.label.partition("fused_")[2]]
+    else:
+        names = told_operators(kernel.operators)
+    words = frozenset(word for name in names for word in name.split("_"))
+    return words - MOVES - {"", "native"}
 
 
 def _rank(kernel: Kernel) -> tuple[Any, ...]:

@@ -38,6 +38,9 @@ MAX_COMPARED = 150
 # What a library has several algorithms for; by far the most time is spent in these.
 _HEAVY = ("gemm", "convolution", "attention")
 
+# "float32 8x4, float32 4" are the inputs of a call as text.
+_SIZES = re.compile(r"\b\d+(?:x\d+)*\b")
+
 _Pair = tuple[Group, Group]
 # Groups with an equal key may belong together; those without one (None) may not.
 _Key = Callable[[Group], Hashable]
@@ -123,11 +126,12 @@ def _same_code(group: Group) -> Hashable:
 
 
 def _same_name_and_shapes(group: Group) -> Hashable:
-    return group.first.label, group.operators, group.first.shapes
+    return _same_name(group), group.first.shapes
 
 
 def _same_name(group: Group) -> Hashable:
-    return group.first.label, group.operators
+    # The label of a generated kernel names its operators, also where nobody recorded them.
+    return group.first.label, None if group.is_generated else group.operators
 
 
 def _same_operators_and_shapes(group: Group) -> Hashable:
@@ -206,7 +210,7 @@ def _nearness(one: Group, other: Group) -> float:
 
 def _likeness_score(one: Group, other: Group) -> float:
     """Return the nearness of two kernels that may be versions of one, 0 where they are not."""
-    if shared_part(one.operators, other.operators) >= MIN_SHARED:
+    if _have_in_common(one, other):
         return _nearness(one, other)
     if not one.is_generated and not other.is_generated:
         is_one = (
@@ -225,10 +229,18 @@ def _likeness_score(one: Group, other: Group) -> float:
     return _nearness(one, other) if are_alike else 0.0
 
 
+def _have_in_common(one: Group, other: Group) -> bool:
+    """Return whether most operators are the same; of generated kernels labels name them too."""
+    shared = shared_part(one.operators, other.operators)
+    if one.is_generated and other.is_generated and not (one.operators and other.operators):
+        shared = shared_part(one.words, other.words)
+    return shared >= MIN_SHARED
+
+
 def _inputs(group: Group) -> list[list[str]]:
     """Return the sizes of the inputs in an order of their own: libraries take them in another."""
-    found = re.findall(r"\[([^\]]*)\]", group.first.shapes)
-    return sorted(sorted(sizes.replace(" ", "").split(",")) for sizes in found)
+    tensors = group.first.shapes.partition(";")[0]
+    return sorted(sorted(sizes.split("x")) for sizes in _SIZES.findall(tensors))
 
 
 def _likeness_of_names(one: Group, other: Group) -> float:

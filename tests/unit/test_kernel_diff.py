@@ -175,7 +175,7 @@ def test_kernels_that_have_nothing_in_common_are_new_and_vanished() -> None:
     assert rows.keys() == {ChangeKind.NEW, ChangeKind.VANISHED}
     assert rows[ChangeKind.NEW].contribution_s == pytest.approx(120 * US)
     assert rows[ChangeKind.NEW].text == (
-        "No kernel of the baseline does this; 12 calls of 10.0 us an iteration."
+        "Nothing of the baseline does this; 12 calls of 10.0 us an iteration."
     )
 
 
@@ -288,6 +288,25 @@ def test_nodes_tell_which_of_two_equal_fusions_was_split() -> None:
     assert rows[0].matched_by is MatchedBy.NODES_OF_FUSION
 
 
+def test_eager_operators_are_merged_into_the_kernel_whose_label_has_them() -> None:
+    def eager(name: str, kind: str = "elementwise") -> Kernel:
+        kernel = make_kernel(name, label=name, kind=kind, library="aten", operators=[name])
+        return replace(kernel, shapes="float32 8x16")
+
+    before = [eager("aten::gelu"), eager("aten::_softmax"), eager("aten::softmax", "dispatch")]
+    # Inductor takes both apart.
+    fused = make_kernel(
+        "cpp_fused__softmax_gelu_0",
+        label="cpp_fused__softmax_gelu",
+        operators=["aten::amax", "aten::erf", "aten::mul"],
+    )
+    rows = {row.kind: row for row in diff_kernels(_side(*before), _side(fused)).rows}
+    assert rows.keys() == {ChangeKind.MERGED, ChangeKind.VANISHED}
+    assert rows[ChangeKind.MERGED].matched_by is MatchedBy.WORDS_OF_FUSION
+    assert rows[ChangeKind.MERGED].text.startswith("One kernel does what 2 did (gelu, softmax):")
+    assert rows[ChangeKind.VANISHED].label == "aten::softmax"
+
+
 def test_borders_of_fusions_that_moved_are_one_row() -> None:
     before = [
         _triton("triton_poi_fused_add_gelu_0"),
@@ -336,7 +355,7 @@ def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
         kind="convolution",
         library="onednn",
         operators=("aten::mkldnn_convolution",),
-        shapes="[1, 3, 8, 8] [4, 3, 3, 3]",
+        shapes="float32 1x3x8x8, float32 4x3x3x3",
     )
     after = replace(
         before,
@@ -344,11 +363,11 @@ def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
         label="aten::_slow_conv2d_forward",
         library="aten",
         operators=("aten::_slow_conv2d_forward",),
-        shapes="[4, 3, 3, 3] [1, 3, 8, 8]",
+        shapes="float32 4x3x3x3, float32 1x3x8x8; [1, 1]",
     )
     row = _only(_side(before), _side(after))
     assert (row.kind, row.matched_by) == (ChangeKind.OTHER_ALGORITHM, MatchedBy.LIKENESS)
-    elsewhere = replace(after, shapes="[1, 3, 8, 8] [8, 3, 3, 3]")
+    elsewhere = replace(after, shapes="float32 1x3x8x8, float32 8x3x3x3")
     assert len(diff_kernels(_side(before), _side(elsewhere)).rows) == 2
 
 
