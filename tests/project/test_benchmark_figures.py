@@ -82,3 +82,31 @@ def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
     assert (found["num_series"], found["num_nights"]) == (10_000, 366)
     assert found["are_identical"]
     assert every["wall_s"] < 300
+
+
+def test_how_traces_are_read_is_told_as_it_came_out() -> None:
+    found = result("trace_reading")
+    small, recorded, large = found["traces"]
+    alone = found["python_alone"]["peak_bytes"]
+
+    def above_mb(read: dict[str, Any]) -> str:
+        return f"{(read['peak_bytes'] - alone) / 1e6:.0f} MB"
+
+    text = words("benchmarks/README.md")
+    ways = [f"{small[way]['cpu_s']:.1f} s" for way in ("events", "kernels", "json.load")]
+    told = "A trace of {:,} events takes {} event by event, {} into the table of kernels, and {} by"
+    assert told.format(small["num_events"], *ways) in text
+    assert (
+        f"{above_mb(small['kernels'])} above the {alone / 1e6:.0f} MB of the interpreter and numpy,"
+        f" where `json.load` takes {above_mb(small['json.load'])}" in text
+    )
+    assert f"Holistic Trace Analysis) {recorded['kernels']['cpu_s']:.1f} s" in text
+    assert (
+        f"{large['num_events']:,} events, is read event by event in {above_mb(large['events'])}"
+        f" above the interpreter and {large['events']['cpu_s']:.0f} s, and into the table in"
+        f" {above_mb(large['kernels'])} and {large['kernels']['cpu_s']:.0f} s" in text
+    )
+    assert small["num_events"] == 110_000
+    assert small["kernels"]["cpu_s"] < 2
+    assert small["kernels"]["peak_bytes"] < 1e9
+    assert large["num_bytes"] >= 500_000_000
