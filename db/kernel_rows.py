@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Subquery, select
@@ -12,28 +14,28 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.batches import put_rows
-from db.kernels import Kernel, KernelSource
+from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult
 from db.rows import Values, clean_json
-from db.tables import KernelSourceTable, KernelTable
+from db.tables import KernelOriginsTable, KernelSourceTable, KernelTable
 
-# Sources in one statement; every driver takes so many parameters.
-_SOURCES_PER_READ: Final = 500
+# Hashes in one statement; every driver takes so many parameters.
+_HASHES_PER_READ: Final = 500
+_NO_HASH: Final = ""
+# Tables of what many kernels share.
+_Hashed = type[KernelSourceTable] | type[KernelOriginsTable]
 
 
 def put_kernels(session: Session, results: Sequence[CaseResult]) -> None:
-    """Insert the kernels of `results`, and of their code what is not in yet."""
-    put_rows(session, KernelTable, [row for result in results for row in _rows(result)])
+    """Insert the kernels of `results`, and of their code and origins what is not in yet."""
+    rows = [row for result in results for row in _rows(result)]
+    origins = {row["origins_hash"]: row.pop("origins") for row in rows}
+    put_rows(session, KernelTable, rows)
+    origins.pop(_NO_HASH, None)
+    made_of = [{"hash": name, "origins": nodes} for name, nodes in origins.items()]
+    _put_missing(session, KernelOriginsTable, made_of)
     sources = [clean_json(source.to_json()) for result in results for source in result.sources]
-    by_hash = {row["hash"]: row for row in sources}
-    known = {
-        name
-        for some in _batches(by_hash)
-        for name in session.execute(
-            select(KernelSourceTable.hash).where(KernelSourceTable.hash.in_(some))
-        ).scalars()
-    }
-    put_rows(session, KernelSourceTable, [by_hash[name] for name in by_hash if name not in known])
+    _put_missing(session, KernelSourceTable, sources)
 
 
 def read_kernels(
@@ -41,21 +43,21 @@ def read_kernels(
 ) -> dict[str, tuple[Kernel, ...]]:
     """Return the kernels that fit `where` by result, in the order in which they came."""
     wanted = select(KernelTable.__table__).where(where).order_by(KernelTable.position)
+    rows = connection.execute(wanted).all()
+    origins = _read_origins(connection, {row.origins_hash for row in rows} - {_NO_HASH})
     found: dict[str, list[Kernel]] = defaultdict(list)
-    for row in connection.execute(wanted):
-        found[row.result_id].append(kernel_record(row))
+    for row in rows:
+        # By name of the column: `row.count` is the method of a tuple.
+        kernel = Kernel.from_json(row._mapping)
+        own = origins.get(row.origins_hash, ())
+        found[row.result_id].append(replace(kernel, origins=own) if own else kernel)
     return {result_id: tuple(kernels) for result_id, kernels in found.items()}
 
 
 def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, KernelSource]:
     """Return the code with these hashes, by hash; what is not in the store is left out."""
-    return {
-        row.hash: KernelSource.from_json(row._mapping)
-        for some in _batches(hashes)
-        for row in connection.execute(
-            select(KernelSourceTable.__table__).where(KernelSourceTable.hash.in_(some))
-        )
-    }
+    rows = _read_by_hash(connection, KernelSourceTable, hashes)
+    return {row.hash: KernelSource.from_json(row._mapping) for row in rows}
 
 
 def with_kernels(
@@ -64,16 +66,10 @@ def with_kernels(
     """Return `results`, which were read from the rows `stored`, with kernels and their code."""
     kernels = read_kernels(connection, KernelTable.result_id.in_(select(stored.c.id)))
     named = {kernel.source_hash for several in kernels.values() for kernel in several}
-    sources = read_sources(connection, named - {""})
+    sources = read_sources(connection, named - {_NO_HASH})
     return [
         _with_kernels(result, kernels.get(result.id, ()), sources=sources) for result in results
     ]
-
-
-def kernel_record(row: Row[Any]) -> Kernel:
-    """Return the kernel of a row that has all columns of `kernels`."""
-    # By name of the column: `row.count` is the method of a tuple.
-    return Kernel.from_json(row._mapping)
 
 
 def _with_kernels(
@@ -86,12 +82,42 @@ def _with_kernels(
 
 def _batches(hashes: Collection[str]) -> Iterator[list[str]]:
     names = sorted(hashes)
-    for start in range(0, len(names), _SOURCES_PER_READ):
-        yield names[start : start + _SOURCES_PER_READ]
+    for start in range(0, len(names), _HASHES_PER_READ):
+        yield names[start : start + _HASHES_PER_READ]
+
+
+def _read_origins(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Origin, ...]]:
+    rows = _read_by_hash(connection, KernelOriginsTable, hashes)
+    return {row.hash: tuple(Origin.from_json(item) for item in row.origins) for row in rows}
+
+
+def _read_by_hash(
+    connection: Connection, table: _Hashed, hashes: Collection[str]
+) -> Iterator[Row[Any]]:
+    for some in _batches(hashes):
+        yield from connection.execute(select(table.__table__).where(table.hash.in_(some)))
+
+
+def _put_missing(session: Session, table: _Hashed, rows: Sequence[Values]) -> None:
+    by_hash = {row["hash"]: row for row in rows}
+    known = {
+        name
+        for some in _batches(by_hash)
+        for name in session.execute(select(table.hash).where(table.hash.in_(some))).scalars()
+    }
+    put_rows(session, table, [row for name, row in by_hash.items() if name not in known])
 
 
 def _rows(result: CaseResult) -> list[Values]:
     return [
-        {"result_id": result.id, "position": position, **clean_json(kernel.to_json())}
+        {"result_id": result.id, "position": position, **_values(kernel)}
         for position, kernel in enumerate(result.kernels)
     ]
+
+
+def _values(kernel: Kernel) -> Values:
+    """Return the row of `kernel` in `kernels`, with the origins that their hash names."""
+    values: Values = clean_json(kernel.to_json())
+    content = json.dumps(values["origins"], sort_keys=True).encode()
+    is_known = bool(values["origins"])
+    return {**values, "origins_hash": sha256(content).hexdigest() if is_known else _NO_HASH}

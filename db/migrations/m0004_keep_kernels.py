@@ -36,7 +36,7 @@ def upgrade() -> None:
         sa.Column("source_hash", sa.String, nullable=False),
         sa.Column("config", sa.JSON, nullable=False),
         sa.Column("launch", sa.JSON, nullable=False),
-        sa.Column("origins", sa.JSON, nullable=False),
+        sa.Column("origins_hash", sa.String, nullable=False),
     )
     if op.get_bind().dialect.name == "postgresql":
         op.create_index("ix_kernels_result", "kernels", ["result_id"])
@@ -45,6 +45,11 @@ def upgrade() -> None:
         sa.Column("hash", sa.String, primary_key=True),
         sa.Column("language", sa.String, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "kernel_origins",
+        sa.Column("hash", sa.String, primary_key=True),
+        sa.Column("origins", sa.JSON, nullable=False),
     )
 
 

@@ -19,7 +19,7 @@ from db.kernel_queries import (
     load_sources,
     load_watched_runs,
 )
-from db.kernels import Kernel, KernelSource
+from db.kernels import Kernel, KernelSource, Origin
 from db.outcomes import load_ended
 from db.records import AlertState, CaseResult
 from db.store import Store
@@ -36,7 +36,7 @@ from tests.builders import (
 from tests.stored import save_alerts
 
 CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
-ADD = make_kernel(source_hash=CODE.hash)
+ADD = replace(make_kernel(source_hash=CODE.hash), origins=(Origin(node="add", line=3),))
 GEMM = make_kernel("mkl_gemm", label="mkl_gemm", library="mkl", kind="gemm", mean_s=0.005)
 
 
@@ -78,6 +78,7 @@ def test_code_is_kept_once_however_many_results_have_it(store: Store) -> None:
     with store.write() as session:
         assert put_documents(session, documents, at=START) == 2
     assert (num_rows(store, "kernels"), num_rows(store, "kernel_sources")) == (3, 1)
+    assert num_rows(store, "kernel_origins") == 1
     for run_id in ("run-1", "run-2", "run-3"):
         (result,) = queries.load_document(store, run_id, has_kernels=True).results
         assert (result.kernels, result.sources) == ((ADD,), (CODE,))
@@ -103,7 +104,7 @@ def store_without_kernels(duckdb_url: str) -> Store:
     store = Store(duckdb_url)
     ingest(store, result_with(ADD))
     with store.write() as session:
-        for table in ("kernels", "kernel_sources"):
+        for table in ("kernels", "kernel_sources", "kernel_origins"):
             session.execute(text(f"DROP TABLE {table}"))
     return store
 
