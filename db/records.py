@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -451,8 +451,11 @@ class Alert:
     confirmation: Mapping[str, Any] | None = None
     environment_diff: Mapping[str, Any] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the regression object of DESIGN 6.2, less `repro` and `url`."""
+    def to_json(self, *, kernels: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """Return the regression object of DESIGN 6.2, less `repro` and `url`.
+
+        `kernels` are those behind it, which are read with the results and not kept in the alert.
+        """
         case = self.case
         return {
             "id": self.id,
@@ -480,7 +483,11 @@ class Alert:
             "first_bad": self.first_bad.to_json(),
             "last_good": None if self.last_good is None else self.last_good.to_json(),
             "last_seen": time_to_json(self.last_seen),
-            "cause": {"kind": self.cause_kind, "text": self.cause_text, "kernels": []},
+            "cause": {
+                "kind": self.cause_kind,
+                "text": self.cause_text,
+                "kernels": list(kernels),
+            },
             "event_id": self.event_id,
             "owner": self.owner,
             "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),

@@ -124,9 +124,15 @@ def side_of(result: CaseResult) -> KernelSide:
     )
 
 
-def top_kernels(diff: KernelDiff, *, num_rows: int = 3) -> list[dict[str, Any]]:
-    """Return the rows that contributed most to the change, as JSON; none that is within noise."""
-    sign = math.copysign(1.0, diff.change_s)
+def top_kernels(
+    diff: KernelDiff, *, is_slower: bool | None = None, num_rows: int = 3
+) -> list[dict[str, Any]]:
+    """Return the rows that made the candidate slower, the largest first, as JSON.
+
+    Those that made it faster where not `is_slower`, which by default is what the times of both
+    sides say. What is within noise is left out.
+    """
+    sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
     causes = [
         row
         for row in diff.rows

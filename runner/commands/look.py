@@ -19,6 +19,7 @@ from db.summaries import RunSummary
 from models_zoo.variants import VARIANTS
 from runner.analysis.machine import CLOCKS, machine_history, machine_text
 from runner.analysis.repro import repro_command
+from runner.cause_kernels import cause_kernels
 from runner.commands.alert_text import print_alerts
 from runner.commands.case_text import find_case, print_case
 from runner.commands.common import (
@@ -301,9 +302,10 @@ def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[s
     """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
     config = workplace.config
     events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
+    kernels = cause_kernels(alerts, store=workplace.store())
     return [
         {
-            **alert.to_json(),
+            **alert.to_json(kernels=kernels[alert.id]),
             "event": events[alert.event_id].to_json() if alert.event_id in events else None,
             "repro": repro_command(alert.case, toolchain=alert.toolchain),
             "url": series_url(alert, host=config.host, port=config.port),

@@ -1,0 +1,59 @@
+"""The kernels behind alerts: what changed between the last good and the first bad run.
+
+Nothing of it is stored: kernels stay in the store as long as their results do, so the answer is
+the same whenever it is asked for, and a better diff tells more of old alerts as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from db.kernel_profiles import ProfiledResult, ResultName, load_profiled
+from db.records import Alert, Verdict
+from db.store import Store
+from runner.analysis.kernel_diff import diff_kernels, top_kernels
+from runner.analysis.kernel_groups import KernelSide
+
+# What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
+_METRICS = (
+    "latency_s",
+    "latency_cpu_s",
+    "speedup",
+    "throughput_samples_per_s",
+    "throughput_tokens_per_s",
+    "num_kernels",
+)
+
+
+def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Return the top kernels of each alert by its id, as JSON; none where a run has no kernels."""
+    sides = {alert.id: _sides(alert) for alert in alerts}
+    names = {name for pair in sides.values() for name in pair}
+    results = load_profiled(store, names)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for alert in alerts:
+        pair = [results[name] for name in sides[alert.id] if name in results]
+        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else []
+    return found
+
+
+def _sides(alert: Alert) -> tuple[ResultName, ...]:
+    if alert.metric not in _METRICS or alert.last_good is None:
+        return ()
+    key = alert.case.key
+    return (alert.last_good.run_id, key), (alert.first_bad.run_id, key)
+
+
+def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[dict[str, Any]]:
+    diff = diff_kernels(_side(before), _side(after))
+    return top_kernels(diff, is_slower=alert.verdict is not Verdict.IMPROVEMENT)
+
+
+def _side(result: ProfiledResult) -> KernelSide:
+    return KernelSide(
+        kernels=result.kernels,
+        sources={source.hash: source.text for source in result.sources},
+        profile=result.profile,
+        latency_s=result.latency_s,
+    )

@@ -1,0 +1,104 @@
+"""The kernels behind an alert, from the results of its last good and its first bad run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.kernel_profiles import load_profiled
+from db.kernels import KernelSource, Profile
+from db.records import Alert, CaseResult
+from db.store import Store
+from runner.cause_kernels import cause_kernels
+from tests.builders import (
+    make_alert,
+    make_case,
+    make_kernel,
+    make_measurement,
+    make_result,
+    make_run,
+    make_sighting,
+)
+from tests.integration.terminal import Terminal
+from tests.stored import save_alerts
+
+CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
+PROFILE = Profile(num_iterations=5, iteration_s=0.01, latency_s=0.009, parts={"python": 0.001})
+ADD = make_kernel(source_hash=CODE.hash, mean_s=0.001)
+GEMM = make_kernel("mkl_gemm", label="mkl_gemm", library="mkl", kind="gemm", mean_s=0.005)
+
+
+def result_of(run_id: str, add_s: float) -> CaseResult:
+    add = replace(ADD, total_s=2 * add_s, mean_s=add_s, min_s=add_s)
+    return make_result(
+        f"result-{run_id}",
+        run=make_run(run_id),
+        measurements=[make_measurement(samples=[0.01 + 2 * add_s])],
+        kernels=[add, GEMM],
+        sources=[CODE],
+        details={"profile": PROFILE.to_json()},
+    )
+
+
+def ingest(store: Store, *results: CaseResult) -> None:
+    for result in results:
+        store.ingest(make_run(result.run_id), result, spool_id=result.id)
+
+
+def alert_between(**fields: Any) -> Alert:
+    good, bad = (make_sighting(make_run(name)) for name in ("good", "bad"))
+    return make_alert(**{"first_bad": bad, "last_good": good, **fields})
+
+
+def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
+    ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
+    (kernel,) = cause_kernels([alert_between()], store=store)["alert-1"]
+    assert kernel == {
+        "label": "cpp_fused_add",
+        "class": "same_code_slower",
+        "contribution_us": pytest.approx(1000),
+        "text": "Same code; +50 % a call, 1,000 -> 1,500 us.",
+    }
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        alert_between(last_good=None),
+        alert_between(metric="compile_cold_s"),
+        alert_between(case=make_case("gpt2")),
+        # It became slower: no kernel explains an improvement.
+        alert_between(verdict="improvement"),
+    ],
+    ids=["nothing before", "of compiling", "without kernels", "the other way"],
+)
+def test_an_alert_without_kernels_to_compare_names_none(store: Store, alert: Alert) -> None:
+    ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
+    assert cause_kernels([alert], store=store) == {"alert-1": []}
+
+
+def test_only_results_with_kernels_are_read(store: Store) -> None:
+    plain = make_result("plain", run=make_run("plain"))
+    ingest(store, result_of("good", 0.001), plain)
+    key = make_case().key
+    found = load_profiled(store, {("good", key), ("plain", key), ("none", key)})
+    assert found.keys() == {("good", key)}
+    result = found["good", key]
+    assert (result.profile, result.sources) == (PROFILE, (CODE,))
+    assert [kernel.label for kernel in result.kernels] == ["cpp_fused_add", "mkl_gemm"]
+    assert result.latency_s == pytest.approx(0.012)
+    assert load_profiled(store, ()) == {}
+
+
+def test_regressions_in_json_have_the_kernels_in_their_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    ingest(terminal.store(), result_of("good", 0.001), result_of("bad", 0.0015))
+    save_alerts(terminal.store(), [alert_between()])
+    (alert,) = terminal.json("regressions", "--json")
+    assert [kernel["label"] for kernel in alert["cause"]["kernels"]] == ["cpp_fused_add"]
