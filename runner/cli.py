@@ -18,6 +18,7 @@ from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.export import export
 from runner.commands.importing import import_
+from runner.commands.kernel_counters import counters_command
 from runner.commands.kernel_diff import diff_command
 from runner.commands.kernel_ranks import ranks_command
 from runner.commands.kernels import kernels_group
@@ -83,6 +84,7 @@ def main() -> None:
 
 
 kernels_group.add_command(diff_command)
+kernels_group.add_command(counters_command)
 kernels_group.add_command(ranks_command)
 for command in (
     up,

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from db.counters import COUNTERS
 from db.errors import NotFoundError
 from db.kernels import Kernel, KernelSource, Profile, profile_of
 from db.queries import load_result
@@ -45,6 +46,12 @@ _COLUMNS = (
 )
 # What a narrow terminal does without, the first one first.
 _SPARE = ("shapes", "roofline", "TFLOP/s", "GB/s", "operators", "library")
+# Of what `hud kernels counters` kept, in percent of what the device can do.
+_COUNTERS = {
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps",
+}
 _PART_COLUMNS = (
     Column(name="part"),
     Column(name="time", is_number=True),
@@ -181,9 +188,14 @@ def _without_kernels(result: CaseResult, *, run: Run) -> str:
 
 
 def _names(kernels: Sequence[Kernel]) -> str:
-    names = list(dict.fromkeys(kernel.name for kernel in kernels))
-    told = ", ".join(printable(name, kept="") for name in names[:_MAX_NAMES])
-    return told if len(names) <= _MAX_NAMES else f"{told} and {len(names) - _MAX_NAMES} more"
+    return names_text([kernel.name for kernel in kernels])
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return the names of kernels, each once, the first ones where they are many."""
+    each = list(dict.fromkeys(names))
+    told = ", ".join(printable(name, kept="") for name in each[:_MAX_NAMES])
+    return told if len(each) <= _MAX_NAMES else f"{told} and {len(each) - _MAX_NAMES} more"
 
 
 def _longest_first(result: CaseResult) -> list[Kernel]:
@@ -227,7 +239,16 @@ def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
     for name, value in facts:
         console.print(f"{name:10} {printable(value)}", markup=False, soft_wrap=True)
     console.print()
-    print_table(_COLUMNS, rows=[_row(kernel) for kernel in kernels], spare=_SPARE, console=console)
+    counted = [name for name in _COUNTERS if any(_counter(item, name) for item in kernels)]
+    print_table(
+        [*_COLUMNS, *(Column(name=_COUNTERS[name], is_number=True) for name in counted)],
+        rows=[
+            (*_row(kernel), *(_counter(kernel, name) or "-" for name in counted))
+            for kernel in kernels
+        ],
+        spare=_SPARE,
+        console=console,
+    )
     if profile is not None:
         _print_parts(profile, console=console)
 
@@ -264,6 +285,14 @@ def _row(kernel: Kernel) -> tuple[str, ...]:
         ", ".join(kernel.operators),
         kernel.shapes,
     )
+
+
+def _counter(kernel: Kernel, name: str) -> str:
+    """Return a counter in percent, empty where the kernel has none of this name."""
+    counters = kernel.launch.get(COUNTERS)
+    reading = counters.get(name) if isinstance(counters, dict) else None
+    value = reading.get("value") if isinstance(reading, dict) else None
+    return quantity(value / 100, unit="share") if isinstance(value, int | float) else ""
 
 
 def _scaled(number: float | None, *, scale: float) -> str:

@@ -7,7 +7,6 @@ counts of `pr_time_benchmarks` are read as well: without a header, `name,metric,
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ class CsvReader:
         for line, text in source.lines():
             if not text.strip() or text.lstrip().startswith("#"):
                 continue
-            cells = _cells(source, line, text)
+            cells = source.cells(line, text)
             if _NAME in cells:
                 header = cells
             elif header is not None:
@@ -116,13 +115,6 @@ def _row(
     return Row(
         origin=origin, at_s=None, case=case, metric=find_metric(name), values=values, text=text
     )
-
-
-def _cells(source: Source, line: int, text: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([text], strict=True))]
-    except csv.Error as error:
-        raise source.error(f"this is no CSV: {error}", line) from error
 
 
 def _case(values: dict[str, str], named: DynamoName) -> Case:

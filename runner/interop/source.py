@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import hashlib
 import json
@@ -91,6 +92,13 @@ class Source:
         ImportFailed naming the line for anything else.
         """
         return _Objects(self).read()
+
+    def cells(self, line: int, text: str) -> list[str]:
+        """Return the cells of one row of CSV; raise ImportFailed when it is none."""
+        try:
+            return [cell.strip() for cell in next(csv.reader([text], strict=True))]
+        except csv.Error as error:
+            raise self.error(f"this is no CSV: {error}", line) from error
 
     def error(self, what: str, line: int) -> ImportFailed:
         """Return the error that `what` is wrong on `line`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ import pytest
 
 from runner.checks import Check, CheckState
 from runner.cli import main
-from tests.builders import make_alert, make_document, make_kernel, make_result
+from tests.builders import START, make_alert, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 from tests.stored import save_alerts
@@ -32,6 +33,7 @@ COMMANDS = (
     "kernels show kernels.json bert",
     "kernels diff rank0.json rank1.json",
     "kernels ranks rank0.json rank1.json",
+    "kernels counters run-1 bert counters.csv",
     "regressions",
     "alerts list --owner nobody",
     "alerts show aaa1",
@@ -81,8 +83,13 @@ def test_json_stands_alone_on_standard_output(
     terminal = Terminal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "log.json").write_text("[]")
-    with_kernels = make_document(results=[make_result(kernels=[make_kernel()])])
+    older = make_run(started_at=START - timedelta(days=1))
+    with_kernels = make_document(older, results=[make_result(kernels=[make_kernel()])])
     (tmp_path / "kernels.json").write_text(json.dumps(with_kernels.to_json()))
+    terminal.hud("ingest", "kernels.json")
+    (tmp_path / "counters.csv").write_text(
+        'ID,Kernel Name,dram__bytes.sum\n"","",byte\n0,cpp_fused_add_0,8\n'
+    )
     for rank in range(2):
         distributed = {"rank": rank, "world_size": 2}
         kernel = on_gpu("triton_poi_fused_add_0", 0, 10, correlation=1)

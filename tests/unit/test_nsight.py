@@ -1,0 +1,141 @@
+"""The CSV of NVIDIA's profilers, as its documentation has it: whole, cut off and hostile."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.errors import ImportFailed
+from runner.interop import nsight
+from runner.interop.nsight import Reading, match_names, read_counters
+
+TRITON = "triton_poi_fused_add_0"
+VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, float>(int, float)"
+SUMMARY = f"""Generating SQLite file report.sqlite from report.nsys-rep
+Processing [report.sqlite] with [/opt/reports/cuda_gpu_kern_sum.py]...
+
+Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+60.0,6000,3,2000.0,2000.0,1900,2100,81.6,{TRITON}
+40.0,4000,2,2000.0,2000.0,2000,2000,0.0,"{VECTORIZED}"
+"""
+NVTX = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+RAW = f'''==PROF== Connected to process 42
+"ID","Process ID","Kernel Name","Grid Size","{NVTX}","dram__bytes.sum","sm__throughput.avg.pct",\
+"device__attribute_clock_rate","launch__names"
+"","","","","","Mbyte","%","hz",""
+"0","42","{TRITON}","(8, 1, 1)","42 ""<default domain>:hud/iteration:none""","1,000.50","40","9",""
+"1","42","{TRITON}","(8, 1, 1)","42 ""<default domain>:hud/iteration:none""","1,001.50","60","9",""
+==PROF== Disconnected from process 42
+'''
+DETAILS = f'''"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value","Rule"
+"0","{TRITON}","Command line profiler metrics","gpu__time_duration.sum","us","2.5",""
+"0","{TRITON}","GPU Speed Of Light Throughput","Memory Throughput","%","45.7",""
+"0","{TRITON}","Memory Workload Analysis","Memory Throughput","Gbyte/s","1.5",""
+"0","{TRITON}","GPU Speed Of Light Throughput","","","","SOLBottleneck"
+"1","{TRITON}","Command line profiler metrics","gpu__time_duration.sum","ns","3500",""
+'''
+
+
+def read(folder: Path, text: str | bytes) -> dict[str, dict[str, Reading]]:
+    path = folder / "kernels.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_counters(path)
+
+
+def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
+    found = read(tmp_path, SUMMARY)
+    assert set(found) == {TRITON, VECTORIZED}
+    readings = found[TRITON]
+    assert readings["nsys.calls"] == Reading(value=3, unit="calls", num_rows=1)
+    assert readings["nsys.total_s"].value == pytest.approx(6e-6)
+    assert readings["nsys.mean_s"].value == pytest.approx(2e-6)
+    assert set(readings) == {
+        *("nsys.calls", "nsys.total_s", "nsys.mean_s", "nsys.median_s"),
+        *("nsys.min_s", "nsys.max_s", "nsys.stddev_s"),
+    }
+
+
+def test_raw_counters_are_means_over_calls_in_plain_units(tmp_path: Path) -> None:
+    found = read(tmp_path, RAW)
+    assert found == {
+        TRITON: {
+            "dram__bytes.sum": Reading(value=pytest.approx(1.001e9), unit="byte", num_rows=2),
+            "sm__throughput.avg.pct": Reading(value=50.0, unit="%", num_rows=2),
+        }
+    }
+
+
+def test_details_are_told_apart_by_their_section(tmp_path: Path) -> None:
+    readings = read(tmp_path, DETAILS)[TRITON]
+    assert {name: (item.value, item.unit) for name, item in readings.items()} == {
+        "gpu__time_duration.sum": (pytest.approx(3e-6), "s"),
+        "GPU Speed Of Light Throughput: Memory Throughput": (45.7, "%"),
+        "Memory Workload Analysis: Memory Throughput": (1.5e9, "byte/s"),
+    }
+
+
+def test_a_packed_file_is_read_as_well(tmp_path: Path) -> None:
+    assert read(tmp_path, gzip.compress(RAW.encode())) == read(tmp_path, RAW)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "kernels.csv:1: there is no kernel in a table of Nsight"),
+        ("name,latency\nbert,1\n", "kernels.csv:1: there is no kernel in a table of Nsight"),
+        (SUMMARY.splitlines()[3], "there is no kernel in a table of Nsight"),
+        (SUMMARY[:-60], "kernels.csv:6: "),
+        (RAW[: RAW.index('"60"')], "kernels.csv:5: the row has 7 cells and the header 9"),
+        (RAW.replace('"1,000.50"', '"1.000,50"'), "'1.000,50' is a number of another locale"),
+        (SUMMARY.replace(",3,", ",many,"), "Instances is 'many', not a number"),
+        (SUMMARY.replace("Med (ns)", "Avg (ns)"), "kernels.csv:4: the header has a column twice"),
+        (SUMMARY + "\n" + SUMMARY, "has a row already; give the report cuda_gpu_kern_sum alone"),
+        (DETAILS.replace('"ns"', '"cycle"'), "is in 'cycle' here and in 's' above. Write"),
+        (b"\xff\xfe" + SUMMARY.encode("utf-16-le"), "this is no UTF-8 text"),
+        (gzip.compress(RAW.encode())[:-9], "the gzip data is damaged or cut off"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_its_place(
+    tmp_path: Path, text: str | bytes, complaint: str
+) -> None:
+    with pytest.raises(ImportFailed, match="Nothing of this file was imported") as caught:
+        read(tmp_path, text)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", ["MAX_KERNELS", "MAX_COUNTERS"])
+def test_no_file_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(nsight, limit, 1)
+    with pytest.raises(ImportFailed, match="more kernels or counters than any profile has"):
+        read(tmp_path, SUMMARY)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(st.sampled_from([SUMMARY, RAW, DETAILS]), st.data())
+def test_a_file_that_is_cut_or_changed_anywhere_is_read_or_refused(
+    tmp_path: Path, text: str, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(text)))
+    put = data.draw(st.text(max_size=3))
+    end = data.draw(st.integers(place, len(text)))
+    try:
+        found = read(tmp_path, (text[:place] + put + text[end:]).encode(errors="replace"))
+    except ImportFailed:
+        return
+    assert all(found.values())
+
+
+def test_names_match_whole_or_by_their_function_alone() -> None:
+    known = [TRITON, VECTORIZED, "void f<1>(int)", "void f<2>(int)", "gone"]
+    found = [TRITON, "vectorized_elementwise_kernel", "f", "(anonymous namespace)::other<3>(int)"]
+    assert match_names(found, known=known) == {
+        TRITON: TRITON,
+        VECTORIZED: "vectorized_elementwise_kernel",
+    }
