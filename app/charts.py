@@ -60,7 +60,7 @@ def trend_spec(
     if bands:
         layers += _band_layers(bands, y_scale, title)
     layers += _mark_layers(marks)
-    base = _chart(points)
+    base = chart_of(points)
     value = alt.Y("value:Q", title=title, scale=y_scale)
     is_paced = any("level" in point for point in points)
     if is_paced:
@@ -89,7 +89,7 @@ def trend_spec(
     if failures:
         layers.append(_failure_layer(failures, x))
     chart = alt.layer(*layers).properties(height=TREND_HEIGHT, width="container")
-    return _finished(chart)
+    return finished(chart)
 
 
 def samples_spec(
@@ -101,7 +101,7 @@ def samples_spec(
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
     y = alt.Y("value:Q", scale=y_scale, title=title)
-    reference = _chart([{"median": median, "low": low, "high": high}])
+    reference = chart_of([{"median": median, "low": low, "high": high}])
     interval = reference.mark_rect(color=NEUTRAL, opacity=0.18).encode(
         y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
     )
@@ -119,15 +119,15 @@ def samples_spec(
             alt.Tooltip("position:Q", title="position"),
         ],
     }
-    dots = _chart([row for row in samples if row["kind"] == "sample"])
-    crosses = _chart([row for row in samples if row["kind"] != "sample"])
+    dots = chart_of([row for row in samples if row["kind"] == "sample"])
+    crosses = chart_of([row for row in samples if row["kind"] != "sample"])
     chart = alt.layer(
         interval,
         middle,
         crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**place),
         dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**place),
     ).properties(height=SAMPLES_HEIGHT, width="container")
-    return _finished(chart)
+    return finished(chart)
 
 
 def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
@@ -137,13 +137,14 @@ def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
     return [min(values) - margin, max(values) + margin]
 
 
-def _chart(rows: Sequence[Row]) -> alt.Chart:
+def chart_of(rows: Sequence[Row]) -> alt.Chart:
+    """Return a chart of these rows that has no mark yet."""
     values = [dict(row) for row in rows]
     return alt.Chart(alt.Data(values=values))  # type: ignore[no-untyped-call]
 
 
 def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
-    base = _chart(bands)
+    base = chart_of(bands)
     x, x2 = alt.X("start:T", title=None, scale=alt.Scale(type="utc")), alt.X2("end:T")
     rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
         x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
@@ -169,7 +170,7 @@ def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:
     """Return a vertical line with words at the top for each mark, on the side with more room."""
     layers: list[alt.Chart] = []
     for mark in marks:
-        base = _chart([mark])
+        base = chart_of([mark])
         x = alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
         colour = VERDICT_COLOURS.get(mark["verdict"], NEUTRAL)
         is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
@@ -190,7 +191,7 @@ def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:
 
 
 def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
-    ticks = _chart([row for row in points if row["is_new_revision"]])
+    ticks = chart_of([row for row in points if row["is_new_revision"]])
     layer: alt.Chart = ticks.mark_tick(
         orient="vertical", size=6, thickness=1, color=NEUTRAL, opacity=1
     ).encode(x=x, y=alt.value(alt.expr("height - 3")))
@@ -199,7 +200,7 @@ def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
 
 def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
     layer: alt.Chart = (
-        _chart(failures)
+        chart_of(failures)
         .mark_point(shape="cross", angle=45, size=70, filled=True, color=NEUTRAL, opacity=1)
         .encode(
             x=x,
@@ -244,7 +245,8 @@ def _time_axis() -> alt.Axis:
     return alt.Axis(grid=False, labelExpr=label, labelAngle=0, tickCount=8)
 
 
-def _finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+    """Return the specification of `chart` in the house theme."""
     spec: dict[str, Any] = chart.to_dict()
     spec["config"] = _CONFIG
     return spec

@@ -1,7 +1,8 @@
-"""The only place that queries and writes: one read a page, cached by the store's generation.
+"""Where pages query and write: one read a page, cached by the store's generation.
 
-Nothing here keeps the store open; a store is opened for each read and closed after it. When another
-process holds it longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
+`app.kernel_data` is its part for kernels. Nothing here keeps the store open; a store is opened for
+each read and closed after it. When another process holds it longer than LOCK_TIMEOUT_S, the last
+thing read is shown and said to be stale.
 """
 
 from __future__ import annotations
@@ -99,30 +100,30 @@ def store_url() -> str:
 
 def store_name() -> str:
     """Return the store's file, or its URL without the password."""
-    return _open(store_url()).name
+    return open_store(store_url()).name
 
 
 def generation() -> int:
     """Return the number that changes with every write to the store."""
-    return _open(store_url()).generation()
+    return open_store(store_url()).generation()
 
 
 def load_runs_page() -> Loaded[tuple[RunSummary, ...]]:
     """Return the newest runs, newest first."""
     url = store_url()
-    return _or_stale(("runs", url), lambda number: cached(_read_runs)(url, number))
+    return or_stale(("runs", url), lambda number: cached(_read_runs)(url, number))
 
 
 def load_overview() -> Loaded[Overview]:
     """Return the latest results, the alerts and the newest runs."""
     url = store_url()
-    return _or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
+    return or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
 
 
 def load_machine_moves() -> Loaded[Mapping[str, tuple[MachineMove, ...]]]:
     """Return how the reference cases of each run stand against the runs before, by run id."""
     url = store_url()
-    return _or_stale(("machine", url), lambda number: cached(_read_machine_moves)(url, number))
+    return or_stale(("machine", url), lambda number: cached(_read_machine_moves)(url, number))
 
 
 def load_series_page(
@@ -135,7 +136,7 @@ def load_series_page(
     """
     url = store_url()
     wanted = (case_key, metric, machine, toolchain)
-    return _or_stale(
+    return or_stale(
         ("series", url, *wanted),
         lambda number: cached(_read_series_page)(url, number, *wanted),
     )
@@ -144,7 +145,7 @@ def load_series_page(
 def load_result_samples(result_id: str, *, metric: str) -> Loaded[tuple[Sample, ...]]:
     """Return the samples of one measurement, warm-ups first."""
     url = store_url()
-    return _or_stale(
+    return or_stale(
         ("samples", url, result_id, metric),
         lambda number: cached(_read_samples)(url, number, result_id, metric),
     )
@@ -156,7 +157,7 @@ def load_run_page(run_id: str) -> Loaded[RunPage]:
     Raises NotFoundError when there is no such run.
     """
     url = store_url()
-    return _or_stale(
+    return or_stale(
         ("run", url, run_id), lambda number: cached(_read_run_page)(url, number, run_id or "latest")
     )
 
@@ -164,7 +165,7 @@ def load_run_page(run_id: str) -> Loaded[RunPage]:
 def load_alert_list(state: str) -> Loaded[AlertList]:
     """Return the alerts in a state, with the others of their events; "" are the ongoing ones."""
     url = store_url()
-    return _or_stale(
+    return or_stale(
         ("alerts", url, state), lambda number: cached(_read_alert_list)(url, number, state)
     )
 
@@ -172,7 +173,7 @@ def load_alert_list(state: str) -> Loaded[AlertList]:
 def load_event_page(event_id: str) -> Loaded[EventPage]:
     """Return an event with its alerts; raise NotFoundError when no alert belongs to it."""
     url = store_url()
-    return _or_stale(
+    return or_stale(
         ("event", url, event_id), lambda number: cached(_read_event_page)(url, number, event_id)
     )
 
@@ -180,7 +181,7 @@ def load_event_page(event_id: str) -> Loaded[EventPage]:
 def load_alert_page(alert_id: str) -> Loaded[AlertPage]:
     """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
     url = store_url()
-    return _or_stale(
+    return or_stale(
         ("alert", url, alert_id), lambda number: cached(_read_alert_page)(url, number, alert_id)
     )
 
@@ -208,7 +209,7 @@ def _decide(decisions: Sequence[Decide], *, by: str) -> str:
         )
 
     try:
-        _open(store_url()).revise_alerts(decide, by=by)
+        open_store(store_url()).revise_alerts(decide, by=by)
     except (AlertStateError, StoreError) as error:
         return f"Not saved: {error}."
     return ""
@@ -226,7 +227,8 @@ def repro(case: Case, *, toolchain: str) -> str:
     return repro_command(case, toolchain=toolchain)
 
 
-def _open(url: str) -> Store:
+def open_store(url: str) -> Store:
+    """Return the store at `url`, to be used for one read and dropped."""
     return Store(url, lock_timeout_s=LOCK_TIMEOUT_S)
 
 
@@ -235,7 +237,12 @@ def _last_loaded() -> OrderedDict[tuple[str, ...], Loaded[Any]]:
     return OrderedDict()
 
 
-def _or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Value]:
+def or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Value]:
+    """Return what `read` returns for the present generation, or what it did before a lock.
+
+    `key` names the page; it begins with the page's kind and the store's URL. Raises what the store
+    raises, StoreLocked only where nothing was read before.
+    """
     last = _last_loaded()
     number = generation()
     try:
@@ -255,11 +262,11 @@ def _or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Va
 
 
 def _read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001
-    return tuple(load_runs(_open(url), limit=MAX_RUNS))
+    return tuple(load_runs(open_store(url), limit=MAX_RUNS))
 
 
 def _read_overview(url: str, generation: int) -> Overview:
-    store = _open(url)
+    store = open_store(url)
     latest = load_latest(store)
     moves = cached(_read_machine_moves)(url, generation)
     # The newest run that has a reference case says how its machine stands.
@@ -280,7 +287,7 @@ def _read_machine_moves(
     url: str,
     generation: int,  # noqa: ARG001
 ) -> dict[str, tuple[MachineMove, ...]]:
-    histories = load_histories(_open(url), metrics=CLOCKS, family=REFERENCE_FAMILY)
+    histories = load_histories(open_store(url), metrics=CLOCKS, family=REFERENCE_FAMILY)
     return {
         run_id: tuple(map(_machine_move, changes))
         for run_id, changes in machine_history(histories).items()
@@ -303,7 +310,7 @@ def _machine_move(change: MachineChange) -> MachineMove:
 
 
 def _read_alert_list(url: str, generation: int, state: str) -> AlertList:  # noqa: ARG001
-    store = _open(url)
+    store = open_store(url)
     alerts = load_alerts_with_events(store, states=states_of(state))
     return AlertList(
         alerts=alerts,
@@ -313,7 +320,7 @@ def _read_alert_list(url: str, generation: int, state: str) -> AlertList:  # noq
 
 
 def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # noqa: ARG001
-    store = _open(url)
+    store = open_store(url)
     alerts = load_alerts_of_event(store, event_id)
     if not alerts:
         raise NotFoundError(f"no event {event_id!r} in this store")
@@ -325,7 +332,7 @@ def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # 
 
 
 def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
-    store = _open(url)
+    store = open_store(url)
     alert = load_alert(store, alert_id)
     metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
     where = (alert.case.key, metric, alert.machine, alert.toolchain)
@@ -344,7 +351,7 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
 
 
 def _read_outcomes(url: str, generation: int) -> tuple[OutcomeHistory, ...]:  # noqa: ARG001
-    return load_outcomes(_open(url), limit_runs=MAX_RUNS)
+    return load_outcomes(open_store(url), limit_runs=MAX_RUNS)
 
 
 def _read_samples(
@@ -353,13 +360,13 @@ def _read_samples(
     result_id: str,
     metric: str,
 ) -> tuple[Sample, ...]:
-    return load_samples(_open(url), result_id, metric)
+    return load_samples(open_store(url), result_id, metric)
 
 
 def _read_series_page(
     url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
 ) -> SeriesPage:
-    store = _open(url)
+    store = open_store(url)
     headers = find_series(store, case_key=case_key)
     histories = [
         item for item in cached(_read_outcomes)(url, generation) if item.case.key == case_key
@@ -411,7 +418,7 @@ def _read_series_page(
 
 
 def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
-    store = _open(url)
+    store = open_store(url)
     run = load_run(store, run_id)
     return RunPage(
         run=run,

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import tomllib
 
 from db.records import REFERENCE_FAMILY
+from db.traces import traces_folder
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, SizeSpec, near_names
@@ -64,14 +65,12 @@ class Config:
     trace_rules: TraceRules
     host: str
     port: int
+    perfetto_url: str
 
     @property
     def traces_dir(self) -> Path | None:
         """Return where traces are kept, None where they are not."""
-        beside = re.fullmatch(r"duckdb:///(?!:memory:)(.+)", self.store_url)
-        if self.traces_folder is not None or beside is None:
-            return self.traces_folder
-        return Path(f"{beside[1]}.traces")
+        return traces_folder(self.store_url, named=self.traces_folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +159,7 @@ def parse_config(
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         host=server["host"],
         port=server["port"],
+        perfetto_url=server["perfetto"],
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from db.errors import RecordError
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
+from db.traces import trace_name
 from runner.documents import read_json
 from runner.errors import TraceError
 from runner.protocol import notes_path
-from runner.trace_files import copy_file, trace_name
+from runner.trace_files import copy_file
 from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
 

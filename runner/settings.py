@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from apscheduler.triggers.cron import CronTrigger
 
 from db.records import MEASURED_DTYPES, MEASURED_PHASES
+from db.traces import PERFETTO_URL, is_web_address
 from models_zoo.spec import Tolerance
 from runner.protocol import MeasureSettings
 from runner.traces_kept import TraceRules
@@ -133,6 +134,13 @@ def size_bytes(value: Any) -> int:
         raise ValueError('a number of bytes above 0 or a text such as "8 GB"')
     unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
     return int(float(match[1]) * _SIZE_UNITS.get(unit, 1))
+
+
+def web_address(value: Any) -> str:
+    """Return `value`, an address of a page; raise ValueError otherwise."""
+    if not isinstance(value, str) or not is_web_address(value):
+        raise ValueError('an address such as "https://perfetto.example.org"')
+    return value
 
 
 def port(value: Any) -> int:
@@ -474,6 +482,14 @@ SETTINGS = (
         accept=port,
         default=8501,
         description="Port that the dashboard listens on; 0 takes a free one.",
+    ),
+    Setting(
+        section="server",
+        key="perfetto",
+        accept=web_address,
+        default=PERFETTO_URL,
+        description="Address of the Perfetto UI that traces are handed to: one that you host, where"
+        " browsers cannot reach this one.",
     ),
 )
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 from db.queries import load_runs
 from db.records import RunState
 from db.store import Store
+from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
 from runner.config import Config
 from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
@@ -48,12 +49,12 @@ class Dashboard:
         self,
         command: Sequence[str],
         *,
-        store_url: str,
+        environment: Mapping[str, str],
         notify: Notify,
         backoff: Backoff | None = None,
     ) -> None:
         self._command = list(command)
-        self._store_url = store_url
+        self._environment = environment
         self._notify = notify
         self._backoff = backoff or Backoff()
         self._stopping = threading.Event()
@@ -129,7 +130,7 @@ class Dashboard:
             stdout=subprocess.PIPE,
             # Ctrl-C in the terminal is for us; we end the dashboard in good order.
             start_new_session=True,
-            env=dashboard_environment(self._store_url),
+            env=self._environment,
             preexec_fn=die_with_parent,
         )
 
@@ -139,12 +140,18 @@ def dashboard_command(*, host: str, port: int) -> list[str]:
     return [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
 
 
-def dashboard_environment(store_url: str) -> dict[str, str]:
-    """Return the environment that tells the dashboard its store.
+def dashboard_environment(config: Config) -> dict[str, str]:
+    """Return the environment that tells the dashboard its store, its traces and its Perfetto UI.
 
-    Not an argument: a URL may hold a password, and everybody can read the arguments of a process.
+    Not arguments: a URL may hold a password, and everybody can read the arguments of a process.
     """
-    return {**os.environ, "HUD_DATABASE_URL": store_url}
+    folder = config.traces_dir
+    return {
+        **os.environ,
+        "HUD_DATABASE_URL": config.store_url,
+        TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
+        PERFETTO_VARIABLE: config.perfetto_url,
+    }
 
 
 def check_dashboard(*, host: str, port: int) -> int:

@@ -10,25 +10,16 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from db.records import CaseResult
+from db.traces import SUFFIX, find_trace, trace_name
 from runner.protocol import whole_file
 
 logger = logging.getLogger(__name__)
-
-SUFFIX = ".json.gz"
-# Whatever names a result may come from a document of somebody else, and here it becomes a path.
-_RESULT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-
-
-def trace_name(result_id: str) -> str | None:
-    """Return the name of the trace of a result, None where its id is none for a file."""
-    return f"{result_id}{SUFFIX}" if _RESULT_ID.fullmatch(result_id) else None
 
 
 def traces_in(folder: Path) -> dict[str, Path]:
@@ -46,11 +37,7 @@ class TraceFolder:
 
     def find(self, result_id: str) -> Path | None:
         """Return the kept trace of a result, None without one."""
-        name = trace_name(result_id)
-        if self.folder is None or name is None:
-            return None
-        path = self.folder / name
-        return path if path.is_file() else None
+        return find_trace(self.folder, result_id)
 
     def take(self, result: CaseResult, *, waiting: Path) -> CaseResult:
         """Move the trace of `result` out of the folder `waiting`; return the result with its name.

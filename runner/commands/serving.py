@@ -62,11 +62,12 @@ def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_r
     config = workplace.config
     notify = TerminalProgress(stderr(), now=workplace.seams.now)
     command = dashboard_command(host=config.host, port=config.port)
+    environment = dashboard_environment(config)
     # Ctrl-C is how one ends it: exit code 0.
     with ExitStack() as stack:
         try:
             stack.enter_context(Interrupts())
-            stack.enter_context(Dashboard(command, store_url=config.store_url, notify=notify))
+            stack.enter_context(Dashboard(command, environment=environment, notify=notify))
             url = dashboard_url(host=config.host, port=config.port)
             notify(Said(text=f"dashboard: {url} (starting)"))
             wake = threading.Event()
@@ -122,7 +123,7 @@ def serve_dashboard(workplace: Workplace) -> None:
     click.echo(f"dashboard: {url} (starting)", err=True)
     sys.stderr.flush()
     sys.stdout.flush()
-    os.execve(command[0], command, dashboard_environment(config.store_url))
+    os.execve(command[0], command, dashboard_environment(config))
 
 
 def _with_address(workplace: Workplace, *, host: str | None, port: int | None) -> Workplace:

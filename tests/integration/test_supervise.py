@@ -47,7 +47,7 @@ class Listener(list[Event]):
 def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
     said = Listener()
     command = [sys.executable, "-c", "import signal; signal.pause()"]
-    with Dashboard(command, store_url=URL, notify=said, backoff=AT_ONCE) as dashboard:
+    with Dashboard(command, environment=os.environ, notify=said, backoff=AT_ONCE) as dashboard:
         first = dashboard.pid
         assert first is not None
         os.kill(first, 9)
@@ -65,7 +65,9 @@ def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
 ) -> None:
     monkeypatch.setattr("runner.supervise._STOP_TIMEOUT_S", 0.01)
     script = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
-    with Dashboard([sys.executable, "-c", script], store_url=URL, notify=Listener()) as dashboard:
+    with Dashboard(
+        [sys.executable, "-c", script], environment=os.environ, notify=Listener()
+    ) as dashboard:
         assert dashboard.pid is not None
     assert not is_alive(dashboard.pid)
 
@@ -73,14 +75,14 @@ def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
 def test_what_the_dashboard_writes_is_said() -> None:
     said = Listener()
     script = "import signal; print('the dashboard answers now', flush=True); signal.pause()"
-    with Dashboard([sys.executable, "-c", script], store_url=URL, notify=said):
+    with Dashboard([sys.executable, "-c", script], environment=os.environ, notify=said):
         assert said.has_event.wait(60)
     assert said == [Said(text="the dashboard answers now")]
 
 
 def test_a_dashboard_that_cannot_be_started_is_said() -> None:
     said = Listener()
-    with Dashboard(["/does/not/exist"], store_url=URL, notify=said) as dashboard:
+    with Dashboard(["/does/not/exist"], environment=os.environ, notify=said) as dashboard:
         assert dashboard.pid is None
     (event,) = said
     assert isinstance(event, Said)
@@ -94,9 +96,9 @@ def test_the_dashboard_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None
         f"import os, signal; open({str(ready)!r}, 'w').write(f'{{os.getpid()}}'); signal.pause()"
     )
     parent = (
-        "import sys, signal; from runner.supervise import Dashboard\n"
+        "import os, sys, signal; from runner.supervise import Dashboard\n"
         "command = [sys.executable, '-c', sys.argv[1]]\n"
-        "with Dashboard(command, store_url='', notify=print): signal.pause()"
+        "with Dashboard(command, environment=os.environ, notify=print): signal.pause()"
     )
     process = subprocess.Popen([sys.executable, "-c", parent, child])
     pid = int(ready.read_text())
@@ -141,7 +143,15 @@ def test_a_missing_dashboard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_dashboard_is_another_process_on_the_same_store() -> None:
     command = dashboard_command(host="::1", port=7)
     assert command == [sys.executable, "-m", "app", "--host", "::1", "--port", "7"]
-    assert dashboard_environment(URL)["HUD_DATABASE_URL"] == URL
+    given = dashboard_environment(parse_config("", path=None, env={"HUD_DATABASE_URL": URL}))
+    assert given["HUD_DATABASE_URL"] == URL
+    assert given["HUD_TRACES_DIR"] == os.path.abspath("a.duckdb.traces")
+    assert given["HUD_PERFETTO_URL"] == "https://ui.perfetto.dev"
+
+
+def test_the_dashboard_is_told_that_there_is_no_folder_of_traces() -> None:
+    config = parse_config("", path=None, env={"HUD_DATABASE_URL": "duckdb:///:memory:"})
+    assert dashboard_environment(config)["HUD_TRACES_DIR"] == ""
 
 
 CONFIG = parse_config("", path=None, env={})

@@ -162,6 +162,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ('[run]\nmemory_limit = "8 XB"', "got '8 XB', takes a number of bytes above 0 or a text"),
         ("[run]\nmemory_limit = 0", "got 0, takes a number of bytes"),
         ("[server]\nport = 99999", "got 99999, takes a port, 0 to 65535"),
+        ("[server]\nperfetto = 'javascript:x'", "got 'javascript:x', takes an address such as"),
         ('[store]\nurl = ""', "got '', takes a text that is not empty"),
         ("[toolchains]\nnight = 3", "line 2: [toolchains] night: takes the path of a Python"),
         ("[suites.a]\nmodels = []", "[suites.a] models: got [], takes a text or a list of texts"),

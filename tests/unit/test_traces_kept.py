@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from runner.trace_files import trace_name
 from runner.traces_kept import KeptTrace, TraceRules, traces_to_remove
 from tests.builders import START
 
@@ -50,9 +49,3 @@ def test_what_an_alert_points_at_goes_last() -> None:
 
 def test_nothing_is_removed_of_nothing() -> None:
     assert removed() == []
-
-
-def test_an_id_that_would_leave_the_folder_names_no_file() -> None:
-    assert trace_name("0f3a") == "0f3a.json.gz"
-    hostile = ("../x", "a/b", "", ".hidden", "a\0b", "a b", "x" * 101, "-rf")
-    assert [trace_name(result_id) for result_id in hostile] == [None] * len(hostile)
