@@ -140,6 +140,20 @@ class Spool:
         """Return the files that wait for the store, oldest first."""
         return tuple(sorted(self.directory.glob("[!.]*.json")))
 
+    def remove_unclaimed_traces(self) -> None:
+        """Remove the traces that no result came for, unless results still wait for the store.
+
+        They are of cases that were interrupted, or measured without being stored. A young one may
+        be of a result that is about to be written.
+        """
+        if self.pending():
+            return
+        last = self._now().timestamp() - UNCLAIMED_S
+        for path in traces_in(self.directory).values():
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < last:
+                    path.unlink()
+
     def drain(self, store: ResultStore) -> DrainReport:
         """Put every waiting file into `store`, exactly once each, and return what happened.
 
@@ -194,17 +208,6 @@ class Spool:
             pid = path.name.split(".")[-2]
             if pid.isdigit() and not is_alive(int(pid)):
                 path.unlink(missing_ok=True)
-        if not self.pending():
-            self._remove_unclaimed_traces()
-
-    def _remove_unclaimed_traces(self) -> None:
-        # Of cases that were interrupted, or measured again without a result that is stored. A young
-        # one may be of a result that is about to be written.
-        last = self._now().timestamp() - UNCLAIMED_S
-        for path in traces_in(self.directory).values():
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime < last:
-                    path.unlink()
 
 
 def _read_entry(path: Path) -> SpoolEntry:

@@ -145,12 +145,13 @@ def execute_together(
 
 def _prune_traces(workplace: Workplace, *, notify: Notify) -> None:
     folder = workplace.config.traces_dir
-    if not workplace.has_store or folder is None:
-        return
     try:
+        workplace.spool().remove_unclaimed_traces()
+        if not workplace.has_store or folder is None:
+            return
         told = prune_traces(folder, store=workplace.store(), rules=workplace.config.trace_rules)
     except (StoreError, OSError) as error:
-        told = f"old traces are still in {folder}: {error}"
+        told = f"not all old traces are removed: {error}"
     if told:
         notify(Said(text=told))
 

@@ -149,13 +149,17 @@ def test_without_a_folder_traces_are_not_kept_and_that_is_said_once(
     assert "[traces] folder" in told[0]
 
 
-def test_a_trace_that_no_result_came_for_goes_after_a_while(tmp_path: Path, store: Store) -> None:
+def test_a_trace_that_no_result_came_for_goes_after_a_while(tmp_path: Path) -> None:
     clock = FakeClock()
     spool = Spool(tmp_path / "spool", now=clock)
     old, young = leave_trace(spool, "old"), leave_trace(spool, "young")
     os.utime(old, times=(clock().timestamp() - UNCLAIMED_S - 1,) * 2)
     os.utime(young, times=(clock().timestamp(),) * 2)
-    spool.drain(store)
+    waiting = spool.write(make_run(), result=result_with_trace("old"))
+    spool.remove_unclaimed_traces()
+    assert old.exists()
+    waiting.unlink()
+    spool.remove_unclaimed_traces()
     assert (old.exists(), young.exists()) == (False, True)
 
 
@@ -205,7 +209,12 @@ def test_a_run_ends_by_removing_what_no_rule_keeps_and_says_so(
         path.write_bytes(CONTENT)
         os.utime(path, times=((START + timedelta(days=night)).timestamp(),) * 2)
     run = ("run", "--model", "bert", "--mode", "eager", "--no-reference")
+    unclaimed = tmp_path / ".hud" / "spool" / "of-nobody.json.gz"
+    unclaimed.parent.mkdir()
+    unclaimed.write_bytes(CONTENT)
+    os.utime(unclaimed, times=(START.timestamp() - UNCLAIMED_S - 1,) * 2)
     kept = terminal.hud(*run, "--no-store")
+    assert not unclaimed.exists()
     assert "traces" not in kept.stderr
     assert kept.exit_code == 0
     assert "removed 1 of 2 traces" in terminal.hud(*run).stderr
@@ -220,7 +229,7 @@ def test_a_folder_that_cannot_be_pruned_ends_no_run(
     monkeypatch.setattr("runner.wiring.prune_traces", _no_access)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 0
-    assert "old traces are still in .hud/store.duckdb.traces: no access" in result.stderr
+    assert "not all old traces are removed: no access" in result.stderr
 
 
 def _no_access(*_args: object, **_options: object) -> str:
