@@ -6,8 +6,10 @@ noise, those without a step included. A p-value says how rarely points of the ol
 far on one side as those of the new one: over the number j of points beyond a distance, the smallest
 binomial tail P(at least j of n), where one point lies beyond by the tail of Student's distribution
 with 4 degrees of freedom plus the share of old points there. It is doubled for the two sides,
-multiplied by n for the choice of j, and by the number of looks, since a step is looked at again as
-its later nights arrive.
+multiplied by n for the choice of j. All new points are held against one estimate of the noise,
+which may by chance be too small for all of them: where Student's test of the difference of both
+medians has the larger p-value, that one counts. It is multiplied by the number of looks, since a
+step is looked at again as its later nights arrive.
 Assumptions: nights are independent of each other, and tails no heavier than that. Series of one run
 may depend on each other as neighbours on a machine do (positively: Benjamini and Yekutieli, Annals
 of Statistics 29, 2001). docs/judging.md has the reasons and a verdict worked out by hand.
@@ -32,6 +34,8 @@ from runner.analysis.stats import robust_sd, student_quantile
 FALSE_DISCOVERY_RATE = 0.01
 # Numbers of points since the step at which it is looked at; later ones change nothing any more.
 LOOKS = (3, 4, 6, 9, 14, 21)
+# A robust sd of normal values errs as an ordinary one of half as many does.
+DEGREES_PER_POINT = 0.5
 # Benchmarks on shared machines have outliers that normal tails do not know.
 TAIL_DEGREES = 4.0
 # Below this share of a level nobody measures anything, and a level that repeats exactly has sd 0.
@@ -58,10 +62,22 @@ def step_p_value(old: np.ndarray, new: np.ndarray) -> float:
     times the number of LOOKS.
     """
     looks = [size for size in LOOKS if size <= new.size] or [new.size]
-    return min(1.0, len(LOOKS) * min(_one_look(old, new[:size]) for size in looks))
+    found = (max(_by_points(old, new[:size]), _by_levels(old, new[:size])) for size in looks)
+    return min(1.0, len(LOOKS) * min(found))
 
 
-def _one_look(old: np.ndarray, new: np.ndarray) -> float:
+def _by_levels(old: np.ndarray, new: np.ndarray) -> float:
+    """Return the p-value of the difference of both medians by Student's test."""
+    levels = float(np.median(old)), float(np.median(new))
+    both = np.concatenate([old - levels[0], new - levels[1]])
+    # Three new points lie near their own median: they may tell of more noise, not of less.
+    sd = max(robust_sd(old), robust_sd(both), MIN_RELATIVE_SD * levels[0])
+    error = MEDIAN_INEFFICIENCY * sd * math.sqrt(1 / old.size + 1 / new.size)
+    degrees = max(1.0, DEGREES_PER_POINT * (both.size - 2))
+    return float(2 * stdtr(degrees, -abs(levels[1] - levels[0]) / error))
+
+
+def _by_points(old: np.ndarray, new: np.ndarray) -> float:
     level = float(np.median(old))
     error = MEDIAN_INEFFICIENCY / math.sqrt(old.size)
     sd = max(robust_sd(old), MIN_RELATIVE_SD * level) * math.sqrt(1 + error**2)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtr
 
 from runner.analysis.fdr import (
     FALSE_DISCOVERY_RATE,
@@ -32,12 +33,21 @@ def shifted(by: float, *, num_points: int = 3) -> np.ndarray:
     return OLD[:num_points] * (1 + by)
 
 
-def test_verdict_by_hand() -> None:
+def test_verdict_by_hand_after_a_short_level() -> None:
     # The middle 70 % of the old points are 2 wide; the new ones lie 10 above their median.
     old = np.array([9.0, 10.0, 10.0, 11.0] * 4)
     new = np.array([20.0, 20.0, 20.0])
+    error = np.sqrt(np.pi / 2) * 2 / 2.0729 * np.sqrt(1 / 16 + 1 / 3)
+    tail = float(stdtr((16 + 3 - 2) / 2, -10 / error))
+    assert step_p_value(old, new) == pytest.approx(len(LOOKS) * 2 * tail)
+
+
+def test_verdict_by_hand_after_a_long_level() -> None:
+    # Here the noise is well known, and the tails of single nights decide.
+    old = np.array([9.0, 10.0, 10.0, 11.0] * 40)
+    new = np.array([20.0, 20.0, 20.0])
     sd = 2 / 2.0729
-    error = np.sqrt(np.pi / 2) / 4
+    error = np.sqrt(np.pi / 2 / 160)
     distance = 10 / (sd * np.sqrt(1 + error**2)) - error
     # The tail of Student's distribution with 4 degrees of freedom, in closed form.
     part = distance / np.sqrt(4 + distance**2)
@@ -85,16 +95,24 @@ def test_fewer_points_than_the_first_look_are_looked_at_once() -> None:
     assert 0 < step_p_value(OLD, shifted(0.1, num_points=2)) <= 1
 
 
+@pytest.mark.parametrize("num_old", [6, 10, 40])
 @pytest.mark.parametrize("kind", ["normal", "student"])
-def test_equal_levels_hardly_ever_have_evidence(kind: str) -> None:
+def test_equal_levels_hardly_ever_have_evidence(kind: str, num_old: int) -> None:
     generator = np.random.default_rng(1)
     draw = generator.standard_normal if kind == "normal" else lambda n: generator.standard_t(4, n)
     p_values = []
     for _ in range(300):
-        values = 1 + 0.01 * draw(60)
-        p_values.append(step_p_value(values[:40], values[40:]))
+        values = 1 + 0.01 * draw(num_old + 20)
+        p_values.append(step_p_value(values[:num_old], values[num_old:]))
     assert np.mean(np.array(p_values) < 0.05) <= 0.05
     assert np.mean(np.array(p_values) < 0.005) <= 0.005
+
+
+def test_noise_that_six_points_happen_to_hide_is_hardly_ever_evidence() -> None:
+    generator = np.random.default_rng(1)
+    values = 1 + 0.01 * generator.standard_normal((1000, 6 + LOOKS[-1]))
+    p_values = np.array([step_p_value(row[:6], row[6:]) for row in values])
+    assert np.mean(p_values < 0.001) <= 0.001
 
 
 def test_interval_that_just_leaves_out_no_change_has_p_of_a_twentieth() -> None:
