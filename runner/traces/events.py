@@ -17,10 +17,12 @@ from runner.traces.stream import JsonStream
 
 # An event with a deep Python stack takes some ten thousand bytes.
 MAX_EVENT_BYTES = 1 << 20
-# What reads them keeps some fifty bytes an event: below 1 GB.
-MAX_EVENTS = 10_000_000
-# In microseconds: in nanoseconds it still fits into 64 bits; microseconds since 1970 reach 2255.
-MAX_TIME_US = 9e15
+# What reads them keeps at most 250 bytes an event: 1.3 GB.
+MAX_EVENTS = 5_000_000
+# Since 1970, in the year 2096: ends fit into 64 bits of nanoseconds, whatever is added to them.
+MAX_START_US = 4e15
+# Eleven days; profiles last minutes.
+MAX_DURATION_US = 1e12
 # An event with a beginning and a duration; all others only describe or connect these.
 COMPLETE = "X"
 _EMPTY: Mapping[str, Any] = {}
@@ -177,20 +179,19 @@ def _event(item: Any) -> Event:
         args = _EMPTY
     if phase != COMPLETE:
         return Event(phase, category, name, process, thread, 0, 0, args)
-    start_ns, duration_ns = _time_ns(item, "ts"), _time_ns(item, "dur")
-    if duration_ns < 0:
-        raise ValueError(f"'dur' is negative: {item['dur']!r}")
+    start_ns = _time_ns(item, "ts", MAX_START_US)
+    duration_ns = _time_ns(item, "dur", MAX_DURATION_US)
     return Event(phase, category, name, process, thread, start_ns, duration_ns, args)
 
 
-def _time_ns(item: Mapping[str, Any], name: str) -> int:
-    """Return the field, which is in microseconds, in whole nanoseconds."""
+def _time_ns(item: Mapping[str, Any], name: str, limit_us: float) -> int:
+    """Return the field, which is in microseconds from 0 to the limit, in whole nanoseconds."""
     value = item.get(name)
     kind = type(value)
     if kind is not float and kind is not int:
         raise TypeError(f"{name!r} must be a number of microseconds, got {value!r}")
     assert isinstance(value, int | float)
     # Also refuses what is not finite.
-    if not -MAX_TIME_US < value < MAX_TIME_US:
-        raise ValueError(f"{name!r} is {value:.3g}, not a time in microseconds")
+    if not 0 <= value < limit_us:
+        raise ValueError(f"{name!r} must be from 0 to {limit_us:.0e} microseconds, got {value:.3g}")
     return value * 1000 if isinstance(value, int) else math.floor(value * 1000 + 0.5)

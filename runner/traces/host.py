@@ -60,15 +60,16 @@ class _Sweep:
 
     def __init__(self, timeline: Timeline) -> None:
         host, calls = timeline.host, timeline.calls
-        self.starts, self.ends = host.starts.tolist(), host.ends.tolist()
+        self.starts, self.ends = host.starts, host.ends[:]
         self.is_operator = [call.what not in (ANNOTATION, LAUNCH) for call in calls]
         self.is_module = [
             call.what == ANNOTATION and call.name.startswith(MODULE_PREFIX) for call in calls
         ]
-        self.calls = host.calls.tolist()
+        self.calls = host.calls
         num = len(self.calls)
-        self.self_ns, self.has_children = [0] * num, [0] * num
-        self.operators, self.modules = [_NOBODY] * num, [_NOBODY] * num
+        # Arrays, not lists: a trace may have millions of events.
+        self.self_ns, self.has_children = _filled(0, num), _filled(0, num)
+        self.operators, self.modules = _filled(_NOBODY, num), _filled(_NOBODY, num)
         self.pieces = (array("q"), array("q"), array("q"))
         self.stack: list[int] = []
         self.cursor_ns = 0
@@ -117,8 +118,9 @@ class _Sweep:
         self.cursor_ns = until_ns
 
     def result(self) -> Nesting:
-        lists = (self.self_ns, self.operators, self.modules, self.has_children)
-        return Nesting(
-            *(np.array(numbers, dtype=np.int64) for numbers in lists),
-            *(whole(column) for column in self.pieces),
-        )
+        found = (self.self_ns, self.operators, self.modules, self.has_children)
+        return Nesting(*(whole(column) for column in (*found, *self.pieces)))
+
+
+def _filled(number: int, num: int) -> array[int]:
+    return array("q", [number]) * num

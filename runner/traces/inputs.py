@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# No memory holds more: sizes beyond are not of a tensor, and no product of them shall overflow.
+_MAX_ELEMENTS = 2**60
+# As many as an operator of torch takes.
+_MAX_DIMENSIONS = 64
 # How c10 names its types (c10/core/ScalarType.h), how torch does, and the bytes of an element.
 DTYPES = {
     "float": ("float32", 4),
@@ -57,13 +61,14 @@ def tensors_of(dims: Sequence[Any], types: Sequence[Any]) -> tuple[Tensor | None
 
 def _tensor(sizes: Any, kind: Any) -> Tensor | None:
     known = DTYPES.get(kind) if isinstance(kind, str) else None
-    if known is None or not _are_sizes(sizes):
+    if known is None or not _are_sizes(sizes) or math.prod(sizes) > _MAX_ELEMENTS:
         return None
     return Tensor(tuple(sizes), *known)
 
 
 def _are_sizes(sizes: Any) -> bool:
-    return isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
+    is_short = isinstance(sizes, list) and len(sizes) <= _MAX_DIMENSIONS
+    return is_short and all(type(size) is int and size >= 0 for size in sizes)
 
 
 def shapes_text(dims: Sequence[Any], types: Sequence[Any], values: Sequence[Any]) -> str:

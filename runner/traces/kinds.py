@@ -13,6 +13,8 @@ from dataclasses import dataclass
 # Inductor numbers its kernels by order; under cpp.enable_kernel_profile the graph as well.
 GENERATED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton)_\w+)")
 _NAMESPACE = "::"
+# What tells a kernel stands early in its name; a hostile name is not searched to its end.
+_MAX_CHARS = 2000
 _ATEN_CODE = re.compile(r"at::native::|softmax_warp_")
 
 
@@ -219,6 +221,6 @@ def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
 @functools.lru_cache(maxsize=10_000)
 def _find(name: str, families: tuple[Family, ...]) -> Class | None:
     for family in families:
-        if re.search(family.pattern, name):
+        if re.search(family.pattern, name[:_MAX_CHARS]):
             return Class(family.kind, family.library)
     return None

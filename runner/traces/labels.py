@@ -23,6 +23,9 @@ _NOISE = re.compile(
     r"\d+\w*|true|false|unsigned int|(std::)?array\b.*|(at::detail::)?Array\b.*"
     r"|.*OffsetCalculator\b.*|.*memory::(Load|Store)\w+.*|.*OffsetInfo\b.*"
 )
+# Beyond these a name is none that a compiler wrote, and is left as it is.
+_MAX_CHARS = 20_000
+_MAX_TEMPLATES = 200
 _CLOSING = {"<": ">", "(": ")", "{": "}", "[": "]"}
 
 
@@ -32,6 +35,8 @@ def label_of(name: str) -> str:
     generated = _GENERATED.fullmatch(name)
     if generated:
         return generated.group(1)
+    if len(name) > _MAX_CHARS or name.count("<") > _MAX_TEMPLATES:
+        return name
     text = _RESULT_TYPE.sub("", _UNNAMED.sub("", name))
     wrapped = _WRAPPER.match(text)
     if wrapped:

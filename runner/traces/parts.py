@@ -36,12 +36,14 @@ class Intervals:
     def covered_ns(self) -> int:
         """Return how long at least one of the intervals lasts."""
         union = self.union()
-        return int((union.ends - union.starts).sum())
+        return union.total_ns
 
     @property
     def total_ns(self) -> int:
         """Return the sum of all lengths, overlaps counted as often as they occur."""
-        return int((self.ends - self.starts).sum())
+        lengths = self.ends - self.starts
+        # In two halves: the sum of very many may be longer than 64 bits.
+        return (int((lengths >> 32).sum()) << 32) + int((lengths & (2**32 - 1)).sum())
 
     def union(self) -> Intervals:
         """Return the same time as disjoint intervals in order, none of them empty."""

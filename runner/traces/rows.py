@@ -17,6 +17,8 @@ from runner.traces.timeline import Call
 from runner.traces.work import Work, share_of_peak, work_of
 
 NS_PER_S = 1e9
+# More than any memory; what a damaged trace says beyond it is nobody's.
+_MAX_COPY_BYTES = 2**60
 _OWN_NAME = "KERNEL"
 _FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
 _CONFIG = ("num_warps", "num_stages")
@@ -129,7 +131,7 @@ def _work(tally: Tally, note: KernelNote | None) -> Work:
     if note is not None and (note.num_bytes is not None or note.flops is not None):
         return Work(num_bytes=note.num_bytes, flops=note.flops)
     copied = _agreed(tally.launches).get("bytes")
-    if isinstance(copied, int) and not isinstance(copied, bool) and copied >= 0:
+    if type(copied) is int and 0 <= copied < _MAX_COPY_BYTES:
         return _copy_work(tally.name, copied)
     if tally.operator is None or not tally.has_own_work:
         return Work()

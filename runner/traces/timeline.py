@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ _STEP = re.compile(r"ProfilerStep#\d+")
 # Names and shapes of different calls are kept: a trace of 110,000 events has 0.5 MB of them, and
 # one in which all differ shall not fill the memory.
 MAX_CALL_CHARS = 128 << 20
+# A thousand times what a busy server has.
+MAX_LANES = 1_000_000
 OPERATOR, ANNOTATION, LAUNCH = 0, 1, 2
 _HOST = {
     "cpu_op": OPERATOR,
@@ -118,9 +121,14 @@ def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
     """Return the trace at `path`; raise TraceError when it is broken or holds nothing to show."""
     reader = TraceReader(path)
     collector = _Collector(Timeline(path), notes=notes)
-    for event in reader.events():
-        if event.phase == COMPLETE:
-            collector.add(event)
+    try:
+        for event in reader.events():
+            if event.phase == COMPLETE:
+                collector.add(event)
+    except RecursionError as error:
+        raise TraceError(
+            f"{path}: the inputs of an event are nested too deeply. Record the trace again"
+        ) from error
     timeline = collector.timeline
     timeline.header = reader.header
     timeline.iterations = collector.own or collector.steps
@@ -187,6 +195,11 @@ class _Collector:
         key = (event.process, event.thread)
         lane = self._lanes.get(key)
         if lane is None:
+            if len(self.timeline.lanes) >= MAX_LANES:
+                raise TraceError(
+                    f"{self.timeline.path}: the trace has more than {MAX_LANES} threads and"
+                    " streams, more than any profiler writes. Record it again"
+                )
             lane = self._lanes[key] = len(self.timeline.lanes)
             self.timeline.lanes.append(key)
         return lane
@@ -218,6 +231,7 @@ class _Collector:
     def _place(self, key: tuple[str, ...], call: Call) -> int:
         place = self._places.get(key)
         if place is None:
+            self._check(call)
             self._num_chars += sum(map(len, key))
             if self._num_chars > MAX_CALL_CHARS:
                 raise TraceError(
@@ -227,6 +241,15 @@ class _Collector:
             place = self._places[key] = len(self.timeline.calls)
             self.timeline.calls.append(call)
         return place
+
+    def _check(self, call: Call) -> None:
+        try:
+            json.dumps(call.facts, allow_nan=False)
+        except ValueError as error:
+            raise TraceError(
+                f"{self.timeline.path}: a call of {call.name[:100]!r} has a number that is not"
+                " finite. Record the trace again"
+            ) from error
 
 
 def _id(value: Any) -> int:

@@ -44,10 +44,10 @@ def write_rank(
 
 def two_ranks(folder: Path, *, ahead_us: float = 0, base_ns: int = 0) -> RankReport:
     """Return a run in which rank 1 computes for longer, and rank 0 waits for it for 30 us."""
-    fast = rank_events(compute_us=40, reduce_from_us=50, reduce_to_us=90)
-    slow = rank_events(
-        compute_us=70, reduce_from_us=80, reduce_to_us=90, ahead_us=ahead_us - base_ns / 1000
-    )
+    at_us = 5000.0
+    fast = rank_events(compute_us=40, reduce_from_us=50, reduce_to_us=90, ahead_us=at_us)
+    late_us = at_us + ahead_us - base_ns / 1000
+    slow = rank_events(compute_us=70, reduce_from_us=80, reduce_to_us=90, ahead_us=late_us)
     paths = [write_rank(folder, 1, slow, base_ns=base_ns), write_rank(folder, 0, fast)]
     return read_ranks(paths)
 
