@@ -69,9 +69,6 @@ class Dtype(StrEnum):
 
 MEASURED_PHASES = (Phase.INFERENCE, Phase.TRAINING)
 MEASURED_DTYPES = (Dtype.FP32, Dtype.BF16, Dtype.FP16_AUTOCAST)
-# What started a run that is none of ours, and what its toolchain begins with, before a colon.
-IMPORT_TRIGGER = "import"
-IMPORTED_TOOLCHAIN = "imported"
 
 
 class Outcome(StrEnum):
@@ -500,8 +497,3 @@ class Alert:
 def series_key(case: Case, *, metric: str, fingerprint: str) -> str:
     """Return the identity of a series: one metric of one case in one environment class."""
     return f"{case.key}#{metric}@{fingerprint[:16]}"
-
-
-def is_imported(toolchain: str) -> bool:
-    """Return whether runs in `toolchain` are those of others, which nothing here can repeat."""
-    return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:")

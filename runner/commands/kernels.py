@@ -12,9 +12,10 @@ from rich.console import Console
 
 from db.counters import COUNTERS
 from db.errors import NotFoundError
+from db.imported import is_imported
 from db.kernels import Kernel, KernelSource, Profile, profile_of
 from db.queries import load_result
-from db.records import CaseResult, Outcome, Run, is_imported
+from db.records import CaseResult, Outcome, Run
 from db.store import Store
 from db.text import printable
 from runner.analysis.repro import repro_command

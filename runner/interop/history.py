@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from db.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
 from db.records import (
-    IMPORT_TRIGGER,
-    IMPORTED_TOOLCHAIN,
     Case,
     Run,
     RunDocument,

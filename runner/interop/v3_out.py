@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from db.imported import IMPORTED_TOOLCHAIN
 from db.metrics import METRICS
-from db.records import IMPORTED_TOOLCHAIN, CaseResult, Outcome, Run, RunDocument
+from db.records import CaseResult, Outcome, Run, RunDocument
 from runner.interop.evidence import ACCURACY, DERIVED, GUESSED, METHOD
 
 _WORDS: Mapping[Outcome, str] = {
