@@ -12,6 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 # torch is pinned by TORCH alone, so that another build of it can be asked for.
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=
+# Test modules that run at a time; 0 runs all tests in one process, as a debugger wants it.
+JOBS ?= 2
 
 # Prints what pyproject.toml asks for in the named extras: not torch, but what it needs everywhere.
 define PRINT_PACKAGES
@@ -42,7 +44,7 @@ run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboa
 
 .PHONY: test
 test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" narrows it down)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed ## check format, lint, types, import directions, spelling and documents

@@ -101,6 +101,7 @@ def test_an_eager_case_has_latency_memory_and_accuracy(executor: LocalExecutor) 
             "energy",
             "counters",
             "work",
+            "kernels",
             "result",
         ],
         ["fingerprint", "build", "warm up", "sample", "result"],
