@@ -8,7 +8,8 @@ import click
 
 from runner.commands.common import Column, json_option, print_json, print_table
 from runner.text import quantity
-from runner.traces.ranks import RankReport, RankRow, read_ranks
+from runner.traces.rank_report import RankReport, RankRow
+from runner.traces.ranks import read_ranks
 
 _COLUMNS = (
     Column(name="rank", is_number=True),

@@ -13,8 +13,9 @@ from runner.traces.inputs import tensors_of
 from runner.traces.kinds import Class
 from runner.traces.labels import label_of
 from runner.traces.notes import KernelNote, KernelNotes
+from runner.traces.roofline import share_of_peak
 from runner.traces.timeline import Call
-from runner.traces.work import Work, share_of_peak, work_of
+from runner.traces.work import Work, work_of
 
 NS_PER_S = 1e9
 # More than any memory; what a damaged trace says beyond it is nobody's.

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.errors import TraceError
-from runner.traces.ranks import RankReport, read_ranks
+from runner.traces.rank_report import RankReport
+from runner.traces.ranks import read_ranks
 from tests.traces import Json, annotation, launch, on_gpu, operator, write_trace
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

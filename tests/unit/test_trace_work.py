@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from runner.traces.inputs import shapes_text, tensors_of
-from runner.traces.work import Work, share_of_peak, work_of
+from runner.traces.roofline import share_of_peak
+from runner.traces.work import Work, work_of
 
 F = 4
 
