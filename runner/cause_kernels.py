@@ -6,14 +6,18 @@ the same whenever it is asked for, and a better diff tells more of old alerts as
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
+from db.errors import RecordError
 from db.kernel_profiles import ProfiledResult, ResultName, load_profiled
 from db.records import Alert, Verdict
 from db.store import Store
 from runner.analysis.kernel_diff import diff_kernels, top_kernels
 from runner.analysis.kernel_groups import KernelSide
+
+logger = logging.getLogger(__name__)
 
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
 _METRICS = (
@@ -46,7 +50,12 @@ def _sides(alert: Alert) -> tuple[ResultName, ...]:
 
 
 def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[dict[str, Any]]:
-    diff = diff_kernels(_side(before), _side(after))
+    try:
+        diff = diff_kernels(_side(before), _side(after))
+    except RecordError as error:
+        # One damaged result hides the kernels of its own alert, and no other alert.
+        logger.warning("no kernels for alert %s: %s", alert.id, error)
+        return []
     return top_kernels(diff, is_slower=alert.verdict is not Verdict.IMPROVEMENT)
 
 

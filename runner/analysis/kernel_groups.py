@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from db.errors import RecordError
 from db.kernels import Kernel, Profile
 from runner.analysis.kernel_code import Pairs, plain_code, token_pairs
 
@@ -25,6 +26,11 @@ MOVES = frozenset(
     ("as_strided", "clone", "copy", "detach", "empty", "expand", "permute", "reshape", "slice")
     + ("squeeze", "t", "to_copy", "transpose", "unsqueeze", "view")
 )
+
+
+# An iteration of twelve days, and a call in a million of them.
+_MAX_TIME_S = 1e6
+_MIN_COUNT, _MAX_COUNT = 1e-6, 1e9
 
 
 class MatchedBy(StrEnum):
@@ -55,6 +61,27 @@ class KernelSide:
     sources: Mapping[str, str]
     profile: Profile | None = None
     latency_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise RecordError for a number that no profiler gives: sums of them would overflow."""
+        for kernel in self.kernels:
+            times_s = (kernel.total_s, kernel.mean_s, kernel.min_s)
+            if not _are_times(times_s) or not (
+                kernel.count == 0 or _MIN_COUNT <= kernel.count <= _MAX_COUNT
+            ):
+                raise RecordError(
+                    f"kernel {kernel.name!r} has {kernel.count:g} calls of {kernel.mean_s:g} s an"
+                    f" iteration, {kernel.total_s:g} s together, which no profiler gives. Record"
+                    " the result again"
+                )
+        profile, known = self.profile, [] if self.latency_s is None else [self.latency_s]
+        if profile is not None:
+            known += [profile.iteration_s, profile.overlap_s, *profile.parts.values()]
+        if not _are_times(known):
+            raise RecordError(
+                f"a latency or a part of it is not between 0 and {_MAX_TIME_S:g} s: {known}."
+                " Record the result again"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +150,10 @@ class Group:
         count = self.count
         total_s = math.fsum(kernel.count * kernel.min_s for kernel in self.kernels)
         return total_s / count if count else 0.0
+
+
+def _are_times(times_s: Iterable[float]) -> bool:
+    return all(0 <= time_s <= _MAX_TIME_S for time_s in times_s)
 
 
 def group_kernels(side: KernelSide, *, sources: Mapping[str, str]) -> list[Group]:

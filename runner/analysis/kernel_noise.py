@@ -69,4 +69,4 @@ def _log_ratio(before_s: float, after_s: float) -> float:
         return 0.0
     if before_s == 0 or after_s == 0:
         return math.inf if before_s == 0 else -math.inf
-    return math.log(after_s / before_s)
+    return math.log(after_s) - math.log(before_s)

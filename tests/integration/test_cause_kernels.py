@@ -80,6 +80,19 @@ def test_an_alert_without_kernels_to_compare_names_none(store: Store, alert: Ale
     assert cause_kernels([alert], store=store) == {"alert-1": []}
 
 
+def test_a_damaged_result_hides_the_kernels_of_its_own_alert_alone(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = make_case("gpt2")
+    ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
+    damaged = [replace(result_of(name, 1e300), id=name, case=other) for name in ("good", "bad")]
+    ingest(store, *damaged)
+    alerts = [alert_between(), replace(alert_between(case=other), id="alert-2")]
+    found = cause_kernels(alerts, store=store)
+    assert (len(found["alert-1"]), found["alert-2"]) == (1, [])
+    assert "no kernels for alert alert-2: kernel 'cpp_fused_add_0' has" in caplog.text
+
+
 def test_only_results_with_kernels_are_read(store: Store) -> None:
     plain = make_result("plain", run=make_run("plain"))
     ingest(store, result_of("good", 0.001), plain)

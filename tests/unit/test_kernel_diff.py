@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from db.errors import RecordError
 from db.kernels import Kernel, Origin, Profile
 from runner.analysis import kernel_match
 from runner.analysis.kernel_change import ChangeKind, KernelChange
@@ -402,6 +403,20 @@ def test_both_sides_are_measured_by_what_both_have(
 ) -> None:
     known = _side(_triton(), latency_s=0.2, parts={})
     assert diff_kernels(_side(_triton(), latency_s=latency_s, parts=parts), known).basis == basis
+
+
+@pytest.mark.parametrize(
+    "change", [{"total_s": 1e300}, {"count": 1e-300}, {"count": 1e300}, {"min_s": 1e300}]
+)
+def test_a_number_that_no_profiler_gives_is_one_clear_error(change: dict[str, float]) -> None:
+    with pytest.raises(RecordError, match="which no profiler gives. Record the result again"):
+        _side(replace(_triton(), **change))
+
+
+@pytest.mark.parametrize("fields", [{"latency_s": 1e300}, {"parts": {"idle": float("nan")}}])
+def test_a_latency_that_nobody_waited_for_is_one_clear_error(fields: dict[str, Any]) -> None:
+    with pytest.raises(RecordError, match="is not between 0 and 1e\\+06 s"):
+        _side(_triton(), **fields)
 
 
 def test_json_is_in_microseconds_that_add_up() -> None:
