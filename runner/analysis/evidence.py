@@ -46,9 +46,12 @@ OUTLIERS = 0.03
 OUTLIER_RANGE = 20.0
 # What a night not preceded by its like counts, and what staying where one was yesterday does.
 UNLIKE_WEIGHT = 0.05
-STAY_WEIGHT = 0.6
+STAY_WEIGHT = 1.0
 # Student's density with 3 degrees of freedom at 0.
 _PEAK = 2 / (math.pi * math.sqrt(3))
+# One row a hypothesis: steps, what is no step, and last no change, which all are held against.
+_SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
+_FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,57 +68,71 @@ class Evidence:
     contrast: float
 
 
-def weigh(
-    distances: np.ndarray, *, noise: np.ndarray, level_error: float, min_nights: int
-) -> Evidence:
-    """Return the evidence that the last nights lie on a higher level, for the likeliest first one.
+class Scales:
+    """What weighs the nights of one excursion, more of them each time.
 
-    `distances` are those of the nights in question, `noise` those of the nights before, both from
-    the old level and in order of time; `level_error` is the variance of that level, in variances
-    of the noise. At least the last `min_nights` are taken to be on the new level.
+    `noise` are the distances of the nights before it, in order of time; `level_error` is the
+    variance of the level that they are distances from, in variances of the noise.
     """
-    steps = [*STEPS, max(STEPS[0], middle(sorted(distances.tolist())))]
-    shifts = np.array([0.0, *steps, *SMALL_STEPS])
-    rows = np.vstack([distances - shifts[:, None], distances / NOISE_FACTOR])
-    sd = robust_sd(noise)
-    logs = np.log(_density(rows, noise, sd=sd, level_error=level_error))
-    logs[-1] -= math.log(NOISE_FACTOR)
-    far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
-    most = np.minimum(MAX_NIGHT, math.log(noise.size + 1) + SURPRISE + far)
-    ratios = np.clip(logs[1:] - logs[0], MIN_NIGHT, most)
-    # Sums over each night and all after it.
-    sums = ratios[:, ::-1].cumsum(axis=1)[:, ::-1]
-    offsets = distances.size - min_nights + 1
-    best, offset = np.unravel_index(np.argmax(sums[: len(steps), :offsets]), (len(steps), offsets))
-    return Evidence(
-        step=float(sums[best, offset]),
-        rival=float(sums[len(steps) :, offset].max()),
-        offset=int(offset),
-        contrast=middle(sorted(distances[offset:].tolist())) / max(MIN_BANDWIDTH, sd),
-    )
 
+    def __init__(self, noise: np.ndarray, *, level_error: float) -> None:
+        self.noise = noise
+        self.sd = robust_sd(noise)
+        silverman = BANDWIDTH * self.sd * noise.size**-0.2
+        self.width = math.sqrt(silverman**2 + MIN_BANDWIDTH**2 + level_error * self.sd**2)
+        # Of the nights so far: another night changes nothing of those before it.
+        self.logs = np.empty((_SHIFTS.size, 0))
 
-def _density(
-    distances: np.ndarray, noise: np.ndarray, *, sd: float, level_error: float
-) -> np.ndarray:
-    """Return the density of each distance after the one before it, one row a hypothesis."""
-    silverman = BANDWIDTH * sd * noise.size**-0.2
-    width = math.sqrt(silverman**2 + MIN_BANDWIDTH**2 + level_error * sd**2)
-    near = _kernel((distances[:, :, None] - noise) / width)
-    learnt = near.mean(axis=2)
-    # Weights of the earlier nights: how near their predecessors lay to this night's predecessor.
-    follows = UNLIKE_WEIGHT + near[:, :-1, :-1]
-    stays = STAY_WEIGHT * near[:, :-1]
-    total = follows.sum(axis=2) + stays.sum(axis=2)
-    matched = np.einsum("ijk,ijk->ij", follows, near[:, 1:, 1:])
-    matched += np.einsum("ijk,ijk->ij", stays, near[:, 1:])
-    learnt[:, 1:] = matched / total
-    share = PRIOR_NIGHTS / (noise.size + PRIOR_NIGHTS)
-    known = (1 - share) * learnt * (_PEAK / width)
-    known += share * _kernel(distances / PRIOR_SD) * (_PEAK / PRIOR_SD)
-    return np.asarray((1 - OUTLIERS) * known + OUTLIERS / OUTLIER_RANGE)
+    def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
+        """Return the evidence that the last nights lie on a higher level, from the likeliest on.
+
+        `distances` are upwards and begin with those of the call before. At least the last
+        `min_nights` are taken to be on the new level.
+        """
+        self._add(distances)
+        logs, num_steps = self.logs, len(STEPS)
+        step = middle(sorted(distances.tolist()))
+        if step > STEPS[0]:
+            logs = np.vstack([self._log_density(distances[None] - step), logs])
+            num_steps += 1
+        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
+        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
+        ratios = np.minimum(np.maximum(logs[:-1] - logs[-1], MIN_NIGHT), most)
+        # Sums over each night and all after it.
+        sums = ratios[:, ::-1].cumsum(axis=1)[:, ::-1]
+        num_offsets = distances.size - min_nights + 1
+        best, offset = divmod(int(sums[:num_steps, :num_offsets].argmax()), num_offsets)
+        return Evidence(
+            step=float(sums[best, offset]),
+            rival=float(sums[num_steps:, offset].max()),
+            offset=offset,
+            contrast=middle(sorted(distances[offset:].tolist())) / max(MIN_BANDWIDTH, self.sd),
+        )
+
+    def _add(self, distances: np.ndarray) -> None:
+        num_known = self.logs.shape[1]
+        if num_known < distances.size:
+            # With the last one known, which the first new one follows.
+            nights = distances[max(0, num_known - 1) :]
+            logs = self._log_density((nights - _SHIFTS) / _FACTORS) - np.log(_FACTORS)
+            self.logs = np.hstack([self.logs, logs[:, nights.size - distances.size + num_known :]])
+
+    def _log_density(self, distances: np.ndarray) -> np.ndarray:
+        """Return that of each distance after the one before it, one row a hypothesis."""
+        near = _kernel((distances[:, :, None] - self.noise) / self.width)
+        learnt = near.mean(axis=2)
+        # Weights of the earlier nights: how near their predecessors lay to this night's, and they
+        # themselves.
+        weights = STAY_WEIGHT * near[:, :-1]
+        weights[:, :, 1:] += UNLIKE_WEIGHT + near[:, :-1, :-1]
+        learnt[:, 1:] = (weights * near[:, 1:]).sum(axis=2) / weights.sum(axis=2)
+        share = PRIOR_NIGHTS / (self.noise.size + PRIOR_NIGHTS)
+        known = (1 - share) * (_PEAK / self.width) * learnt
+        known += share * (_PEAK / PRIOR_SD) * _kernel(distances / PRIOR_SD)
+        return np.asarray(np.log((1 - OUTLIERS) * known + OUTLIERS / OUTLIER_RANGE))
 
 
 def _kernel(distances: np.ndarray) -> np.ndarray:
     """Return Student's density with 3 degrees of freedom, 1 at its peak."""
-    return np.asarray((1 + distances**2 / 3) ** -2)
+    root = 1 + distances * distances / 3
+    return np.asarray(1 / (root * root))

@@ -6,10 +6,11 @@ night of an excursion of three nights or more, evidence.py weighs it. A new leve
 - a step is likelier than no change by 12 (natural logarithm): more while few nights tell the noise
   and after a level that came back, less when a step hardly stands out but lasts; and
 - 2 likelier than its rivals; and
-- both still hold for the night at which two medians fit best, give or take a tenth.
+- both still hold for the night at which two medians fit best, give or take a tenth; and
+- no line fits better than those medians: that is a drift.
 An excursion of more than 20 nights without that is a change too small to report: a new level, but
-no step. Distances from former levels stay known as noise, those of an excursion that ended and of
-a level that came back too.
+no step. Noise is how far the points of the level lie from it, those of an excursion that ended
+among them, and how far those before lay from theirs, those of a level that came back among them.
 Assumptions: those of detector.py. Values are logarithms in units of the floor.
 """
 
@@ -20,15 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.analysis.evidence import Evidence, weigh
+from runner.analysis.evidence import Evidence, Scales
 from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS, middle
 
 # Points whose median is the level: more would lag behind a drift, fewer err more.
 LEVEL_POINTS = 42
-# With fewer points of the level, a distance from it says little of the noise.
-MIN_DISTANCE_POINTS = 4
-# Fewer say nothing of it at all.
-MIN_DISTANCES = 4
+# Fewer points say nothing of the noise.
+MIN_NOISE_POINTS = 8
 NOISE_POINTS = 60
 # A night counts for what it lies beyond half the floor, up to 4 floors.
 ALLOWANCE = 0.5
@@ -40,12 +39,13 @@ NEEDED_EVIDENCE = 12.0
 NEEDED_ADVANTAGE = 2.0
 # The share of both that must be left at the place that fits best.
 LEFT_EVIDENCE = 0.9
-# A second mode stands out from the noise and comes back soon. What lies within 1.7 sd and lasts for
+# A second mode stands out from the noise and comes back soon. What lies within 2 sd and lasts for
 # more than three nights needs less for each of them, for five at most.
-LOW_CONTRAST = 1.7
+LOW_CONTRAST = 2.0
 LESS_A_NIGHT = 1.0
 MAX_NIGHTS_LESS = 5
-LITTLE_NOISE = 30
+# Of the noise, fewer points than these.
+LITTLE_NOISE = 34
 MORE_FOR_LITTLE_NOISE = 0.15
 # A level that lasts for two weeks and goes back is part of what the series does.
 RETURN_POINTS = 14
@@ -53,6 +53,8 @@ RETURN_SHARE = 0.25
 MORE_AFTER_RETURN = 0.6
 # How far before an excursion its change may lie.
 LOOK_BACK = 20
+# Sums of absolute distances that differ by less are equal.
+ROUNDING = 1e-9
 # Variance of a median of n normal values: pi / 2 times that of a mean.
 _MEDIAN_VARIANCE = np.pi / 2
 
@@ -76,12 +78,13 @@ class _Excursion:
     sign: int
     total: float = 0.0
     first: int = -1
+    scales: Scales | None = None
 
     def add(self, night: int, distance: float) -> bool:
         """Add a night at `distance` from the level; return whether it added to the sum."""
         beyond = self.sign * distance - ALLOWANCE
         if self.total <= 0.0:
-            self.first = night
+            self.first, self.scales = night, None
         self.total = max(0.0, self.total + max(-MAX_INCREMENT, min(MAX_INCREMENT, beyond)))
         return beyond > 0.0
 
@@ -93,8 +96,8 @@ class _Departure:
     index: int
     level: float
     sign: int
-    num_noise: int
-    start: int
+    points: list[float]
+    num_past: int
 
 
 class _Watch:
@@ -104,24 +107,22 @@ class _Watch:
         self.values = values
         self.onsets: list[Onset] = []
         self.start = 0
-        # The points of the level, oldest first and in order of size.
-        self.recent: list[float] = []
+        # The points of the level, oldest first, and the last of them in order of size.
+        self.points: list[float] = []
         self.ordered: list[float] = []
-        self.noise: list[float] = []
-        # As they were before each night: the level, and how many points and distances told it.
+        # Distances of points from levels that they are not counted to any more.
+        self.past: list[float] = []
+        # As they were before each night: the level, and how many points it and the past had.
         self.levels: list[float] = []
-        self.num_recent: list[int] = []
-        self.num_noise: list[int] = []
+        self.num_points: list[int] = []
+        self.num_past: list[int] = []
         self.excursions = (_Excursion(1), _Excursion(-1))
         self.departure: _Departure | None = None
         self.needed = NEEDED_EVIDENCE
 
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
-        level = middle(self.ordered) if self.ordered else value
-        self.levels.append(level)
-        self.num_recent.append(len(self.recent))
-        self.num_noise.append(len(self.noise))
+        level = self._record(value)
         for excursion in self.excursions:
             is_near = excursion.sign * (value - level) <= ALLOWANCE
             # Most nights are near a level that nothing departs from.
@@ -132,7 +133,8 @@ class _Watch:
     def _departs(self, excursion: _Excursion, night: int, value: float) -> bool:
         is_open = excursion.total > 0.0
         if not is_open and (
-            len(self.recent) < MIN_BASELINE_POINTS or len(self.noise) < MIN_DISTANCES
+            len(self.points) < MIN_BASELINE_POINTS
+            or len(self.past) + len(self.points) < MIN_NOISE_POINTS
         ):
             return False
         level = self.levels[excursion.first if is_open else night]
@@ -152,45 +154,65 @@ class _Watch:
 
     def _first_of_step(self, excursion: _Excursion, night: int) -> int | None:
         """Return the first night of the step that `excursion` is, None when it is none."""
-        first = excursion.first
+        first, sign = excursion.first, excursion.sign
         needed = self._needed(first)
-        found = self._weigh(first, night, sign=excursion.sign, num_last=SUSTAINED_POINTS)
+        if excursion.scales is None:
+            excursion.scales = self._scales(first, sign=sign)
+        distances = self._distances(first, night, sign=sign)
+        found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
         if not _is_enough(found, needed, num_nights=night + 1 - first - found.offset):
             return None
         place = self._best_place(first, night)
+        if self._is_drift(place, night):
+            return None
         if place == first + found.offset:
             return place
         num_nights = night + 1 - place
-        found = self._weigh(place, night, sign=excursion.sign, num_last=num_nights)
+        distances = self._distances(place, night, sign=sign)
+        found = self._scales(place, sign=sign).weigh(distances, min_nights=num_nights)
         is_left = _is_enough(found, LEFT_EVIDENCE * needed, num_nights=num_nights)
         return place if is_left else None
 
     def _needed(self, first: int) -> float:
-        missing = max(0.0, 1 - self.num_noise[first] / LITTLE_NOISE)
+        num_noise = self.num_past[first] + min(LEVEL_POINTS, self.num_points[first])
+        missing = max(0.0, 1 - num_noise / LITTLE_NOISE)
         return self.needed + NEEDED_EVIDENCE * MORE_FOR_LITTLE_NOISE * missing
 
-    def _weigh(self, first: int, night: int, *, sign: int, num_last: int) -> Evidence:
-        num_noise = self.num_noise[first]
-        noise = np.array(self.noise[max(0, num_noise - NOISE_POINTS) : num_noise])
-        more = 1 / self.num_recent[first] - 1 / LEVEL_POINTS
-        return weigh(
-            sign * (self.values[first : night + 1] - self.levels[first]),
-            noise=sign * noise,
-            level_error=_MEDIAN_VARIANCE * max(0.0, more),
-            min_nights=num_last,
-        )
+    def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
+        return sign * (self.values[first : night + 1] - self.levels[first])
+
+    def _scales(self, first: int, *, sign: int) -> Scales:
+        """Return what weighs the nights from `first` on against what was noise before."""
+        now = self._distances_before(first)
+        stop = self.num_past[first]
+        past = self.past[max(0, stop + len(now) - NOISE_POINTS) : stop]
+        more = 1 / len(now) - 1 / LEVEL_POINTS
+        return Scales(sign * np.array(past + now), level_error=_MEDIAN_VARIANCE * more)
+
+    def _distances_before(self, first: int) -> list[float]:
+        """Return how far the points of the level lay from it before the night `first`."""
+        stop = self.num_points[first]
+        level = self.levels[first]
+        return [value - level for value in self.points[max(0, stop - LEVEL_POINTS) : stop]]
 
     def _best_place(self, first: int, night: int) -> int:
         """Return the night from which on a second median fits best, in absolute distances."""
-        low = max(self.start + MIN_BASELINE_POINTS, first - LOOK_BACK)
+        # A level that came back has points enough before its first week is over.
+        low = min(first, max(self.start + MIN_BASELINE_POINTS, first - LOOK_BACK))
         begin = max(self.start, low - LEVEL_POINTS)
-        places = range(low, night + 2 - SUSTAINED_POINTS)
+        points = self.values[begin : night + 1].tolist()
+        high = night + 1 - SUSTAINED_POINTS - begin
+        return begin + best_split(points, low=low - begin, high=high)
+
+    def _is_drift(self, place: int, night: int) -> bool:
+        """Return whether one line fits better than two medians, in absolute distances."""
+        begin = max(self.start, place - LEVEL_POINTS)
         points = self.values[begin : night + 1]
-        misfits = [
-            _misfit(points[: place - begin]) + _misfit(points[place - begin :]) for place in places
-        ]
-        # The last of equals: the fewer nights are slow, the better.
-        return places[len(misfits) - 1 - int(np.argmin(misfits[::-1]))]
+        nights = np.arange(points.size) - (points.size - 1) / 2
+        slope = float(nights @ points) / float(nights @ nights)
+        old, new = points[: place - begin].tolist(), points[place - begin :].tolist()
+        line = sorted((points - slope * nights).tolist())
+        return _misfit(line) < _misfit(sorted(old)) + _misfit(sorted(new))
 
     def _begin(self, index: int, night: int, *, sign: int) -> None:
         old, last = self.levels[index], self.departure
@@ -202,37 +224,47 @@ class _Watch:
             self._resume(last, index, night)
             return
         self.onsets.append(Onset(index=index))
-        self.departure = _Departure(index, old, sign, self.num_noise[index], self.start)
+        stop = self.num_points[index]
+        points = self.points[max(0, stop - LEVEL_POINTS) : stop]
+        self.departure = _Departure(index, old, sign, points, self.num_past[index])
         self._restart(index, night)
 
     def _restart(self, index: int, night: int) -> None:
-        """Forget the level before `index`, but not its noise."""
-        new = self.values[index : night + 1]
-        del self.noise[self.num_noise[index] :]
-        if new.size >= MIN_BASELINE_POINTS:
-            self.noise += (new - np.median(new)).tolist()
-        self._set_level(new.tolist(), start=index)
+        """Begin a new level at `index`: the points of the level before are noise of the past."""
+        self.past = self.past[: self.num_past[index]] + self._distances_before(index)
+        self._begin_level(index, night, points=[])
 
     def _resume(self, last: _Departure, index: int, night: int) -> None:
         """Go on with the level before `last`: what lay between was noise."""
-        del self.noise[last.num_noise :]
-        self.noise += (self.values[last.index : night + 1] - last.level).tolist()
-        before = self.values[max(last.start, last.index - LEVEL_POINTS) : last.index]
-        self._set_level([*before.tolist(), *self.values[index : night + 1].tolist()], start=index)
+        between = self.values[last.index : index] - last.level
+        self.past = self.past[: last.num_past] + between.tolist()
+        self._begin_level(index, night, points=last.points)
 
-    def _set_level(self, points: list[float], *, start: int) -> None:
-        self.start = start
-        self.recent = points[-LEVEL_POINTS:]
-        self.ordered = sorted(self.recent)
+    def _begin_level(self, index: int, night: int, *, points: list[float]) -> None:
+        self.start = index
+        self.points = list(points)
+        self.ordered = sorted(points)
         self.excursions = (_Excursion(1), _Excursion(-1))
+        for records in (self.levels, self.num_points, self.num_past):
+            del records[index:]
+        for value in self.values[index : night + 1].tolist():
+            self._keep(value, self._record(value))
+
+    def _record(self, value: float) -> float:
+        """Note what is known before the night of `value`; return the level."""
+        level = middle(self.ordered) if self.ordered else value
+        self.levels.append(level)
+        self.num_points.append(len(self.points))
+        self.num_past.append(len(self.past))
+        return level
 
     def _keep(self, value: float, level: float) -> None:
-        if len(self.recent) >= MIN_DISTANCE_POINTS:
-            self.noise.append(value - level)
-        self.recent.append(value)
+        self.points.append(value)
         insort(self.ordered, value)
-        if len(self.recent) > LEVEL_POINTS:
-            del self.ordered[bisect_left(self.ordered, self.recent.pop(0))]
+        if len(self.ordered) > LEVEL_POINTS:
+            oldest = self.points[-LEVEL_POINTS - 1]
+            self.past.append(oldest - level)
+            del self.ordered[bisect_left(self.ordered, oldest)]
 
 
 def find_onsets(values: np.ndarray) -> list[Onset]:
@@ -257,5 +289,29 @@ def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: in
     return is_soon and abs(new - last.level) < RETURN_SHARE * abs(old - last.level)
 
 
-def _misfit(points: np.ndarray) -> float:
-    return float(np.abs(points - middle(np.sort(points).tolist())).sum())
+def best_split(points: list[float], *, low: int, high: int) -> int:
+    """Return from which of `points` on, `low` to `high`, a second median fits best.
+
+    Measured by the sum of absolute distances from both medians. The last of equals counts: the
+    fewer nights are slow, the better.
+    """
+    before = _misfits(points[:high], num_first=low)
+    after = _misfits(points[: low - 1 : -1], num_first=len(points) - high)[::-1]
+    both = [old + new for old, new in zip(before, after, strict=True)]
+    least = min(both) + ROUNDING
+    return max(low + place for place, misfit in enumerate(both) if misfit <= least)
+
+
+def _misfits(points: list[float], *, num_first: int) -> list[float]:
+    """Return how far the first of `points` lie from their median in all, for more of them each."""
+    ordered = sorted(points[:num_first])
+    misfits = [_misfit(ordered)]
+    for point in points[num_first:]:
+        insort(ordered, point)
+        misfits.append(_misfit(ordered))
+    return misfits
+
+
+def _misfit(ordered: list[float]) -> float:
+    half = len(ordered) // 2
+    return sum(ordered[-half:]) - sum(ordered[:half])

@@ -117,6 +117,11 @@ def test_ramp_of_six_percent_in_two_months_is_no_step() -> None:
     assert find_steps(ramp * noisy([(90, 1.0)])) == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_one_percent_a_week_is_a_drift_and_no_step(seed: int) -> None:
+    assert find_steps(1.01 ** (np.arange(70) / 7) * noisy([(70, 1.0)], seed=seed)) == []
+
+
 def test_way_back_within_two_weeks_is_no_step_of_its_own() -> None:
     values = noisy([(40, 1.0), (10, 0.9), (30, 1.0)])
     assert [index for index, _ in find_steps(values)] == [40]
@@ -134,6 +139,18 @@ def test_after_a_short_excursion_the_same_step_needs_more_evidence() -> None:
     twice = noisy([(20, 1.0), (6, 1.1), (19, 1.0), (5, 1.1)])
     assert [index for index, _ in find_steps(once[:48])] == [45]
     assert [index for index, _ in find_steps(twice[:48])] == [20]
+
+
+def test_jump_in_the_week_in_which_a_level_came_back_is_found() -> None:
+    values = noisy([(60, 1.0), (8, 0.9), (3, 1.0), (9, 1.8)], cv=0.002)
+    assert [index for index, _ in find_steps(values)] == [60, 71]
+
+
+def test_a_mode_in_which_the_history_began_is_known_as_noise() -> None:
+    """Counted from the median of the first nights, the fast mode would lie below the level."""
+    modes = np.repeat([1.06, 1.0, 1.06, 1.0, 1.06], [6, 8, 4, 12, 5])
+    values = modes * noisy([(35, 1.0)], cv=0.005)
+    assert find_steps(values) == []
 
 
 def test_empty_history_has_no_steps() -> None:

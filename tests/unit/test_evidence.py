@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.analysis.detector import find_steps
-from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Evidence, weigh
+from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Evidence, Scales
 from runner.analysis.watch import NEEDED_EVIDENCE
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -20,7 +20,7 @@ def noise_of(seed: int, *, sd: float = 0.2, num_nights: int = 60) -> np.ndarray:
 
 
 def weighed(distances: list[float], noise: np.ndarray) -> Evidence:
-    return weigh(np.array(distances), noise=noise, level_error=0.0, min_nights=len(distances))
+    return Scales(noise, level_error=0.0).weigh(np.array(distances), min_nights=len(distances))
 
 
 @settings(max_examples=20, deadline=None)
@@ -86,29 +86,39 @@ def test_noise_that_doubled_is_its_own_best_explanation() -> None:
 
 
 def test_the_step_is_most_likely_where_it_is() -> None:
-    found = weigh(
-        np.array([0.1, -0.2, 0.0, 1.2, 1.1, 1.3]),
-        noise=noise_of(7),
-        level_error=0.0,
-        min_nights=3,
-    )
+    distances = np.array([0.1, -0.2, 0.0, 1.2, 1.1, 1.3])
+    found = Scales(noise_of(7), level_error=0.0).weigh(distances, min_nights=3)
     assert found.offset == 3
     assert found.contrast == pytest.approx(1.2 / 0.2, rel=0.4)
 
 
 def test_a_level_of_few_points_is_less_evidence() -> None:
     distances, noise = np.array([0.9] * 4), noise_of(8, sd=0.4)
-    sure = weigh(distances, noise=noise, level_error=0.0, min_nights=4)
-    unsure = weigh(distances, noise=noise, level_error=0.3, min_nights=4)
+    sure = Scales(noise, level_error=0.0).weigh(distances, min_nights=4)
+    unsure = Scales(noise, level_error=0.3).weigh(distances, min_nights=4)
     assert unsure.step < sure.step
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.integers(min_value=3, max_value=9))
+def test_nights_added_one_by_one_weigh_what_they_weigh_together(seed: int, first: int) -> None:
+    distances = noise_of(seed, sd=1.0, num_nights=10)
+    noise = noise_of(seed + 1, sd=0.5)
+    night_by_night = Scales(noise, level_error=0.1)
+    for num_nights in range(first, 11):
+        found = night_by_night.weigh(distances[:num_nights], min_nights=3)
+        at_once = Scales(noise, level_error=0.1).weigh(distances[:num_nights], min_nights=3)
+        assert found.step == pytest.approx(at_once.step)
+        assert found.rival == pytest.approx(at_once.rival)
+        assert (found.offset, found.contrast) == (at_once.offset, at_once.contrast)
 
 
 def test_the_example_of_the_documentation_is_right() -> None:
     distance = math.log(1.06) / math.log(1.05)
-    found = weighed([distance] * 3, np.zeros(36))
-    assert found.step == pytest.approx(14.6, abs=0.05)
+    found = weighed([distance] * 3, np.zeros(40))
+    assert found.step == pytest.approx(14.9, abs=0.05)
     assert found.rival == pytest.approx(4.2, abs=0.05)
-    assert weighed([distance] * 2, np.zeros(36)).step == pytest.approx(9.7, abs=0.05)
+    assert weighed([distance] * 2, np.zeros(40)).step == pytest.approx(9.9, abs=0.05)
     values = np.array([10.0] * 40 + [10.6] * 3)
     assert find_steps(values[:-1]) == []
     assert find_steps(values) == [(40, pytest.approx(0.06))]
