@@ -20,6 +20,7 @@ from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeli
 REST = "idle"
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _NOBODY = -1
+_BEFORE = np.int64(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def find_on_gpu(timeline: Timeline) -> Found:
     """Return the rows of all work of the device and what each kind had of the iterations.
 
     Work belongs to the iteration in which it was launched, and an iteration lasts until its work
-    has ended: on a GPU that is after the host has gone on.
+    has ended: on a GPU that is after the host has gone on. What was launched outside of all
+    iterations, or before the recording began, is of none.
     """
     nesting = nest(timeline)
     found = _launches(timeline, nesting)
@@ -87,7 +89,9 @@ def _launches(timeline: Timeline, nesting: Nesting) -> _Launches:
     is_replay = _at(_are_graph_launches(timeline), launches) == 1
     operators = np.where(launches == _NOBODY, named, around)
     operators[is_replay] = _NOBODY
-    begun = np.where(launches == _NOBODY, whole(device.starts), _at(whole(host.starts), launches))
+    # Where launches were recorded, work without one was launched before the recording began.
+    unlaunched = np.full(len(launches), _BEFORE) if by_correlation else whole(device.starts)
+    begun = np.where(launches == _NOBODY, unlaunched, _at(whole(host.starts), launches))
     return _Launches(
         launches=launches,
         operators=operators,
@@ -122,7 +126,10 @@ def _iterations(timeline: Timeline, begun: Whole) -> Whole:
 
 
 def _windows(timeline: Timeline, found: _Launches) -> Intervals:
-    """Return the iterations, each from its beginning on the host until its work has ended."""
+    """Return the iterations, each from its beginning on the host until its work has ended.
+
+    The time in which the device did nothing but work of no iteration is left out.
+    """
     bounds = np.array(sorted(timeline.iterations) or [timeline.whole_ns], dtype=np.int64)
     starts, ends = bounds[:, 0].copy(), bounds[:, 1].copy()
     rows = np.flatnonzero(found.iterations != _NOBODY)
@@ -130,7 +137,12 @@ def _windows(timeline: Timeline, found: _Launches) -> Intervals:
     # The clocks of host and GPU differ by some microseconds: work may seem to begin too early.
     np.minimum.at(starts, found.iterations[rows], device.starts[rows])
     np.maximum.at(ends, found.iterations[rows], device.ends[rows])
-    return Intervals(starts, ends)
+    others = np.flatnonzero(found.iterations == _NOBODY)
+    if not len(others):
+        return Intervals(starts, ends)
+    own = Intervals(device.starts[rows], device.ends[rows])
+    alone = Intervals(device.starts[others], device.ends[others]).within(own.complement())
+    return Intervals(starts, ends).within(alone.complement())
 
 
 def _device_classes(timeline: Timeline, found: _Launches) -> list[Class]:

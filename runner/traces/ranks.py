@@ -101,6 +101,8 @@ def _read(path: Path) -> _Rank:
             " with ProfilerActivity.CUDA"
         )
     found, header = find_on_gpu(timeline), timeline.header
+    if found.iteration_ns == 0:
+        raise TraceError(f"{path}: no iteration of this trace has work of its GPU. Record it again")
     return _Rank(
         rank=-1 if header.rank is None else header.rank,
         path=path,
@@ -237,9 +239,8 @@ def _groups(found: Found) -> dict[str, Intervals]:
 
 def _spans(owners: Mapping[str, Intervals], found: Found, start_ns: int) -> tuple[Span, ...]:
     """Return the first iteration to be drawn, with short gaps closed."""
-    windows = found.windows
-    first = int(np.argmin(windows.starts))
-    window = Intervals(windows.starts[first : first + 1], windows.ends[first : first + 1])
+    first_ns = int(found.windows.starts.min())
+    window = Intervals.of([(first_ns, first_ns + int(found.iteration_ns))])
     gap_ns = max(int(window.total_ns * _SPAN_GAP_SHARE), 1)
     spans = []
     for group, intervals in owners.items():

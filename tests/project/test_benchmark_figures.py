@@ -110,3 +110,17 @@ def test_how_traces_are_read_is_told_as_it_came_out() -> None:
     assert small["kernels"]["cpu_s"] < 2
     assert small["kernels"]["peak_bytes"] < 1e9
     assert large["num_bytes"] >= 500_000_000
+
+
+def test_how_traces_agree_with_the_peer_is_told_as_it_came_out() -> None:
+    first, second = result("trace_peer")["traces"]
+    text = words("benchmarks/README.md")
+    for found in (first, second):
+        assert found["num_kernels"] == found["num_peer_kernels"] == found["num_common"]
+        assert found["largest_difference"] < 1e-9
+        assert found["exposed_communication_us"] == found["peer_exposed_communication_us"]
+    numbers = [found["num_kernels"] for found in (first, second)]
+    exposed = [found["exposed_communication_us"] for found in (first, second)]
+    assert "all {} and {} kernels are found".format(*numbers) in text
+    assert "{:,.0f} and {:,.0f} microseconds of communication".format(*exposed) in text
+    assert f"Holistic Trace Analysis {first['peer_version']} is tested with" in text

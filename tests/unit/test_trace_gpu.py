@@ -110,6 +110,21 @@ def test_work_belongs_to_the_iteration_that_launched_it(tmp_path: Path) -> None:
     assert report.profile.parts == pytest.approx({"fused": 30e-6, "idle": 2.5e-6})
 
 
+def test_work_of_no_iteration_and_the_time_it_takes_alone_are_left_out(tmp_path: Path) -> None:
+    events = [
+        on_gpu("launched_before_recording", 0, 30, correlation=9),
+        annotation("hud/iteration", 10, 100),
+        launch(1, 11),
+        on_gpu(GEMM, 25, 60, correlation=1),
+        launch(2, 5),
+        on_gpu("launched_between_iterations", 70, 80, correlation=2),
+    ]
+    report = report_of(tmp_path, events)
+    assert [kernel.name for kernel in report.kernels] == [GEMM]
+    assert report.profile.iteration_s == pytest.approx(65e-6)
+    assert report.profile.parts == pytest.approx({"gemm": 35e-6, "idle": 30e-6})
+
+
 def test_streams_that_overlap_are_counted_once_and_what_hides_is_named(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 0, 100),

@@ -143,6 +143,12 @@ def test_traces_of_other_runs_are_refused(
         read_ranks(paths)
 
 
+def test_a_trace_whose_iterations_have_no_work_is_refused(tmp_path: Path) -> None:
+    events = [annotation("hud/iteration", 0, 5), launch(1, 9), on_gpu(GEMM, 0, 10, correlation=1)]
+    with pytest.raises(TraceError, match="no iteration of this trace has work of its GPU"):
+        read_ranks([write_rank(tmp_path, rank, events) for rank in (0, 1)])
+
+
 def test_one_trace_and_a_trace_without_gpu_are_refused(tmp_path: Path) -> None:
     path = write_rank(tmp_path, 0, [operator("aten::mm", 0, 5)])
     with pytest.raises(TraceError, match="got 1 trace, ranks are compared from 2 on"):
