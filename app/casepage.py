@@ -20,7 +20,7 @@ from app.markup import folded, heading, notice
 from app.measured import measurement_table, missing_table
 from app.pages import RunPage
 from app.seriestable import SAMPLES_CAPTION
-from app.state import RunPageState, run_url, series_url
+from app.state import RunPageState, kernels_url, run_url, series_url
 from app.trend import result_samples_chart
 from db.records import Outcome
 from db.summaries import ResultSummary
@@ -103,6 +103,8 @@ def _show_next(page: RunPage, result: ResultSummary) -> None:
     command = data.repro(result.case, toolchain=page.run.toolchain)
     st.code(command, language="bash", wrap_lines=True)
     with st.container(horizontal=True):
+        if "profile" in result.details:
+            st.link_button("Kernels", kernels_url(page.run.id, case_key=result.case.key))
         st.link_button(
             "History of this case",
             series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),

@@ -159,6 +159,16 @@ def choose(
     st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
 
 
+def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:
+    """Draw a field for a text whose state is the URL parameter `name`.
+
+    `value` is what the URL says now; `shown` goes to st.text_input.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    st.text_input(label, key=key, on_change=_chosen, args=(name, ""), **shown)
+
+
 def _chosen(name: str, default: str) -> None:
     value = st.session_state[f"choice-{name}"]
     if value == default:

@@ -62,18 +62,23 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a bar; `size` is in the unit of the whole chart."""
+    """A part of a bar; `size` is in the unit of the whole chart.
+
+    `style` is a class of theme.py; without one the parts take turns in shades of grey.
+    """
 
     name: str
     size: float
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar whose parts follow one another."""
+    """A bar whose parts follow one another; `whole` is its number where that is not their sum."""
 
     name: str
     parts: tuple[Part, ...]
+    whole: float | None = None
 
 
 def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
@@ -140,12 +145,15 @@ def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
     """Return bars of one scale, each divided into its parts; every part has its number in words."""
     longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
     scale = scale_for(unit, [longest])
-    order = {part.name: None for bar in bars for part in bar.parts}
-    shades = {name: f"p{place % _NUM_SHADES}" for place, name in enumerate(order)}
+    order = {part.name: part.style for bar in bars for part in bar.parts}
+    shades = {
+        name: style or f"p{place % _NUM_SHADES}"
+        for place, (name, style) in enumerate(order.items())
+    }
     items = "".join(
         f'<div class="name">{escaped(bar.name)}</div>'
         f'<div class="bar">{_parts(bar, shades, longest=longest, scale=scale)}</div>'
-        f'<div class="whole">{escaped(scale.text(sum(part.size for part in bar.parts)))}</div>'
+        f'<div class="whole">{escaped(scale.text(_whole(bar)))}</div>'
         for bar in bars
     )
     legend = "".join(
@@ -155,6 +163,10 @@ def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
         f'<div class="hud-stack" role="img" aria-label="{escaped(label)}">{items}</div>'
         f'<div class="hud-legend">{escaped(label)}: {legend}</div>'
     )
+
+
+def _whole(bar: Bar) -> float:
+    return sum(part.size for part in bar.parts) if bar.whole is None else bar.whole
 
 
 def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from db.events import Event
+from db.kernels import Kernel, Profile
 from db.records import Alert, Case, Run
 from db.summaries import (
     LatestCell,
@@ -112,6 +113,25 @@ class RunPage:
     results: tuple[ResultSummary, ...]
     alerts: tuple[Alert, ...]
     machine: tuple[MachineMove, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelsPage:
+    """Everything the kernels page shows of a run, and of one of its results where there is one.
+
+    `kernels` are those of the result, the longest first. `profile_problem` says why a stored
+    profile cannot be read. `cases` are those of the run that have kernels. `has_trace` is whether
+    the trace is kept; `has_traces` whether any trace could be.
+    """
+
+    run: Run
+    result: ResultSummary | None
+    cases: tuple[Case, ...]
+    kernels: tuple[Kernel, ...] = ()
+    profile: Profile | None = None
+    profile_problem: str = ""
+    has_trace: bool = False
+    has_traces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

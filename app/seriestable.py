@@ -17,7 +17,7 @@ from app.markup import Cell, Column, facts, table
 from app.matrix import DIMENSIONS, variants_in_order
 from app.pages import SeriesPage
 from app.ranking import levels_text, sightings_text
-from app.state import decide_url, run_url, series_url
+from app.state import decide_url, kernels_url, run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
 from db.metrics import METRICS
 from db.records import Alert
@@ -96,7 +96,12 @@ def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tup
         ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
         ("samples", Cell(text=str(point.num_samples))),
         ("revision", Cell(text=point.revision)),
+        ("where its time went", Cell(text="kernels", href=_kernels_of(page, point))),
     ]
+
+
+def _kernels_of(page: SeriesPage, point: TrendPoint) -> str:
+    return kernels_url(point.run_id, case_key=page.case.key)
 
 
 def sibling_table(page: SeriesPage, *, metric: str) -> str:

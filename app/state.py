@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from app.format import shortened
 from db.records import AlertState, Dtype, Phase
@@ -66,6 +66,37 @@ class RunPageState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelsState:
+    """What the kernels page shows: a case of a run, the latest one where it is empty.
+
+    `kernel` is the id of the kernel that is opened (`app.kernelrows.kernel_id`); `text`, `kind` and
+    `library` let through what is in the table.
+    """
+
+    run: str = ""
+    case: str = ""
+    kernel: str = ""
+    text: str = ""
+    kind: str = ""
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDiffState:
+    """What the kernel diff compares: empty runs are the latest, an empty case the other side's.
+
+    `change` lets one class of changes through; `row` is the number of the row that is opened.
+    """
+
+    baseline_run: str = ""
+    baseline_case: str = ""
+    candidate_run: str = ""
+    candidate_case: str = ""
+    change: str = ""
+    row: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunsState:
     """What the list of runs shows."""
 
@@ -84,8 +115,25 @@ class AlertsState:
     state: str = ""
 
 
-_AnyState = OverviewState | SeriesState | RunPageState | RunsState | AlertsState
-_State = TypeVar("_State", OverviewState, SeriesState, RunPageState, RunsState, AlertsState)
+_AnyState = (
+    OverviewState
+    | SeriesState
+    | RunPageState
+    | KernelsState
+    | KernelDiffState
+    | RunsState
+    | AlertsState
+)
+_State = TypeVar(
+    "_State",
+    OverviewState,
+    SeriesState,
+    RunPageState,
+    KernelsState,
+    KernelDiffState,
+    RunsState,
+    AlertsState,
+)
 
 
 def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:
@@ -110,6 +158,16 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
 def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]:
     """Return the run page's state and a sentence for each parameter not understood."""
     return _parse(RunPageState, params, {})
+
+
+def parse_kernels(params: Mapping[str, str]) -> tuple[KernelsState, tuple[str, ...]]:
+    """Return the kernels page's state and a sentence for each parameter not understood."""
+    return _parse(KernelsState, params, {})
+
+
+def parse_kernel_diff(params: Mapping[str, str]) -> tuple[KernelDiffState, tuple[str, ...]]:
+    """Return the kernel diff's state and a sentence for each parameter not understood."""
+    return _parse(KernelDiffState, params, {})
 
 
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
@@ -147,6 +205,42 @@ def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
     `samples` names the metric whose samples are drawn as well.
     """
     return _url("run", RunPageState(run=run_id, case=case_key, samples=samples))
+
+
+def kernels_url(run_id: str, *, case_key: str = "", kernel: str = "") -> str:
+    """Return the relative URL of the kernels of a case, with one of them opened when it is named.
+
+    Without a case the page lists those of the run that have kernels.
+    """
+    return _url("kernels", KernelsState(run=run_id, case=case_key, kernel=kernel))
+
+
+def trace_url(result_id: str) -> str:
+    """Return the relative URL of the trace of a result, a file to download."""
+    return f"traces/{quote(result_id, safe='')}"
+
+
+def perfetto_url(result_id: str) -> str:
+    """Return the relative URL of the page that hands the trace of a result to Perfetto."""
+    return f"perfetto/{quote(result_id, safe='')}"
+
+
+def kernel_diff_url(state: KernelDiffState) -> str:
+    """Return the relative URL of the kernel diff in `state`; two equal cases are named once."""
+    if state.candidate_case == state.baseline_case:
+        state = dataclasses.replace(state, candidate_case="")
+    return _url("kernel-diff", state)
+
+
+def swapped(state: KernelDiffState) -> KernelDiffState:
+    """Return `state` with baseline and candidate changed over."""
+    return dataclasses.replace(
+        state,
+        baseline_run=state.candidate_run,
+        baseline_case=state.candidate_case,
+        candidate_run=state.baseline_run,
+        candidate_case=state.baseline_case,
+    )
 
 
 def decide_url(alert_id: str) -> str:

@@ -1,7 +1,8 @@
 """The house theme: one style sheet for the tables, one palette for the charts.
 
-Colour says a verdict and nothing else, and never says it alone: the sign and the words do too.
-Vermilion and blue stay apart for every common kind of colour blindness (Okabe and Ito).
+Colour says a verdict, and on the page of kernels what a kernel does, in hues that no verdict has.
+It never says it alone: the sign and the words do too. Vermilion and blue stay apart for every
+common kind of colour blindness (Okabe and Ito).
 """
 
 from __future__ import annotations
@@ -19,7 +20,31 @@ VERDICT_COLOURS = {
     Verdict.INCONCLUSIVE: NEUTRAL,
 }
 
-STYLE_SHEET = """
+# Light enough for dark letters on them, and dark enough to stand out from a white page. What
+# computes is green to violet, what moves data sand, what is no work grey.
+KIND_COLOURS = {
+    "gemm": "#4fb39a",
+    "convolution": "#8cc87c",
+    "attention": "#4fa3b5",
+    "fused": "#b39ae0",
+    "elementwise": "#d9a3cc",
+    "reduction": "#bfae52",
+    "copy": "#dcc58a",
+    "communication": "#c49a80",
+    "dispatch": "#a3acb6",
+    "other": "#b8bec6",
+    "python": "#8f99a5",
+    "idle": "#d3d8dd",
+}
+# On any of the colours above, on a light and on a dark page.
+KIND_INK = "#14171b"
+_KIND_STYLES = "\n".join(
+    f".k-{kind} {{ background: {colour}; color: {KIND_INK}; }}"
+    for kind, colour in KIND_COLOURS.items()
+)
+
+STYLE_SHEET = (
+    """
 <style>
 :root {
   --hud-line: color-mix(in srgb, currentColor 14%, transparent);
@@ -115,5 +140,9 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;
   overflow-wrap: anywhere; }
 .hud-h3 { font-size: 1rem; font-weight: 600; padding-top: .3rem; }
+"""
+    + _KIND_STYLES
+    + """
 </style>
 """
+)

@@ -35,6 +35,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "alerts": "No alerts",
         "series": "Which series?",
         "run": "No such run",
+        "kernels": "No such result",
         "runs": "No runs yet",
     }[path] in text_of(page)
 
@@ -116,7 +117,7 @@ def test_names_that_are_markup_are_shown_as_text(
     path: str, open_page: OpenPage, store: Store
 ) -> None:
     run = stores.fill_hostile(store)
-    params = {"case": run.plan[0].key} if path in ("series", "run") else {}
+    params = {"case": run.plan[0].key} if path in ("series", "run", "kernels") else {}
     page = open_page(path, **params)
     assert not page.exception
     html = html_of(page)

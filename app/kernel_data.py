@@ -1,0 +1,122 @@
+"""What pages read of kernels, one read a page, cached by the generation as in `app.data`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from app import data
+from app.pages import KernelsPage, Loaded
+from db.errors import NotFoundError, RecordError
+from db.kernel_queries import (
+    KernelPoint,
+    load_kernel_points,
+    load_kernels,
+    load_results_with_kernels,
+    load_sources,
+)
+from db.kernels import Kernel, KernelSource, Profile, profile_of
+from db.queries import load_result_summaries, load_run
+from db.summaries import ResultSummary
+from db.traces import (
+    PERFETTO_URL,
+    PERFETTO_VARIABLE,
+    TRACES_VARIABLE,
+    find_trace,
+    is_web_address,
+    traces_folder,
+)
+
+
+def trace_path(result_id: str) -> Path | None:
+    """Return the kept trace of a result, None without one; never a file outside the folder."""
+    return find_trace(_traces_folder(), result_id)
+
+
+def perfetto_address() -> str:
+    """Return the address of the Perfetto UI that traces are handed to."""
+    address = os.environ.get(PERFETTO_VARIABLE, "")
+    return address if is_web_address(address) else PERFETTO_URL
+
+
+def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
+    """Return the kernels of a case in a run; an empty id means the latest run.
+
+    An empty case means none. Raises NotFoundError when there is no such run, or no such case in it.
+    """
+    url = data.store_url()
+    return data.or_stale(
+        ("kernels", url, run_id, case_key, str(_traces_folder())),
+        lambda number: data.cached(_read_page)(url, number, run_id or "latest", case_key),
+    )
+
+
+def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint, ...]]:
+    """Return `kernel` in each run of a case that has one of its label, library and shapes."""
+    url = data.store_url()
+    named = (case_key, kernel.label, kernel.library, kernel.shapes)
+    return data.or_stale(
+        ("kernel trend", url, *named),
+        lambda number: data.cached(_read_trend)(url, number, *named),
+    )
+
+
+def load_source(source_hash: str) -> Loaded[KernelSource | None]:
+    """Return the generated code with this hash, None where the store has none."""
+    url = data.store_url()
+    return data.or_stale(
+        ("source", url, source_hash),
+        lambda number: data.cached(_read_source)(url, number, source_hash),
+    )
+
+
+def _traces_folder() -> Path | None:
+    named = os.environ.get(TRACES_VARIABLE)
+    return traces_folder(data.store_url(), named=Path(named) if named else None)
+
+
+def _read_page(url: str, generation: int, run_id: str, case_key: str) -> KernelsPage:  # noqa: ARG001
+    store = data.open_store(url)
+    run = load_run(store, run_id)
+    results = load_result_summaries(store, run.id)
+    having = load_results_with_kernels(store, run.id)
+    cases = tuple(item.case for item in results if item.id in having)
+    if not case_key:
+        return KernelsPage(run=run, result=None, cases=cases)
+    result = next((item for item in results if item.case.key == case_key), None)
+    if result is None:
+        raise NotFoundError(f"run {run.id} has no result of case {case_key!r}")
+    profile, problem = _profile(result)
+    return KernelsPage(
+        run=run,
+        result=result,
+        cases=cases,
+        kernels=load_kernels(store, result.id),
+        profile=profile,
+        profile_problem=problem,
+        has_trace=trace_path(result.id) is not None,
+        has_traces=_traces_folder() is not None,
+    )
+
+
+def _profile(result: ResultSummary) -> tuple[Profile | None, str]:
+    try:
+        return profile_of(result.details), ""
+    except RecordError as error:
+        return None, f"The profile of this result cannot be read: {error}."
+
+
+def _read_trend(
+    url: str,
+    generation: int,  # noqa: ARG001
+    case_key: str,
+    label: str,
+    library: str,
+    shapes: str,
+) -> tuple[KernelPoint, ...]:
+    store = data.open_store(url)
+    return load_kernel_points(store, case_key, label=label, library=library, shapes=shapes)
+
+
+def _read_source(url: str, generation: int, source_hash: str) -> KernelSource | None:  # noqa: ARG001
+    return load_sources(data.open_store(url), [source_hash]).get(source_hash)

@@ -1,0 +1,153 @@
+"""Where the time of an iteration goes, as bars, numbers and sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.format import quantity, scale_for, significant
+from app.markup import Bar, Cell, Column, Part, stack, table
+from app.pages import KernelsPage
+from app.state import perfetto_url, run_url, trace_url
+from app.theme import KIND_COLOURS
+from db.kernels import Kernel, Profile
+
+PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
+# What no kernel accounts for stands at the end of the bar.
+_RESTS = ("dispatch", "python", "idle")
+_HATCHED = "p3"
+
+
+def kind_style(kind: str) -> str:
+    """Return the class of theme.py for a kind; that of `other` for one that it does not know."""
+    return f"k-{kind if kind in KIND_COLOURS else 'other'}"
+
+
+def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
+    """Return the parts, the longest first, and at the end what no kernel accounts for."""
+    return sorted(
+        profile.parts.items(),
+        key=lambda part: (
+            _RESTS.index(part[0]) + 1 if part[0] in _RESTS else 0,
+            -part[1],
+        ),
+    )
+
+
+def parts_bars(profile: Profile) -> str:
+    """Return the profiled iteration above the sampled latency, both on one scale."""
+    profiled = [
+        Part(name=name, size=size_s, style=kind_style(name))
+        for name, size_s in ordered_parts(profile)
+    ]
+    bars = [Bar(name=PROFILED, parts=tuple(profiled))]
+    latency_s, remainder_s = profile.latency_s, profile.remainder_s
+    if latency_s is not None and remainder_s is not None:
+        rest = Part(name=REMAINDER, size=abs(remainder_s), style=_HATCHED)
+        sampled = [Part(name=LATENCY, size=latency_s, style="p1")]
+        if remainder_s > 0:
+            bars = [Bar(name=PROFILED, parts=(*profiled, rest), whole=profile.iteration_s)]
+        else:
+            sampled.append(rest)
+        bars.append(Bar(name=LATENCY, parts=tuple(sampled), whole=latency_s))
+    return stack(bars, unit="s", label="where the time of an iteration goes")
+
+
+def parts_table(profile: Profile) -> str:
+    """Return the numbers of the bars; the shares are of the profiled iteration."""
+    scale = scale_for("s", [profile.iteration_s])
+    whole_s = profile.iteration_s
+    rows = [
+        _part_row(name, scale.number(part_s), part_s / whole_s if whole_s else None)
+        for name, part_s in ordered_parts(profile)
+    ]
+    rows.append(_part_row("an iteration, profiled", scale.number(whole_s), None))
+    if profile.latency_s is not None and profile.remainder_s is not None:
+        rows.append(_part_row("latency, not profiled", scale.number(profile.latency_s), None))
+        rows.append(_part_row(REMAINDER, scale.number(profile.remainder_s), None))
+    columns = (
+        Column(label="part"),
+        Column(label=f"time ({scale.unit})", is_number=True),
+        Column(label="share", title="of the profiled iteration", is_number=True),
+    )
+    return table(columns, rows, label="parts of an iteration")
+
+
+def profiler_text(profile: Profile) -> str:
+    """Return a sentence on what the profiler costs, as far as it is known."""
+    whole = quantity(profile.iteration_s, "s")
+    if profile.latency_s is None or profile.remainder_s is None:
+        return f"An iteration took {whole} under the profiler; no latency was sampled without it."
+    latency = quantity(profile.latency_s, "s")
+    began = f"An iteration took {whole} under the profiler and {latency} (median) without it"
+    if profile.remainder_s < 0:
+        share = -100 * profile.remainder_s / profile.latency_s if profile.latency_s else 0.0
+        cost = quantity(-profile.remainder_s, "s")
+        return (
+            f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
+            " what profiling costs. The parts say where the time goes, not how long it is."
+        )
+    return (
+        f"{began}: what profiling costs is lost in how much iterations differ, and no part explains"
+        f" the remainder of {quantity(profile.remainder_s, 's')}."
+    )
+
+
+def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
+    """Return which result it is, how much was profiled and where its trace is."""
+    result, run = page.result, page.run
+    assert result is not None
+    case = Cell(text=result.case.key, href=run_url(run.id, case_key=result.case.key))
+    pairs = [
+        ("case", case),
+        ("run", Cell(text=run.id, href=run_url(run.id))),
+        ("revision", Cell(text=run.revision)),
+        ("kernels", Cell(text=_count_text(page.kernels))),
+    ]
+    profile = page.profile
+    if profile is not None:
+        pairs.append(("profiled", Cell(text=f"{profile.num_iterations} iterations")))
+        if profile.busy is not None:
+            replay = (
+                "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
+            )
+            busy = quantity(profile.busy, "share")
+            pairs.append(("device", Cell(text=f"busy {busy}, {replay}")))
+        if profile.overlap_s:
+            overlap = quantity(profile.overlap_s, "s")
+            pairs.append(("overlap", Cell(text=f"{overlap} beside other kernels")))
+    if page.has_trace:
+        pairs.append(("trace", Cell(text="Open in Perfetto", href=perfetto_url(result.id))))
+        pairs.append(("file", Cell(text="Download the trace", href=trace_url(result.id))))
+    return pairs
+
+
+def no_trace_text(page: KernelsPage) -> str:
+    """Return why there is no trace and what to do, "" where there is one or nothing was traced."""
+    if page.has_trace or page.profile is None:
+        return ""
+    if not page.has_traces:
+        return (
+            "No trace is kept: the store is no file that traces could lie beside. Name a folder"
+            " that runners and dashboard share with [traces] folder."
+        )
+    if not page.profile.trace:
+        return "No trace was kept of this result: it was stored without one, or the disk was full."
+    return (
+        "The trace of this result is gone. Kept are those of the last [traces] nights, those that"
+        " open alerts point at, and no more in all than [traces] max_size. Measuring the case"
+        " again makes a new one."
+    )
+
+
+def _count_text(kernels: Sequence[Kernel]) -> str:
+    # What is left of operators beside their kernels has rows, but is none.
+    counts = [kernel.count for kernel in kernels if kernel.kind != "dispatch"]
+    return f"{len(counts)}, {sum(counts):g} calls an iteration"
+
+
+def _part_row(name: str, number: str, share: float | None) -> tuple[Cell, Cell, Cell]:
+    return (
+        Cell(text=name),
+        Cell(text=number),
+        Cell(text="" if share is None else quantity(share, "share")),
+    )

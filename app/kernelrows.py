@@ -1,0 +1,244 @@
+"""The table of kernels and one kernel in full, as rows, facts and words. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from app.format import quantity, scale_for, shortened, significant
+from app.markup import Cell, Column, table
+from app.state import KernelsState
+from db.counters import COUNTERS
+from db.kernels import Kernel
+from db.records import Case, Run
+from db.text import printable
+
+# Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
+_TEXT_LIMIT = 300
+_ID_LENGTH = 12
+# Of the launch these have places of their own.
+_NOT_LAUNCH = ("arguments", COUNTERS)
+_ORIGIN_COLUMNS = (
+    Column(label="node"),
+    Column(label="operator"),
+    Column(label="module"),
+    Column(label="where"),
+    Column(label="code"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A column of the table of kernels that has numbers: its key, and its heading with unit."""
+
+    key: str
+    label: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTable:
+    """The table of kernels, what its number columns mean, and the id of each row."""
+
+    frame: pd.DataFrame
+    numbers: tuple[NumberColumn, ...]
+    ids: tuple[str, ...]
+
+
+def kernel_id(kernel: Kernel) -> str:
+    """Return what names a kernel in a URL, the same for the same kernel of another result."""
+    named = (kernel.name, kernel.library, kernel.shapes, kernel.source_hash)
+    return hashlib.sha256("\0".join(named).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
+
+
+def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
+    """Return the kernels that the filters let through; the text is in label, operators, module."""
+    wanted = state.text.casefold().strip()
+    return [
+        kernel
+        for kernel in kernels
+        if state.kind in ("", kernel.kind)
+        and state.library in ("", kernel.library)
+        and (not wanted or wanted in _searched(kernel))
+    ]
+
+
+def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
+    """Return a row for each kernel, each number in one unit a column; None is not known."""
+    columns: dict[str, list[Any]] = {
+        "label": [shown(kernel.label) for kernel in kernels],
+        "kind": [shown(kernel.kind) for kernel in kernels],
+        "library": [shown(kernel.library) for kernel in kernels],
+        "calls": [kernel.count for kernel in kernels],
+        "share": [100 * kernel.share for kernel in kernels],
+    }
+    numbers = [
+        NumberColumn("calls", "calls", "calls an iteration"),
+        NumberColumn("share", "share (%)", "part of the profiled iteration"),
+    ]
+    for key, words, unit, read in _SCALED:
+        values = [read(kernel) for kernel in kernels]
+        scale = scale_for(unit, [value for value in values if value is not None])
+        columns[key] = [None if value is None else value / scale.factor for value in values]
+        numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
+    columns |= {
+        "operators": [shown(", ".join(kernel.operators)) for kernel in kernels],
+        "module": [shown(kernel.module) for kernel in kernels],
+        "shapes": [shown(kernel.shapes) for kernel in kernels],
+        "config": [shown(mapping_text(kernel.config)) for kernel in kernels],
+        "launch": [shown(launch_text(kernel)) for kernel in kernels],
+    }
+    frame = pd.DataFrame({name: columns[name] for name in _ORDER})
+    ids = tuple(kernel_id(kernel) for kernel in kernels)
+    return KernelTable(frame=frame, numbers=tuple(numbers), ids=ids)
+
+
+def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
+    """Return what is known of one kernel; what nobody knows is left out."""
+    pairs: list[tuple[str, str]] = [
+        ("name in the trace", kernel.name),
+        ("kind", kernel.kind),
+        ("library", kernel.library),
+        ("calls an iteration", significant(kernel.count)),
+        ("time an iteration", quantity(kernel.total_s, "s")),
+        ("share", quantity(kernel.share, "share")),
+        ("mean a call", quantity(kernel.mean_s, "s")),
+        ("fastest call", quantity(kernel.min_s, "s")),
+        ("moves", _quantity(kernel.num_bytes, "B")),
+        ("achieves", _quantity(kernel.bytes_per_s, "B/s")),
+        ("operations", _quantity(kernel.flops, "FLOP")),
+        ("computes", _quantity(kernel.flops_per_s, "FLOP/s")),
+        ("of the measured roofline", _quantity(kernel.roofline, "share")),
+        ("operators", ", ".join(kernel.operators)),
+        ("module", kernel.module),
+        ("shapes", kernel.shapes),
+        ("autotune configuration", mapping_text(kernel.config)),
+        ("launch", launch_text(kernel)),
+        ("code", kernel.source_hash[:_ID_LENGTH]),
+    ]
+    return [(name, Cell(text=text, title=text)) for name, text in pairs if text]
+
+
+def origin_table(kernel: Kernel) -> str:
+    """Return the nodes of the graph that a kernel computes, "" where nobody said."""
+    if not kernel.origins:
+        return ""
+    rows = [
+        (
+            Cell(text=origin.node),
+            Cell(text=origin.target),
+            Cell(text=origin.module, style="prose"),
+            Cell(text=f"{origin.file}:{origin.line}" if origin.file else "", style="prose"),
+            Cell(text=origin.code, style="prose whole"),
+        )
+        for origin in kernel.origins
+    ]
+    return table(_ORIGIN_COLUMNS, rows, label="origins of the kernel")
+
+
+def counter_table(kernel: Kernel) -> str:
+    """Return what other profilers counted of a kernel, "" where nothing was."""
+    counters = kernel.launch.get(COUNTERS)
+    if not isinstance(counters, Mapping) or not counters:
+        return ""
+    columns = (Column(label="counter"), Column(label="value", is_number=True), Column(label="unit"))
+    rows = []
+    for name, reading in counters.items():
+        found = reading if isinstance(reading, Mapping) else {"value": reading}
+        value = found.get("value", "")
+        rows.append(
+            (Cell(text=str(name)), Cell(text=str(value)), Cell(text=str(found.get("unit", ""))))
+        )
+    return table(columns, rows, label="counters of the kernel")
+
+
+def repro_command(run: Run, case: Case, kernel: Kernel) -> str:
+    """Return the command that prints a script which runs `kernel` alone; "" where none can be."""
+    if not kernel.source_hash:
+        return ""
+    words = ["hud", "kernels", run.id, case.key, "--repro", kernel.name]
+    return printable(shlex.join(words))
+
+
+def mapping_text(values: Mapping[str, Any]) -> str:
+    """Return a mapping as `name value, name value`."""
+    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+
+
+def launch_text(kernel: Kernel) -> str:
+    """Return what the device was asked for: grid, block, registers and the like."""
+    told = {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
+    return mapping_text(told)
+
+
+def shown(text: str) -> str:
+    """Return `text` cut to what a cell, a label or a tooltip has room for, without odd signs."""
+    return printable(shortened(text, limit=_TEXT_LIMIT))
+
+
+def _searched(kernel: Kernel) -> str:
+    return "\n".join((kernel.label, *kernel.operators, kernel.module)).casefold()
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    return "" if value is None else quantity(value, unit)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value)) if len(value) < 5 else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_Read = Callable[[Kernel], float | None]
+_HEADINGS = {
+    "time": "time",
+    "mean": "mean",
+    "min": "min",
+    "bandwidth": "moves",
+    "rate": "computes",
+    "roofline": "roofline",
+}
+# Key, meaning, unit, and where the number is.
+_SCALED: tuple[tuple[str, str, str, _Read], ...] = (
+    ("time", "time an iteration", "s", lambda kernel: kernel.total_s),
+    ("mean", "mean time of a call", "s", lambda kernel: kernel.mean_s),
+    ("min", "time of the fastest call", "s", lambda kernel: kernel.min_s),
+    ("bandwidth", "bytes of a call over its mean time", "B/s", lambda kernel: kernel.bytes_per_s),
+    (
+        "rate",
+        "operations of a call over its mean time",
+        "FLOP/s",
+        lambda kernel: kernel.flops_per_s,
+    ),
+    (
+        "roofline",
+        "part of the measured peak; above 100 % the data were in a cache",
+        "share",
+        lambda kernel: kernel.roofline,
+    ),
+)
+_ORDER = (
+    "label",
+    "kind",
+    "library",
+    "calls",
+    "time",
+    "share",
+    "mean",
+    "min",
+    "bandwidth",
+    "rate",
+    "roofline",
+    "operators",
+    "module",
+    "shapes",
+    "config",
+    "launch",
+)

@@ -1,0 +1,131 @@
+"""The table of kernels and one kernel in full, drawn on the kernels page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app import kernel_data
+from app.components import choose, type_in
+from app.kernelrows import (
+    KernelTable,
+    counter_table,
+    kernel_facts,
+    kernel_table,
+    matching,
+    origin_table,
+    repro_command,
+)
+from app.markup import facts, folded, heading, notice
+from app.pages import KernelsPage
+from app.state import KernelsState
+from db.kernels import Kernel
+
+_ROW_HEIGHT = 35
+_MAX_ROWS = 12
+_SOURCE_HEIGHT = 480
+_LANGUAGES = {"triton": "python", "cpp": "cpp"}
+_TEXTS = {
+    "label": ("kernel", "the name without numbers that the compiler gives by order"),
+    "kind": ("kind", "what it does"),
+    "library": ("library", "whose code it is"),
+    "operators": ("operators", "the ATen operators it computes"),
+    "module": ("module", "the path of the module they are in"),
+    "shapes": ("shapes", "the inputs of the call"),
+    "config": ("autotune configuration", "what the autotuner chose"),
+    "launch": ("launch", "what the device was asked for"),
+}
+
+
+# In pixels; what is longer opens on a click, and below the table.
+_WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
+
+
+def show_table(page: KernelsPage, state: KernelsState) -> str:
+    """Draw the table with its filters; return the id of the kernel that is chosen, or ""."""
+    st.html(heading("Kernels", level=2))
+    with st.container(horizontal=True, gap="small"):
+        type_in("Text in label, operators or module", name="text", value=state.text, width=320)
+        _choose("Kind", "kind", [item.kind for item in page.kernels], state.kind)
+        _choose("Library", "library", [item.library for item in page.kernels], state.library)
+    kernels = matching(page.kernels, state)
+    if not kernels:
+        st.html(notice("No kernel fits these filters; take one of them back."))
+        return state.kernel
+    # Rows are chosen by number: with other filters the number is another kernel's.
+    key = f"kernels-{state.text}-{state.kind}-{state.library}"
+    picked = _draw(kernel_table(kernels), key=key)
+    if picked and picked != state.kernel:
+        st.query_params["kernel"] = picked
+    if len(kernels) < len(page.kernels):
+        st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
+    return picked or state.kernel
+
+
+def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
+    """Draw one kernel: its facts, where it comes from, its code and how to run it alone."""
+    assert page.result is not None
+    st.html(heading(kernel.label, level=2))
+    st.html(facts(kernel_facts(kernel)))
+    if origins := origin_table(kernel):
+        st.html(heading("Where it comes from", level=3))
+        st.html(origins)
+    if counters := counter_table(kernel):
+        st.html(folded("Counters", counters))
+    if command := repro_command(page.run, page.result.case, kernel):
+        st.html(heading("A script that runs it alone", level=3))
+        st.code(command, language="bash", wrap_lines=True)
+    _show_source(kernel)
+
+
+def _show_source(kernel: Kernel) -> None:
+    if not kernel.source_hash:
+        st.html(notice(f"Ready-made code ({kernel.library}): only what is generated has a source."))
+        return
+    source = kernel_data.load_source(kernel.source_hash).value
+    if source is None:
+        st.html(notice("The code of this kernel did not come with the result."))
+        return
+    st.html(heading("Generated code", level=3))
+    language = _LANGUAGES.get(source.language)
+    is_long = source.text.count("\n") > 24
+    st.code(source.text, language=language, height=_SOURCE_HEIGHT if is_long else "content")
+
+
+def _choose(label: str, name: str, found: list[str], value: str) -> None:
+    options = ["", *sorted(set(found))]
+    choose(label, name=name, options=options, value=value, format_func=_or_all, width=180)
+
+
+def _or_all(value: str) -> str:
+    return value or "all"
+
+
+def _draw(found: KernelTable, *, key: str) -> str:
+    """Draw the table; return the id of the row that is selected in it, or ""."""
+    columns: dict[str, Any] = {
+        name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
+        for name, (label, meaning) in _TEXTS.items()
+    }
+    for number in found.numbers:
+        columns[number.key] = st.column_config.NumberColumn(
+            number.label, help=number.help, format="%.3g"
+        )
+    columns["share"] = st.column_config.ProgressColumn(
+        "share", help="part of the profiled iteration", format="%.1f %%", min_value=0, max_value=100
+    )
+    event = st.dataframe(
+        found.frame,
+        key=key,
+        hide_index=True,
+        column_config=columns,
+        on_select="rerun",
+        selection_mode="single-row",
+        width="stretch",
+        placeholder="-",
+        alt="the kernels of an iteration, the longest first",
+        height=_ROW_HEIGHT * (min(len(found.ids), _MAX_ROWS) + 1) + 3,
+    )
+    rows = event.selection.rows
+    return found.ids[rows[0]] if rows and rows[0] < len(found.ids) else ""

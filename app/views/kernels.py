@@ -1,0 +1,84 @@
+"""The kernels of one case in one run: where its time goes, down to the generated code."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import kernel_data
+from app.components import notices, stale_note, state_page
+from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table, profiler_text
+from app.kernelrows import kernel_id
+from app.kernelview import show_kernel, show_table
+from app.markup import Cell, Column, facts, heading, notice, table
+from app.pages import KernelsPage
+from app.state import KernelsState, kernels_url, parse_kernels
+from db.errors import NotFoundError
+from db.records import Outcome
+
+_HOW_TO_GET_THEM = (
+    "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"
+    " is the default). Reference cases and imported histories have none.",
+    "`hud run` measures again.",
+)
+
+
+def show() -> None:
+    """Draw the kernels page."""
+    state, problems = parse_kernels(st.query_params.to_dict())
+    notices(problems)
+    try:
+        loaded = kernel_data.load_kernels_page(state.run, case_key=state.case)
+    except NotFoundError as error:
+        state_page("No such result", text=[f"{error}.", "The page Runs lists all there are."])
+        return
+    stale_note(loaded)
+    page = loaded.value
+    if page.result is None:
+        _show_cases(page)
+    elif not page.kernels:
+        _show_nothing(page)
+    else:
+        _show_result(page, state)
+
+
+def _show_cases(page: KernelsPage) -> None:
+    """Draw which cases of the run have kernels."""
+    if not page.cases:
+        text = [f"Run {page.run.id} of {page.run.revision} has no kernels.", *_HOW_TO_GET_THEM]
+        state_page("No kernels", text=text)
+        return
+    st.html(heading(f"Kernels of run {page.run.id}"))
+    rows = [
+        (Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key)),)
+        for case in page.cases
+    ]
+    st.html(table((Column(label="case"),), rows, label="cases with kernels"))
+
+
+def _show_nothing(page: KernelsPage) -> None:
+    assert page.result is not None
+    result = page.result
+    why = "" if result.outcome is Outcome.OK else f" It ended {result.outcome}."
+    text = [f"Run {page.run.id} has no kernels of {result.case.key}.{why}", *_HOW_TO_GET_THEM]
+    state_page("No kernels", text=text)
+    notices([warning.text for warning in result.warnings if "kernel" in warning.code])
+
+
+def _show_result(page: KernelsPage, state: KernelsState) -> None:
+    assert page.result is not None
+    case = page.result.case
+    st.html(heading(f"Kernels of {case.model} {case.variant}"))
+    st.html(facts(header_facts(page)))
+    notices([text for text in (page.profile_problem, no_trace_text(page)) if text])
+    if page.profile is not None:
+        st.html(heading("Where the time goes", level=2))
+        bars, numbers = st.columns((3, 1))
+        bars.html(parts_bars(page.profile))
+        bars.caption(profiler_text(page.profile))
+        numbers.html(parts_table(page.profile))
+    chosen = show_table(page, state)
+    kernel = next((item for item in page.kernels if kernel_id(item) == chosen), None)
+    if kernel is not None:
+        show_kernel(page, kernel)
+    elif chosen:
+        st.html(notice(f"This result has no kernel {chosen}; it is not the one of the link."))

@@ -1,0 +1,214 @@
+"""The kernels page: what it shows of a result, and what it says where there is nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kernelrows import kernel_id
+from db import ingest
+from db.kernels import Kernel, KernelSource, Origin
+from db.records import Run
+from db.store import Store
+from db.traces import TRACES_VARIABLE
+from tests.app import stores
+from tests.app.conftest import OpenPage
+from tests.app.looking import html_of, links_of, text_of
+from tests.builders import make_case, make_kernel, make_result, make_run
+
+CASE = make_case("bert", mode="default")
+RUN = make_run("run-1", plan=[CASE])
+GENERATED = dataclasses.replace(
+    make_kernel(source_hash="ab" * 32),
+    origins=(Origin(node="add_1", target="aten.add.Tensor", file="net.py", line=7, code="x + y"),),
+)
+PRODUCT = make_kernel(
+    "aten::addmm", label="aten::addmm", kind="gemm", library="aten", mean_s=0.002, flops=8e6
+)
+SOURCE = KernelSource(hash="ab" * 32, language="cpp", text="void kernel() { /* <b>code</b> */ }")
+PROFILE: dict[str, Any] = {
+    "num_iterations": 10,
+    "iteration_s": 0.008,
+    "latency_s": 0.0062,
+    "parts": {"gemm": 0.004, "fused": 0.002, "python": 0.002},
+    "trace": "result-1.json.gz",
+}
+
+
+def save(
+    store: Store,
+    *kernels: Kernel,
+    run: Run = RUN,
+    profile: dict[str, Any] | None = PROFILE,
+    result_id: str = "result-1",
+) -> None:
+    """Write a run with one result that has these kernels."""
+    result = make_result(
+        result_id,
+        run=run,
+        case=run.plan[0],
+        details={} if profile is None else {"profile": profile},
+    )
+    result = dataclasses.replace(result, kernels=kernels, sources=(SOURCE,))
+    with store.write() as session:
+        ingest.put_run(session, run, at=run.started_at)
+        ingest.put_result(session, run, result=result, spool_id=result_id, at=run.started_at)
+
+
+PARAMS = {"run": "run-1", "case": CASE.key}
+
+
+def test_the_parts_and_the_remainder_are_shown(store: Store, open_page: OpenPage) -> None:
+    save(store, GENERATED, PRODUCT)
+    page = open_page("kernels", **PARAMS)
+    assert not page.exception
+    text = text_of(page)
+    assert "gemm 4.00" in text
+    assert "python 2.00" in text
+    assert "latency, not profiled 6.20" in text
+    assert "remainder -1.80" in text
+    assert "what profiling costs" in text
+    assert "2, 4 calls an iteration" in text
+
+
+def test_the_table_has_every_kernel_the_longest_first(store: Store, open_page: OpenPage) -> None:
+    save(store, GENERATED, PRODUCT)
+    frame = open_page("kernels", **PARAMS).dataframe[0].value
+    assert list(frame["label"]) == ["aten::addmm", "cpp_fused_add"]
+    assert list(frame["time"]) == pytest.approx([4.0, 2.0])
+
+
+@pytest.mark.parametrize("filters", [{"text": "ADDMM"}, {"kind": "gemm"}, {"library": "aten"}])
+def test_filters_of_the_url_hold(
+    filters: dict[str, str], store: Store, open_page: OpenPage
+) -> None:
+    save(store, GENERATED, PRODUCT)
+    page = open_page("kernels", **PARAMS, **filters)
+    assert list(page.dataframe[0].value["label"]) == ["aten::addmm"]
+    assert "1 of 2 kernels" in text_of(page)
+
+
+def test_filters_that_nothing_fits_say_so(store: Store, open_page: OpenPage) -> None:
+    save(store, GENERATED)
+    page = open_page("kernels", **PARAMS, kind="nccl")
+    assert not page.exception
+    assert "No kernel fits these filters" in text_of(page)
+
+
+def test_a_link_opens_a_kernel_with_origin_code_and_script(
+    store: Store, open_page: OpenPage
+) -> None:
+    save(store, GENERATED, PRODUCT)
+    page = open_page("kernels", **PARAMS, kernel=kernel_id(GENERATED))
+    assert not page.exception
+    text = text_of(page)
+    assert "add_1 aten.add.Tensor" in text
+    assert "net.py:7" in text
+    assert "x + y" in text
+    codes = [item.value for item in page.code]
+    assert f"hud kernels run-1 {CASE.key} --repro cpp_fused_add_0" in codes
+    assert SOURCE.text in codes
+
+
+def test_ready_made_code_has_no_source(store: Store, open_page: OpenPage) -> None:
+    save(store, PRODUCT)
+    page = open_page("kernels", **PARAMS, kernel=kernel_id(PRODUCT))
+    assert "Ready-made code (aten)" in text_of(page)
+    assert not page.code
+
+
+def test_a_kernel_that_is_not_there_is_said(store: Store, open_page: OpenPage) -> None:
+    save(store, PRODUCT)
+    assert "This result has no kernel ffff" in text_of(
+        open_page("kernels", **PARAMS, kernel="ffff")
+    )
+
+
+def test_without_a_case_the_page_lists_those_with_kernels(
+    store: Store, open_page: OpenPage
+) -> None:
+    save(store, PRODUCT)
+    page = open_page("kernels")
+    assert any(link.startswith("kernels?run=run-1&case=bert") for link in links_of(page))
+
+
+def test_a_result_without_kernels_says_how_to_get_them(store: Store, open_page: OpenPage) -> None:
+    save(store, profile=None)
+    text = text_of(open_page("kernels", **PARAMS))
+    assert "Run run-1 has no kernels of bert/" in text
+    assert "[run] kernels = true" in text
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("params", [{"run": "none"}, {"case": "no/such/case"}])
+def test_what_is_not_in_the_store_has_a_way_on(params: dict[str, str], open_page: OpenPage) -> None:
+    page = open_page("kernels", **params)
+    assert not page.exception
+    assert "No such result" in text_of(page)
+
+
+def test_a_kept_trace_leads_to_perfetto_and_to_the_file(
+    store: Store, store_path: Path, open_page: OpenPage
+) -> None:
+    save(store, PRODUCT)
+    folder = store_path.with_name(store_path.name + ".traces")
+    folder.mkdir()
+    (folder / "result-1.json.gz").write_bytes(b"")
+    page = open_page("kernels", **PARAMS)
+    assert {"perfetto/result-1", "traces/result-1"} <= set(links_of(page))
+    assert "trace of this result is gone" not in text_of(page)
+
+
+def test_a_trace_that_was_removed_says_by_which_rule(store: Store, open_page: OpenPage) -> None:
+    save(store, PRODUCT)
+    text = text_of(open_page("kernels", **PARAMS))
+    assert "The trace of this result is gone" in text
+    assert "[traces] nights" in text
+    assert "[traces] max_size" in text
+
+
+def test_the_folder_that_the_runner_names_counts(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_page: OpenPage
+) -> None:
+    monkeypatch.setenv(TRACES_VARIABLE, str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "result-1.json.gz").write_bytes(b"")
+    save(store, PRODUCT)
+    assert "traces/result-1" in links_of(open_page("kernels", **PARAMS))
+
+
+def test_a_damaged_profile_costs_no_table(store: Store, open_page: OpenPage) -> None:
+    save(store, PRODUCT, profile={"num_iterations": "many"})
+    page = open_page("kernels", **PARAMS)
+    assert not page.exception
+    assert "cannot be read" in text_of(page)
+    assert len(page.dataframe[0].value) == 1
+
+
+def test_names_of_a_hostile_trace_are_text(store: Store, open_page: OpenPage) -> None:
+    name = stores.HOSTILE_NAME
+    origin = Origin(node=name, target=name, module=name, file=name, line=1, code=name)
+    hostile = dataclasses.replace(
+        GENERATED,
+        name=name,
+        label=name,
+        kind=name,
+        library=name,
+        operators=(name,),
+        module=name,
+        shapes=name,
+        config={name: name},
+        launch={name: name, "counters": {name: {"value": name, "unit": name}}},
+        origins=(origin,),
+    )
+    save(store, hostile, profile=PROFILE | {"parts": {name: 0.008}})
+    page = open_page("kernels", **PARAMS, kernel=kernel_id(hostile))
+    assert not page.exception
+    html = html_of(page)
+    for element in ("<script", "<b>", "<img"):
+        assert element not in html
+    assert "<script>alert('x')</script>" in text_of(page)
+    assert max(map(len, page.dataframe[0].value["label"])) <= 300
