@@ -237,8 +237,8 @@ class Profile:
     were taken without it. `parts` are seconds an iteration that add up to `iteration_s`: compute by
     kind (KINDS), and what no kernel accounts for: `idle` on a GPU (launch gaps), `python` on a CPU.
     `busy` is the part of an iteration in which a GPU had work, None on a CPU. Time in which several
-    kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it. `trace`
-    is the name of the kept Chrome trace, empty where there is none.
+    kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it.
+    `trace` is the name of the kept Chrome trace, empty where there is none.
     """
 
     num_iterations: int

@@ -17,6 +17,7 @@ RunnerError
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- TraceError        a profiler's trace cannot be read; the message has file and byte
 |-- NoKernelScript    a kernel cannot be run alone by what is known of it
+|-- ProfilerFailed    a profiler that somebody else makes did not do what it was asked
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
 """
@@ -86,6 +87,10 @@ class ImportFailed(RunnerError, ValueError):
 
 class TraceError(RunnerError, ValueError):
     """A trace is damaged, too large, or not what its notes say."""
+
+
+class ProfilerFailed(RunnerError):
+    """A program of Nsight ended with an error."""
 
 
 class NoKernelScript(RunnerError):

@@ -155,7 +155,7 @@ class WorkerHost:
                 continue
 
     def _host_environment(self) -> dict[str, str]:
-        path = [str(_package_links(self._home))]
+        path = [str(package_links(self._home))]
         if inherited := os.environ.get("PYTHONPATH"):
             path.append(inherited)
         return {
@@ -196,10 +196,10 @@ def _fixed_addresses() -> tuple[str, ...]:
     return prefix
 
 
-def _package_links(home: Path) -> Path:
+def package_links(home: Path) -> Path:
     """Return a folder that makes our packages importable, and nothing else of this environment."""
     folder = home / "packages"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     root = Path(__file__).resolve().parent.parent
     for package in PACKAGES:
         link = folder / package

@@ -95,6 +95,8 @@ class LaunchRequest:
     `trace_path` is where the trace of the kernels goes (its notes beside it, see `notes_path`);
     empty for none.
     `oracle_dir` is where cases of one run leave their eager oracle for the next; empty for nowhere.
+    Where a launch `is_watched` by another profiler, its iterations get their ranges without ours:
+    two profilers cannot have one GPU.
     """
 
     case: Case
@@ -109,6 +111,7 @@ class LaunchRequest:
     snapshot_path: str = ""
     trace_path: str = ""
     oracle_dir: str = ""
+    is_watched: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
@@ -126,6 +129,7 @@ class LaunchRequest:
             "snapshot_path": self.snapshot_path,
             "trace_path": self.trace_path,
             "oracle_dir": self.oracle_dir,
+            "is_watched": self.is_watched,
         }
 
     @classmethod
@@ -145,6 +149,7 @@ class LaunchRequest:
             snapshot_path=document["snapshot_path"],
             trace_path=document["trace_path"],
             oracle_dir=document["oracle_dir"],
+            is_watched=document["is_watched"],
         )
 
 

@@ -29,6 +29,7 @@ from runner.commands.common import (
     with_workplace,
 )
 from runner.commands.compare import find_document
+from runner.commands.counter_files import names_text
 from runner.kernel_script import script_of
 from runner.text import quantity
 from runner.wiring import Workplace
@@ -58,8 +59,6 @@ _PART_COLUMNS = (
     Column(name="time", is_number=True),
     Column(name="share", is_number=True),
 )
-# More names than this help nobody who mistyped one.
-_MAX_NAMES = 10
 
 
 class _ShowByDefault(click.Group):
@@ -190,13 +189,6 @@ def _without_kernels(result: CaseResult, *, run: Run) -> str:
 
 def _names(kernels: Sequence[Kernel]) -> str:
     return names_text([kernel.name for kernel in kernels])
-
-
-def names_text(names: Sequence[str]) -> str:
-    """Return the names of kernels, each once, the first ones where they are many."""
-    each = list(dict.fromkeys(names))
-    told = ", ".join(printable(name, kept="") for name in each[:_MAX_NAMES])
-    return told if len(each) <= _MAX_NAMES else f"{told} and {len(each) - _MAX_NAMES} more"
 
 
 def _longest_first(result: CaseResult) -> list[Kernel]:

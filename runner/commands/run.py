@@ -15,8 +15,10 @@ from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
 from runner.commands.judging import judge
 from runner.commands.selecting import CaseOptions, case_options, make_orders
+from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
 from runner.errors import DocumentNotWritten, ResumeError
+from runner.nsight import Tool
 from runner.progress import TerminalProgress, first_line
 from runner.protocol import write_json
 from runner.suites import Selection
@@ -67,6 +69,12 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     default=None,
     help="Measure suspected regressions again before they count. Default: as [run] confirm says.",
 )
+@click.option(
+    "--nsys", "tool", flag_value=str(Tool.NSYS), help="Watch one case with Nsight Systems instead."
+)
+@click.option(
+    "--ncu", "tool", flag_value=str(Tool.NCU), help="Count one case with Nsight Compute instead."
+)
 @with_workplace
 def run(
     workplace: Workplace,
@@ -79,8 +87,27 @@ def run(
     resume_id: str | None,
     no_reference: bool,
     is_confirming: bool | None,
+    tool: str | None,
 ) -> None:
-    """Measure now: compile and time each selected case, store it and judge it."""
+    """Measure now: compile and time each selected case, store it and judge it.
+
+    With --nsys or --ncu, print the commands that let NVIDIA's profiler watch the one case that is
+    selected; where it is installed, run them and keep its counters beside the kernels of the case.
+    """
+    if tool is not None:
+        if resume_id is not None or json_path is not None or no_store or len(toolchains) > 1:
+            raise click.UsageError(
+                f"--{tool} watches one case in one toolchain, and what it counts goes to the store:"
+                " omit --resume, --json and --no-store"
+            )
+        (order,) = make_orders(
+            wanted,
+            toolchains=toolchains or (CURRENT_TOOLCHAIN,),
+            workplace=workplace,
+            has_references=False,
+        )
+        watch_case(order, tool=Tool(tool), workplace=workplace)
+        return
     workplace = replace(workplace, has_store=not no_store)
     if is_confirming is not None:
         config = replace(workplace.config, has_confirmation=is_confirming)

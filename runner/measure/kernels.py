@@ -38,10 +38,15 @@ BUDGET_S = 0.3
 
 
 def report_kernels(context: Context, forward: Forward) -> None:
-    """Leave the trace of some iterations through `forward`, and the notes on its kernels."""
+    """Leave the trace of some iterations through `forward`, and the notes on its kernels.
+
+    Where another profiler watches, show it the iterations and leave nothing.
+    """
+    if context.request.is_watched:
+        _show(context, forward)
+        return
     path = Path(context.request.trace_path)
-    latency_s = statistics.median(context.found.metrics["latency_s"].samples)
-    num_iterations = max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
+    num_iterations = _num_iterations(context)
     with context.device.pinned(), uncollected(), shown_kernels() as calls:
         _profile(context, forward, num_iterations=num_iterations, path=path)
     notes = {
@@ -51,6 +56,20 @@ def report_kernels(context: Context, forward: Forward) -> None:
         "kernels": _notes(context.origins, calls=calls),
     }
     write_json(notes_path(path), notes)
+
+
+def _show(context: Context, forward: Forward) -> None:
+    step, device = context.step(forward), context.device
+    with device.pinned(), uncollected():
+        for _ in range(_num_iterations(context)):
+            with named_range("hud/iteration", device=device):
+                step()
+                device.synchronize()
+
+
+def _num_iterations(context: Context) -> int:
+    latency_s = statistics.median(context.found.metrics["latency_s"].samples)
+    return max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
 
 
 def _profile(context: Context, forward: Forward, *, num_iterations: int, path: Path) -> None:

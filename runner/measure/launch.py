@@ -93,7 +93,7 @@ def _measure(context: Context) -> str:
                 _explain(context, forward, name=name, report=report)
         with log.step("work"):
             report_work(context)
-        if context.request.trace_path:
+        if context.request.trace_path or context.request.is_watched:
             with log.step("kernels"):
                 _explain(context, forward, name="kernels", report=report_kernels)
     with log.step("result"):

@@ -11,6 +11,7 @@ import runpy
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -22,9 +23,10 @@ from torch import Tensor, nn
 
 from db.kernels import KernelSource
 from runner.kernel_script import script_of
-from runner.measure import generated
+from runner.measure import generated, kernels
 from runner.measure.arguments import describe_arguments
 from runner.measure.context import Context
+from runner.measure.device import Device
 from runner.measure.generated import generated_kernels, shown_kernels
 from runner.measure.kernels import MAX_ITERATIONS, report_kernels
 from runner.measure.provenance import recorded_origins
@@ -224,6 +226,26 @@ def test_a_fast_model_is_not_profiled_for_ever(tmp_path: Path) -> None:
     report_kernels(replace(context, request=request), context.subject.model)
     notes = json.loads(notes_path(tmp_path / "trace.json.gz").read_text(encoding="utf-8"))
     assert notes["num_iterations"] == MAX_ITERATIONS
+
+
+def test_another_profiler_gets_the_iterations_and_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def named_range(name: str, *, device: Device) -> Iterator[None]:
+        seen.append(f"{name} on {device.kind}")
+        yield
+
+    monkeypatch.setattr(kernels, "named_range", named_range)
+    monkeypatch.setattr(torch.profiler, "profile", None)
+    context = make_context(nn.Linear(2, 2), {"input": torch.ones(1, 2)}, backend="eager")
+    context.found.add("latency_s", (0.08,), method="")
+    request = replace(context.request, trace_path=str(tmp_path / "trace.gz"), is_watched=True)
+    report_kernels(replace(context, request=request), context.subject.model)
+    assert seen == ["hud/iteration on cpu"] * 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_compilation_goes_on_where_nobody_can_say_where_a_kernel_comes_from(

@@ -66,7 +66,9 @@ def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
     first = json.loads(terminal.hud(*words).stdout)
     assert first == {
         "result_id": "r1",
-        "files": [{"path": "ncu.csv", "num_counters": 1, "num_kernels": 1, "unknown": []}],
+        "files": [
+            {"path": "ncu.csv", "num_counters": 1, "num_kernels": 1, "num_all": 2, "unknown": []}
+        ],
     }
     before = terminal.hud("kernels", "latest", "bert", "--json").stdout
     assert json.loads(terminal.hud(*words).stdout) == first
