@@ -78,7 +78,7 @@ def trend_spec(
         .encode(
             x=x,
             y=value,
-            color=_verdict_colour(),
+            color=verdict_colour(),
             shape=_verdict_shape(),
             size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
             tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if is_paced else _TOOLTIP,
@@ -215,7 +215,8 @@ def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
     return layer
 
 
-def _verdict_colour() -> alt.Color:
+def verdict_colour() -> alt.Color:
+    """Return the encoding of the column `verdict` as a colour."""
     return alt.Color(
         "verdict:N",
         scale=alt.Scale(

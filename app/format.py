@@ -122,6 +122,17 @@ def estimate(median: float, *, low: float, high: float, unit: str) -> str:
     return f"{scale.text(median)} {scale.interval(low, high)}"
 
 
+def microseconds(time_s: float) -> str:
+    """Return a time in microseconds without the unit, `12,345.6`, so that a column adds up."""
+    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    return f"{round(1e6 * time_s, 1) + 0.0:,.1f}"
+
+
+def signed_us(time_s: float) -> str:
+    """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
+    return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
+
+
 def percent(value_pct: float) -> str:
     """Return a change with its sign, `+21.3 %`; three digits at most behind large numbers."""
     decimals = 1 if abs(value_pct) < 100 else 0

@@ -36,6 +36,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "series": "Which series?",
         "run": "No such run",
         "kernels": "No such result",
+        "kernel-diff": "No such run",
         "runs": "No runs yet",
     }[path] in text_of(page)
 
@@ -118,6 +119,8 @@ def test_names_that_are_markup_are_shown_as_text(
 ) -> None:
     run = stores.fill_hostile(store)
     params = {"case": run.plan[0].key} if path in ("series", "run", "kernels") else {}
+    if path == "kernel-diff":
+        params = {"baseline_case": run.plan[0].key}
     page = open_page(path, **params)
     assert not page.exception
     html = html_of(page)

@@ -1,0 +1,184 @@
+"""What pages read of two results whose kernels they compare, cached as in `app.data`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from app import data
+from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.pages import Loaded
+from app.state import KernelDiffState
+from db.errors import RecordError
+from db.imported import is_imported
+from db.kernel_profiles import ProfiledResult, load_profiled
+from db.kernels import KernelSource
+from db.queries import load_result_summaries, load_run
+from db.records import Case, Outcome, Run, Verdict
+from db.store import Store
+from runner.analysis.environment_diff import environment_diff
+from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_diff import KernelDiff, diff_kernels
+from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.repro import repro_command
+
+# A tenth of a microsecond, as times are shown.
+_DIGITS = 7
+
+
+class _Read(NamedTuple):
+    side: DiffSide
+    result: ProfiledResult | None
+    problem: str
+
+
+def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
+    """Return what changed between the kernels of the two results that `state` names.
+
+    An empty run is the latest one, an empty case that of the other side. Raises NotFoundError when
+    there is no such run.
+    """
+    url = data.store_url()
+    case = state.baseline_case or state.candidate_case
+    wanted = (
+        state.baseline_run or "latest",
+        case,
+        state.candidate_run or "latest",
+        state.candidate_case or case,
+    )
+    return data.or_stale(
+        ("kernel diff", url, *wanted),
+        lambda number: data.cached(_read_page)(url, number, *wanted),
+    )
+
+
+def _read_page(
+    url: str,
+    generation: int,  # noqa: ARG001
+    baseline_run: str,
+    baseline_case: str,
+    candidate_run: str,
+    candidate_case: str,
+) -> DiffPage:
+    store = data.open_store(url)
+    before = _read_side(store, load_run(store, baseline_run), baseline_case)
+    after = _read_side(store, load_run(store, candidate_run), candidate_case)
+    page = DiffPage(
+        baseline=before.side,
+        candidate=after.side,
+        environment=environment_diff(before.side.run, after=after.side.run),
+        is_comparable=before.side.run.fingerprint == after.side.run.fingerprint,
+        problem=" ".join(filter(None, (before.problem, after.problem))),
+    )
+    if before.result is None or after.result is None:
+        return page
+    return _with_diff(page, before.result, after.result)
+
+
+def _with_diff(page: DiffPage, before: ProfiledResult, after: ProfiledResult) -> DiffPage:
+    diff = diff_kernels(_kernel_side(before), _kernel_side(after))
+    return DiffPage(
+        baseline=page.baseline,
+        candidate=page.candidate,
+        environment=page.environment,
+        is_comparable=page.is_comparable,
+        basis=diff.basis,
+        baseline_s=round(diff.baseline_s, _DIGITS),
+        candidate_s=round(diff.candidate_s, _DIGITS),
+        explained_s=round(diff.explained_s, _DIGITS),
+        rows=_rows(diff),
+        sources=_sources(before, after),
+    )
+
+
+def _read_side(store: Store, run: Run, case_key: str) -> _Read:
+    case = next((case for case in run.plan if case.key == case_key), None)
+    result, problem = None, ""
+    if case is not None:
+        try:
+            result = load_profiled(store, [(run.id, case_key)]).get((run.id, case_key))
+        except RecordError as error:
+            problem = f"The profile of {case_key} in run {run.id} cannot be read: {error}."
+    missing, hint = "", ""
+    if case_key and result is None and not problem:
+        missing, hint = _without_kernels(store, run, case_key, case)
+    side = DiffSide(
+        run=run,
+        case_key=case_key,
+        case=case,
+        num_kernels=0 if result is None else len(result.kernels),
+        missing=missing,
+        hint=hint,
+    )
+    return _Read(side, result, problem)
+
+
+def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -> tuple[str, str]:
+    """Return why a result has no kernels, and the command that records them, "" where none can."""
+    missing = f"Run {run.id} has no kernels of {case_key}"
+    if case is None:
+        return f"{missing}: it is not in its plan.", ""
+    if is_imported(run.toolchain):
+        return f"{missing}: it was imported, and numbers alone come with a history.", ""
+    if case.is_reference:
+        return f"{missing}: it is a reference case, of which none are recorded.", ""
+    results = load_result_summaries(store, run.id)
+    outcome = next((item.outcome for item in results if item.case.key == case_key), None)
+    why = "it was measured without recording them" if outcome is Outcome.OK else ""
+    if not why:
+        why = "it has no result yet" if outcome is None else f"it ended {outcome}"
+    return f"{missing}: {why}.", repro_command(case, toolchain=run.toolchain)
+
+
+def _kernel_side(result: ProfiledResult) -> KernelSide:
+    return KernelSide(
+        kernels=result.kernels,
+        sources={source.hash: source.text for source in result.sources},
+        profile=result.profile,
+        latency_s=result.latency_s,
+    )
+
+
+def _sources(before: ProfiledResult, after: ProfiledResult) -> Mapping[str, KernelSource]:
+    return {source.hash: source for source in (*before.sources, *after.sources)}
+
+
+def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:
+    parts = {part.name: (part.baseline_s, part.candidate_s) for part in diff.parts}
+    times = [parts.get(row.part) or _times(row) for row in diff.rows]
+    return tuple(
+        DiffRow(
+            number=number,
+            label=row.label,
+            kind=str(row.kind),
+            verdict=_verdict(row),
+            contribution_s=row.contribution_s,
+            text=row.text,
+            matched_by=str(row.matched_by),
+            baseline=row.baseline,
+            candidate=row.candidate,
+            before_s=before_s,
+            after_s=after_s,
+            count_s=row.count_s,
+            time_s=row.time_s,
+            is_part=bool(row.part),
+        )
+        for number, (row, (before_s, after_s)) in enumerate(
+            zip(diff.rows, times, strict=True), start=1
+        )
+    )
+
+
+def _times(row: KernelChange) -> tuple[float | None, float | None]:
+    before, after = (
+        math.fsum(kernel.total_s for kernel in side) if side else None
+        for side in (row.baseline, row.candidate)
+    )
+    return before, after
+
+
+def _verdict(row: KernelChange) -> Verdict:
+    if row.kind in (ChangeKind.UNCHANGED, ChangeKind.PART) or not row.contribution_s:
+        return Verdict.UNCHANGED
+    return Verdict.REGRESSION if row.contribution_s > 0 else Verdict.IMPROVEMENT

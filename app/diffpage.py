@@ -1,0 +1,91 @@
+"""What the page of the kernel diff is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from db.kernels import Kernel, KernelSource
+from db.records import Case, Run, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffSide:
+    """One of the two results; `case` is None where the run has no case of that name.
+
+    `missing` says why there are no kernels, and `hint` how to get them; empty where there are.
+    """
+
+    run: Run
+    case_key: str
+    case: Case | None
+    num_kernels: int = 0
+    missing: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRow:
+    """One change; times are seconds an iteration, `contribution_s` candidate less baseline.
+
+    `number` is its place, the largest contribution first, which is the same when the sides are
+    swapped. `verdict` is `unchanged` for what is within noise and for parts of the profile, which
+    nobody judges. `before_s` and `after_s` are the times of both sides, None where a side has
+    nothing; `count_s` and `time_s` are what calls and the time of one contribute.
+    """
+
+    number: int
+    label: str
+    kind: str
+    verdict: Verdict
+    contribution_s: float
+    text: str
+    matched_by: str
+    baseline: tuple[Kernel, ...] = ()
+    candidate: tuple[Kernel, ...] = ()
+    before_s: float | None = None
+    after_s: float | None = None
+    count_s: float | None = None
+    time_s: float | None = None
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPage:
+    """Everything the page of the kernel diff shows; without kernels on both sides it has no rows.
+
+    `basis` names what `baseline_s` and `candidate_s` are; they and `explained_s` are rounded to a
+    tenth of a microsecond, so that what is shown of them adds up. `environment` has what the runs
+    differ in, name by name as (before, after); `is_comparable` says whether their fingerprints are
+    equal. `sources` is the code of both sides by its hash. `problem` says why there is no diff
+    although both sides have kernels.
+    """
+
+    baseline: DiffSide
+    candidate: DiffSide
+    environment: Mapping[str, Sequence[Any]]
+    is_comparable: bool
+    basis: str = ""
+    baseline_s: float = 0.0
+    candidate_s: float = 0.0
+    explained_s: float = 0.0
+    rows: tuple[DiffRow, ...] = ()
+    sources: Mapping[str, KernelSource] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def change_s(self) -> float:
+        """Return how much longer the candidate takes, in seconds an iteration."""
+        return self.candidate_s - self.baseline_s
+
+    @property
+    def unexplained_s(self) -> float:
+        """Return what is left of the change when the contributions are taken off."""
+        return self.change_s - self.explained_s
+
+    @property
+    def is_same_result(self) -> bool:
+        """Return whether both sides are one result."""
+        places = [(side.run.id, side.case_key) for side in (self.baseline, self.candidate)]
+        return places[0] == places[1]

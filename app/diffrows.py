@@ -1,0 +1,358 @@
+"""The headline, the table and one row of a kernel diff, as HTML and Markdown. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.format import microseconds, moment, percent, shortened, signed_us, significant
+from app.markup import Cell, Column, Note, facts, folded, table, tiles
+from app.state import KernelDiffState, kernel_diff_url, run_url
+from db.counters import COUNTERS
+from db.kernels import Kernel, Origin
+from db.records import Verdict
+from db.text import one_line
+
+SIDES = ("baseline", "candidate")
+# One screen and a half; the rest is behind a fold.
+SHOWN_ROWS = 30
+_MARKDOWN_ROWS = 10
+_NUM_KERNELS, _NUM_ORIGINS = 12, 40
+_NAME_LENGTH, _TEXT_LENGTH = 120, 300
+_STYLES = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
+# What only one call had, and what other profilers counted, is no fact of a launch.
+_NOT_COMPARED = ("arguments", COUNTERS)
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+_COLUMNS = (
+    Column(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
+    Column(label="contributes (us)", title="candidate less baseline", is_number=True),
+    Column(label="class"),
+    Column(label="kernel"),
+    Column(label="calls before", title="an iteration, baseline", is_number=True, is_spare=True),
+    Column(label="calls now", title="an iteration, candidate", is_number=True, is_spare=True),
+    Column(label="time before (us)", title="an iteration, baseline", is_number=True),
+    Column(label="time now (us)", title="an iteration, candidate", is_number=True),
+    Column(label="why"),
+    Column(label="matched by", title="what both sides have in common", is_spare=True),
+)
+_SIDE_COLUMNS = (
+    Column(label=""),
+    Column(label="run"),
+    Column(label="case"),
+    Column(label="revision"),
+    Column(label="toolchain", is_spare=True),
+    Column(label="machine", is_spare=True),
+    Column(label="kernels", is_number=True),
+)
+_KERNEL_COLUMNS = (
+    Column(label="side"),
+    Column(label="name in the trace"),
+    Column(label="library"),
+    Column(label="calls", is_number=True),
+    Column(label="time (us)", title="an iteration", is_number=True),
+    Column(label="a call (us)", title="mean", is_number=True),
+    Column(label="fastest (us)", title="the fastest call", is_number=True),
+    Column(label="shapes", is_spare=True),
+    Column(label="module", is_spare=True),
+)
+_FACT_COLUMNS = (Column(label="differs"), Column(label="baseline"), Column(label="candidate"))
+_ORIGIN_COLUMNS = (
+    Column(label="in"),
+    Column(label="node"),
+    Column(label="operator"),
+    Column(label="module"),
+    Column(label="where"),
+    Column(label="code"),
+)
+
+
+def side_table(page: DiffPage) -> str:
+    """Return which two results are compared."""
+    rows = [
+        (Cell(text=name, style="quiet"), *_side_cells(side))
+        for name, side in zip(SIDES, (page.baseline, page.candidate), strict=True)
+    ]
+    return table(_SIDE_COLUMNS, rows, label="sides")
+
+
+def headline(page: DiffPage) -> str:
+    """Return both times, their difference and its two parts, in microseconds that add up."""
+    change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
+    kernels = [row for row in page.rows if not row.is_part]
+    num_changed = sum(row.kind != "unchanged" for row in kernels)
+    cards = (
+        (f"baseline, {page.basis}", _tile(microseconds(page.baseline_s))),
+        (f"candidate, {page.basis}", _tile(microseconds(page.candidate_s))),
+        ("difference", _tile(signed_us(page.change_s), note=change)),
+        (
+            "explained",
+            _tile(signed_us(page.explained_s), note=f"{num_changed} of {len(kernels)} changed"),
+        ),
+        ("unexplained", _tile(signed_us(page.unexplained_s), note="profiling, noise")),
+    )
+    return tiles(cards)
+
+
+def environment_table(page: DiffPage) -> str:
+    """Return what the environments of both runs differ in, "" for nothing."""
+    rows = [
+        (Cell(text=name), *(Cell(text=_value(value), style="prose") for value in values))
+        for name, values in page.environment.items()
+    ]
+    return table(_FACT_COLUMNS, rows, label="environment") if rows else ""
+
+
+def classes_of(page: DiffPage) -> dict[str, int]:
+    """Return how many rows each class has, the class with the largest contribution first."""
+    counts: dict[str, int] = {}
+    for row in page.rows:
+        counts[row.kind] = counts.get(row.kind, 0) + 1
+    return counts
+
+
+def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
+    """Return the rows that the filter of `state` lets through, the largest first; "" for none."""
+    rows = [row for row in page.rows if state.change in ("", row.kind)]
+    if not rows:
+        return ""
+    first = _table(rows[:SHOWN_ROWS], state, label="changes of kernels")
+    rest = rows[SHOWN_ROWS:]
+    if not rest:
+        return first
+    rest_s = math.fsum(row.contribution_s for row in rest)
+    summary = f"{len(rest)} further rows, {signed_us(rest_s)} us together"
+    return first + folded(summary, _table(rest, state, label="further changes of kernels"))
+
+
+def row_facts(row: DiffRow) -> str:
+    """Return what is known of one change."""
+    pairs = [
+        ("contributes", Cell(text=f"{signed_us(row.contribution_s)} us an iteration")),
+        ("class", Cell(text=_words(row.kind))),
+        ("matched by", Cell(text=_matched(row))),
+    ]
+    if row.count_s is not None and row.time_s is not None:
+        pairs.append(("by calls", Cell(text=f"{signed_us(row.count_s)} us")))
+        pairs.append(("by the time of a call", Cell(text=f"{signed_us(row.time_s)} us")))
+    return facts(pairs)
+
+
+def kernel_table(row: DiffRow) -> str:
+    """Return the kernels of both sides of a row, "" where it is about none."""
+    sides = [
+        (name, kernel)
+        for name, kernels in zip(SIDES, (row.baseline, row.candidate), strict=True)
+        for kernel in kernels
+    ]
+    if not sides:
+        return ""
+    rows = [_kernel_cells(name, kernel) for name, kernel in sides]
+    first = table(_KERNEL_COLUMNS, rows[:_NUM_KERNELS], label="kernels of the row")
+    rest = rows[_NUM_KERNELS:]
+    if not rest:
+        return first
+    more = table(_KERNEL_COLUMNS, rest, label="further kernels of the row")
+    return first + folded(f"{len(rest)} further kernels", more)
+
+
+def differing_facts(row: DiffRow) -> list[tuple[str, str, str]]:
+    """Return configuration and launch that differ, as (name, baseline, candidate)."""
+    before, after = _facts_of(row.baseline), _facts_of(row.candidate)
+    names = dict.fromkeys((*before, *after))
+    sides = [(name, before.get(name, "-"), after.get(name, "-")) for name in names]
+    return [(name, one, other) for name, one, other in sides if one != other]
+
+
+def fact_table(row: DiffRow) -> str:
+    """Return `differing_facts` as a table, "" for none."""
+    rows = [
+        (Cell(text=name), Cell(text=one, style="prose"), Cell(text=other, style="prose"))
+        for name, one, other in differing_facts(row)
+    ]
+    return table(_FACT_COLUMNS, rows, label="configuration and launch") if rows else ""
+
+
+def origin_table(row: DiffRow) -> str:
+    """Return the nodes of the graph that either side computes, "" where nobody knows."""
+    sides = [
+        dict.fromkeys(origin for kernel in kernels for origin in kernel.origins)
+        for kernels in (row.baseline, row.candidate)
+    ]
+    found = list(dict.fromkeys((*sides[0], *sides[1])))
+    if not found:
+        return ""
+    rows = [
+        (Cell(text=_side_of(origin, sides), style="quiet"), *_origin_cells(origin))
+        for origin in found
+    ]
+    first = table(_ORIGIN_COLUMNS, rows[:_NUM_ORIGINS], label="origins")
+    rest = rows[_NUM_ORIGINS:]
+    if not rest:
+        return first
+    return first + folded(f"{len(rest)} more", table(_ORIGIN_COLUMNS, rest, label="more origins"))
+
+
+def markdown(page: DiffPage) -> str:
+    """Return the headline and the largest rows for an issue or a message."""
+    lines = [
+        f"{name}: run `{_code(side.run.id)}` ({_escaped(side.run.revision)}), `"
+        f"{_code(side.case_key)}`"
+        for name, side in zip(SIDES, (page.baseline, page.candidate), strict=True)
+    ]
+    lines[0] += "  "
+    times = f"{microseconds(page.baseline_s)} -> {microseconds(page.candidate_s)}"
+    change = f"{signed_us(page.change_s)} us an iteration"
+    lines += [
+        "",
+        f"Of the {page.basis} ({times} us, {change}) the kernels explain"
+        f" {signed_us(page.explained_s)} us.",
+        "",
+        "| us | class | kernel | why |",
+        "| ---: | --- | --- | --- |",
+    ]
+    changed = [row for row in page.rows if row.kind != "unchanged"]
+    lines += [
+        f"| {signed_us(row.contribution_s)} | {_words(row.kind)} | `{_code(row.label)}`"
+        f" | {_escaped(row.text)} |"
+        for row in changed[:_MARKDOWN_ROWS]
+    ]
+    rest_s = page.change_s - math.fsum(row.contribution_s for row in changed[:_MARKDOWN_ROWS])
+    lines.append(f"| {signed_us(rest_s)} | | the rest, and what is unexplained | |")
+    return "\n".join(lines) + "\n"
+
+
+def _tile(text: str, *, note: str = "") -> Cell:
+    return Cell(text=f"{text} us", notes=(Note(text=note),) if note else ())
+
+
+def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
+    run = side.run
+    return (
+        Cell(text=run.id, href=run_url(run.id), notes=(Note(text=moment(run.started_at)),)),
+        Cell(
+            text=side.case_key or "none yet",
+            href=run_url(run.id, case_key=side.case_key) if side.case else "",
+            style="wraps",
+        ),
+        Cell(text=run.revision, style="revision"),
+        Cell(text=run.toolchain),
+        Cell(text=run.machine),
+        Cell(text=str(side.num_kernels) if side.num_kernels else "-"),
+    )
+
+
+def _table(rows: Sequence[DiffRow], state: KernelDiffState, *, label: str) -> str:
+    return table(_COLUMNS, [_cells(row, state) for row in rows], label=label)
+
+
+def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
+    is_open = state.row == str(row.number)
+    opened = KernelDiffState(
+        baseline_run=state.baseline_run,
+        baseline_case=state.baseline_case,
+        candidate_run=state.candidate_run,
+        candidate_case=state.candidate_case,
+        change=state.change,
+        row="" if is_open else str(row.number),
+    )
+    href = kernel_diff_url(opened)
+    return (
+        Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
+        Cell(text=signed_us(row.contribution_s), style=_STYLES.get(row.verdict, "")),
+        Cell(text=_words(row.kind)),
+        Cell(
+            text=shortened(row.label, limit=_NAME_LENGTH),
+            href=href,
+            title=row.label,
+            style="prose strong" if is_open else "prose",
+        ),
+        *(Cell(text=_calls(side)) for side in (row.baseline, row.candidate)),
+        *(Cell(text=_time(time_s)) for time_s in (row.before_s, row.after_s)),
+        Cell(text=row.text, style="prose whole", title=row.text),
+        Cell(text=_matched(row), style="quiet wraps"),
+    )
+
+
+def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
+    return (
+        Cell(text=side, style="quiet"),
+        Cell(text=kernel.name, title=kernel.name, style="prose"),
+        Cell(text=kernel.library),
+        Cell(text=significant(kernel.count)),
+        Cell(text=microseconds(kernel.total_s)),
+        Cell(text=microseconds(kernel.mean_s)),
+        Cell(text=microseconds(kernel.min_s)),
+        Cell(text=kernel.shapes, title=kernel.shapes, style="prose"),
+        Cell(text=kernel.module or "-", style="prose"),
+    )
+
+
+def _origin_cells(origin: Origin) -> tuple[Cell, ...]:
+    line = f":{origin.line}" if origin.line else ""
+    return (
+        Cell(text=origin.node),
+        Cell(text=origin.target or "-"),
+        Cell(text=origin.module or "-", style="prose"),
+        Cell(text=f"{origin.file}{line}" if origin.file else "-", style="prose"),
+        Cell(text=origin.code or "-", style="prose"),
+    )
+
+
+def _side_of(origin: Origin, sides: Sequence[Mapping[Origin, None]]) -> str:
+    found = [name for name, side in zip(SIDES, sides, strict=True) if origin in side]
+    return found[0] if len(found) == 1 else "both"
+
+
+def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
+    """Return what the kernels of a side are, each different value once."""
+    found: dict[str, dict[str, None]] = {}
+    for kernel in kernels:
+        values = {
+            "library": kernel.library,
+            "device": kernel.device,
+            "shapes": kernel.shapes,
+            **kernel.config,
+            **{name: item for name, item in kernel.launch.items() if name not in _NOT_COMPARED},
+        }
+        for name, value in values.items():
+            found.setdefault(name, {})[_value(value)] = None
+    return {name: _joined(values) for name, values in found.items()}
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return shortened(", ".join(sorted(texts)), limit=_TEXT_LENGTH)
+
+
+def _calls(kernels: Sequence[Kernel]) -> str:
+    return significant(math.fsum(kernel.count for kernel in kernels)) if kernels else "-"
+
+
+def _time(time_s: float | None) -> str:
+    return "-" if time_s is None else microseconds(time_s)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _matched(row: DiffRow) -> str:
+    return row.matched_by if row.baseline and row.candidate else "-"
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _code(text: str) -> str:
+    """Return `text` as it may stand between backticks in a cell of a table."""
+    return one_line(shortened(text, limit=_NAME_LENGTH)).replace("`", "'").replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(shortened(text, limit=_TEXT_LENGTH)))

@@ -1,0 +1,147 @@
+"""The parts of the page of the kernel diff: which results, the waterfall, one row in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app.components import choose
+from app.diffchart import waterfall_rows, waterfall_spec
+from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.diffrows import (
+    classes_of,
+    diff_tables,
+    fact_table,
+    kernel_table,
+    markdown,
+    origin_table,
+    row_facts,
+)
+from app.diffsource import Code, code_of, unified_diff
+from app.format import moment
+from app.markup import heading, notice
+from app.state import KernelDiffState, kernel_diff_url, swapped
+from db.kernels import KernelSource
+from db.summaries import RunSummary
+
+WATERFALL_CAPTION = (
+    "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
+    " those of the table. Vermilion makes the candidate slower, blue faster; grey is within noise,"
+    " or what nobody judges. Kernels are timed under the profiler and the latencies without it:"
+    " what profiling costs on one side more than on the other is unexplained."
+)
+_LONG_CODE_LINES, _CODE_HEIGHT = 40, 560
+
+
+def show_choices(
+    page: DiffPage, state: KernelDiffState, *, summaries: tuple[RunSummary, ...]
+) -> None:
+    """Draw what can be compared: a run and a case on each side."""
+    labels = {
+        item.run.id: f"{moment(item.run.started_at)}  {item.run.id}  {item.run.revision}"
+        for item in summaries
+    }
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        _choose_side("Baseline", "baseline", page.baseline, labels)
+        _choose_side("Candidate", "candidate", page.candidate, labels)
+        st.link_button("Swap sides", kernel_diff_url(swapped(state)))
+
+
+def show_waterfall(page: DiffPage) -> None:
+    """Draw what each change contributes to the difference."""
+    st.html(heading("What contributes", level=2))
+    st.vega_lite_chart(waterfall_spec(waterfall_rows(page)), key="waterfall", width="stretch")
+    st.caption(WATERFALL_CAPTION)
+
+
+def show_table(page: DiffPage, state: KernelDiffState) -> None:
+    """Draw the rows, the filter above them, and the largest as Markdown below."""
+    counts = classes_of(page)
+    st.html(heading("Before and after", level=2))
+    choose(
+        "Class",
+        name="change",
+        options=["", *counts],
+        value=state.change,
+        format_func=lambda kind: _class_label(kind, counts),
+        width=260,
+    )
+    shown = diff_tables(page, state)
+    st.html(shown or notice(f"No row has the class {state.change}."))
+    with st.expander("Copy as Markdown"):
+        st.code(markdown(page), language="markdown", wrap_lines=True)
+
+
+def show_row(page: DiffPage, row: DiffRow) -> None:
+    """Draw one change in full: both sides, what differs, where it comes from, the code."""
+    st.html(heading(f"{row.number}. {row.label}", level=2))
+    st.html(notice(row.text))
+    st.html(row_facts(row))
+    for title, content in (
+        ("Both sides", kernel_table(row)),
+        ("Configuration and launch", fact_table(row)),
+        ("Where it comes from", origin_table(row)),
+    ):
+        if content:
+            st.html(heading(title, level=3))
+            st.html(content)
+    if not row.is_part:
+        _show_code(row, page.sources)
+
+
+def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
+    before, after = code_of(row, sources)
+    if not (before.text or after.text):
+        st.html(notice("No code of either side: only what torch.compile generated has one here."))
+        return
+    st.html(heading("Generated code", level=3))
+    if before.text == after.text:
+        st.caption("The same on both sides.")
+        _draw_code(before)
+        return
+    if before.text and after.text:
+        try:
+            _draw_code(Code(text=unified_diff(before, after), language="diff"))
+        except ValueError as error:
+            st.html(notice(f"No diff: {error}."))
+    is_long = max(before.num_lines, after.num_lines) > _LONG_CODE_LINES
+    with st.expander("Side by side", expanded=not is_long):
+        for column, name, code in zip(
+            st.columns(2), ("baseline", "candidate"), (before, after), strict=True
+        ):
+            with column:
+                st.caption(name)
+                if code.text:
+                    _draw_code(code)
+                else:
+                    st.html(notice("No generated code on this side."))
+
+
+def _draw_code(code: Code) -> None:
+    is_long = code.num_lines > _LONG_CODE_LINES
+    st.code(code.text, language=code.language, height=_CODE_HEIGHT if is_long else "content")
+
+
+def _choose_side(title: str, name: str, side: DiffSide, labels: Mapping[str, str]) -> None:
+    choose(
+        f"{title}: run",
+        name=f"{name}_run",
+        options=list(labels),
+        value=side.run.id,
+        format_func=lambda run_id: labels.get(run_id, run_id),
+        width=300,
+    )
+    cases = [case.key for case in side.run.plan if not case.is_reference]
+    choose(
+        f"{title}: case",
+        name=f"{name}_case",
+        options=["", *cases],
+        value=side.case_key,
+        format_func=lambda key: key or "choose one",
+        width=300,
+    )
+
+
+def _class_label(kind: str, counts: Mapping[str, int]) -> str:
+    return f"{kind.replace('_', ' ')} ({counts.get(kind, 0)})" if kind else "all"
