@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from runner.commands.common import Column, json_option, print_json, print_table
+from runner.commands.common import Column, json_option, print_json, print_table, with_workplace
 from runner.text import quantity
 from runner.traces.rank_report import RankReport, RankRow
 from runner.traces.ranks import read_ranks
+from runner.wiring import Workplace
 
 _COLUMNS = (
     Column(name="rank", is_number=True),
@@ -30,7 +31,8 @@ _SPARE = ("copy", "busy", "hidden", "last to", "communication")
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @json_option
-def ranks_command(traces: tuple[Path, ...], *, as_json: bool) -> None:
+@with_workplace
+def ranks_command(_workplace: Workplace, *, traces: tuple[Path, ...], as_json: bool) -> None:
     """Show what each rank of a distributed run did, and which one the others wait for.
 
     Each TRACE is that of torch.profiler of one rank, recorded on a GPU.
