@@ -124,3 +124,30 @@ def test_how_traces_agree_with_the_peer_is_told_as_it_came_out() -> None:
     assert "all {} and {} kernels are found".format(*numbers) in text
     assert "{:,.0f} and {:,.0f} microseconds of communication".format(*exposed) in text
     assert f"Holistic Trace Analysis {first['peer_version']} is tested with" in text
+
+
+def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
+    found, text = result("kernel_cost"), words("benchmarks/README.md")
+    ratios = found["with_over_without"]
+
+    def told(name: str) -> str:
+        row = ratios[name]
+        return f"{row['ratio']:.2f} (95 % interval {row['low']:.2f} to {row['high']:.2f})"
+
+    assert f"CPU time of an iteration with over without {told('latency_cpu_s')}" in text
+    for name, what in (
+        ("speedup", "speedup"),
+        ("compile_cold_cpu_s", "CPU time of a cold compile"),
+        ("case_wall_s", "A case of one launch took"),
+    ):
+        row = ratios[name]
+        assert f"{what} {row['ratio']:.2f}" in text
+        assert f"({row['low']:.2f} to {row['high']:.2f}" in text
+    # Nothing is shown of a cost: the intervals of what is judged hold 1.
+    assert all(
+        ratios[name]["low"] < 1 < ratios[name]["high"]
+        for name in ("latency_s", "latency_cpu_s", "speedup", "compile_cold_cpu_s")
+    )
+    night = found["night"]
+    assert f"takes {night['bytes'] / 1e6:.1f} MB, {night['trace_bytes'] / 1e6:.1f} of them" in text
+    assert night["bytes"] < 200e6
