@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
 from app import main
+from app.traceroutes import trace_routes
 
 
 async def healthz(_request: Request) -> PlainTextResponse:
@@ -29,6 +30,7 @@ app = streamlit.App(
     Path(main.__file__),
     routes=[
         Route("/healthz", healthz, methods=["GET", "HEAD"]),
+        *trace_routes(),
         # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
         Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
     ],

@@ -15,6 +15,11 @@ PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 # What no kernel accounts for stands at the end of the bar.
 _RESTS = ("dispatch", "python", "idle")
 _HATCHED = "p3"
+KEPT_TEXT = (
+    "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
+    " in all than [traces] max_size. Measuring the case again makes a new one; the page of its run"
+    " has the command."
+)
 
 
 def kind_style(kind: str) -> str:
@@ -132,11 +137,7 @@ def no_trace_text(page: KernelsPage) -> str:
         )
     if not page.profile.trace:
         return "No trace was kept of this result: it was stored without one, or the disk was full."
-    return (
-        "The trace of this result is gone. Kept are those of the last [traces] nights, those that"
-        " open alerts point at, and no more in all than [traces] max_size. Measuring the case"
-        " again makes a new one."
-    )
+    return f"The trace of this result is gone. {KEPT_TEXT}"
 
 
 def _count_text(kernels: Sequence[Kernel]) -> str:

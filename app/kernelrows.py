@@ -22,6 +22,8 @@ from db.text import printable
 # Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
 _TEXT_LIMIT = 300
 _ID_LENGTH = 12
+_NAME_LIMIT = 60
+_MAX_NAMES = 6
 # Of the launch these have places of their own.
 _NOT_LAUNCH = ("arguments", COUNTERS)
 _ORIGIN_COLUMNS = (
@@ -175,6 +177,18 @@ def launch_text(kernel: Kernel) -> str:
     """Return what the device was asked for: grid, block, registers and the like."""
     told = {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
     return mapping_text(told)
+
+
+def uncounted_text(kernels: Sequence[Kernel]) -> str:
+    """Return a sentence that names the kernels which have no place under the roofline."""
+    names = list(dict.fromkeys(kernel.label for kernel in kernels))
+    told = ", ".join(shortened(name, limit=_NAME_LIMIT) for name in names[:_MAX_NAMES])
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    share = quantity(sum(kernel.share for kernel in kernels), "share")
+    return (
+        f"Not drawn, since bytes or operations of a call are not known: {told}{more}; together"
+        f" {share} of an iteration."
+    )
 
 
 def shown(text: str) -> str:

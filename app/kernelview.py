@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from app import kernel_data
 from app.components import choose, type_in
+from app.kernelfigures import show_kernel_trend
 from app.kernelrows import (
     KernelTable,
     counter_table,
@@ -42,8 +44,8 @@ _TEXTS = {
 _WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
 
 
-def show_table(page: KernelsPage, state: KernelsState) -> str:
-    """Draw the table with its filters; return the id of the kernel that is chosen, or ""."""
+def show_table(page: KernelsPage, state: KernelsState) -> None:
+    """Draw the table with its filters; a row that is selected in it is opened."""
     st.html(heading("Kernels", level=2))
     with st.container(horizontal=True, gap="small"):
         type_in("Text in label, operators or module", name="text", value=state.text, width=320)
@@ -52,15 +54,12 @@ def show_table(page: KernelsPage, state: KernelsState) -> str:
     kernels = matching(page.kernels, state)
     if not kernels:
         st.html(notice("No kernel fits these filters; take one of them back."))
-        return state.kernel
+        return
     # Rows are chosen by number: with other filters the number is another kernel's.
     key = f"kernels-{state.text}-{state.kind}-{state.library}"
-    picked = _draw(kernel_table(kernels), key=key)
-    if picked and picked != state.kernel:
-        st.query_params["kernel"] = picked
+    _draw(kernel_table(kernels), key=key)
     if len(kernels) < len(page.kernels):
         st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
-    return picked or state.kernel
 
 
 def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
@@ -68,6 +67,7 @@ def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
     assert page.result is not None
     st.html(heading(kernel.label, level=2))
     st.html(facts(kernel_facts(kernel)))
+    show_kernel_trend(page, kernel)
     if origins := origin_table(kernel):
         st.html(heading("Where it comes from", level=3))
         st.html(origins)
@@ -102,8 +102,20 @@ def _or_all(value: str) -> str:
     return value or "all"
 
 
-def _draw(found: KernelTable, *, key: str) -> str:
-    """Draw the table; return the id of the row that is selected in it, or ""."""
+def row_id(event: Mapping[str, Any], ids: Sequence[str]) -> str:
+    """Return the id of the row that was selected, empty where none is."""
+    rows = event.get("selection", {}).get("rows") or []
+    return ids[rows[0]] if rows and rows[0] < len(ids) else ""
+
+
+def _open_row(key: str, ids: Sequence[str]) -> None:
+    if kernel := row_id(st.session_state[key], ids):
+        st.query_params["kernel"] = kernel
+    else:
+        st.query_params.pop("kernel", None)
+
+
+def _draw(found: KernelTable, *, key: str) -> None:
     columns: dict[str, Any] = {
         name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
         for name, (label, meaning) in _TEXTS.items()
@@ -115,17 +127,16 @@ def _draw(found: KernelTable, *, key: str) -> str:
     columns["share"] = st.column_config.ProgressColumn(
         "share", help="part of the profiled iteration", format="%.1f %%", min_value=0, max_value=100
     )
-    event = st.dataframe(
+    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    st.dataframe(
         found.frame,
         key=key,
         hide_index=True,
         column_config=columns,
-        on_select="rerun",
+        on_select=lambda: _open_row(key, found.ids),
         selection_mode="single-row",
         width="stretch",
         placeholder="-",
         alt="the kernels of an iteration, the longest first",
         height=_ROW_HEIGHT * (min(len(found.ids), _MAX_ROWS) + 1) + 3,
     )
-    rows = event.selection.rows
-    return found.ids[rows[0]] if rows and rows[0] < len(found.ids) else ""

@@ -178,6 +178,11 @@ def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale)
     )
 
 
+def beside(wide: str, narrow: str) -> str:
+    """Return two pieces of HTML beside each other, or one below the other where it is narrow."""
+    return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
+
+
 def folded(summary: str, content: str) -> str:
     """Return `content` (HTML) behind a line that opens it."""
     return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'

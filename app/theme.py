@@ -20,6 +20,9 @@ VERDICT_COLOURS = {
     Verdict.INCONCLUSIVE: NEUTRAL,
 }
 
+# The class of a cell by its verdict; what has none looks like any other.
+VERDICT_STYLES = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
+
 # Light enough for dark letters on them, and dark enough to stand out from a white page. What
 # computes is green to violet, what moves data sand, what is no work grey.
 KIND_COLOURS = {
@@ -117,6 +120,8 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .hud-stack .bar { display: flex; height: 22px; }
 .hud-stack .bar > div { box-sizing: border-box; overflow: hidden; text-align: center;
   font-size: 11.5px; line-height: 22px; border-right: 1px solid var(--hud-paper); }
+.hud-beside { display: flex; flex-wrap: wrap; gap: 10px 48px; }
+.hud-beside > :first-child { flex: 1 1 34rem; max-width: 60rem; }
 .hud-legend { font-size: 11.5px; color: var(--hud-dim); }
 .hud-legend span { margin-left: 10px; white-space: nowrap; }
 .hud-legend i { color: light-dark(#1b1f24, #e3e7ec); display: inline-block; width: 10px;

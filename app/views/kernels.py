@@ -6,10 +6,11 @@ import streamlit as st
 
 from app import kernel_data
 from app.components import notices, stale_note, state_page
+from app.kernelfigures import show_icicle, show_roofline
 from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table, profiler_text
 from app.kernelrows import kernel_id
 from app.kernelview import show_kernel, show_table
-from app.markup import Cell, Column, facts, heading, notice, table
+from app.markup import Cell, Column, beside, facts, heading, notice, table
 from app.pages import KernelsPage
 from app.state import KernelsState, kernels_url, parse_kernels
 from db.errors import NotFoundError
@@ -72,13 +73,13 @@ def _show_result(page: KernelsPage, state: KernelsState) -> None:
     notices([text for text in (page.profile_problem, no_trace_text(page)) if text])
     if page.profile is not None:
         st.html(heading("Where the time goes", level=2))
-        bars, numbers = st.columns((3, 1))
-        bars.html(parts_bars(page.profile))
-        bars.caption(profiler_text(page.profile))
-        numbers.html(parts_table(page.profile))
-    chosen = show_table(page, state)
-    kernel = next((item for item in page.kernels if kernel_id(item) == chosen), None)
+        st.html(beside(parts_bars(page.profile), parts_table(page.profile)))
+        st.caption(profiler_text(page.profile))
+    show_table(page, state)
+    kernel = next((item for item in page.kernels if kernel_id(item) == state.kernel), None)
     if kernel is not None:
         show_kernel(page, kernel)
-    elif chosen:
-        st.html(notice(f"This result has no kernel {chosen}; it is not the one of the link."))
+    elif state.kernel:
+        st.html(notice(f"This result has no kernel {state.kernel}. Choose one in the table."))
+    show_icicle(page)
+    show_roofline(page)

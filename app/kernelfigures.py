@@ -1,0 +1,117 @@
+"""The figures of the kernels page: icicle, roofline and the trend of one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app import kernel_data
+from app.charts import PICK
+from app.icicle import layout
+from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec
+from app.kernelparts import kind_style
+from app.kernelrows import uncounted_text
+from app.markup import escaped, heading, notice
+from app.pages import KernelsPage
+from app.roofline import roofs_of, spots_of, uncounted
+from app.views import run as run_view
+from db.kernels import Kernel
+
+_ICICLE_TEXT = (
+    "Modules above the operators in them above their kernels, each as wide as its time. A click on"
+    " a kernel opens it. Where kernels run at once their times add up to more than an iteration."
+)
+_ROOFLINE_TEXT = (
+    "The larger a point, the more of an iteration it takes. The roofs are what this run measured:"
+    " copies between buffers past the caches, and matrix products. A point above the roof is no"
+    " mistake: what it works on fits into a cache, which is faster than what was measured."
+)
+_TREND_TEXT = (
+    "The same label, library and shapes in every run of this case on this machine in this"
+    " toolchain, under the profiler. A click on a point opens its run."
+)
+
+
+def show_icicle(page: KernelsPage) -> None:
+    """Draw where the time is in the model; a click opens a kernel."""
+    rects = layout(page.kernels)
+    if not rects:
+        return
+    st.html(heading("By module, operator and kernel", level=2))
+    _draw_kernels(icicle_spec(rects), key="icicle")
+    st.html(_legend(page))
+    st.caption(_ICICLE_TEXT)
+
+
+def show_roofline(page: KernelsPage) -> None:
+    """Draw what limits the kernels, and name those of which nobody knows."""
+    st.html(heading("Roofline", level=2))
+    roofs, spots = roofs_of(page.run.environment), spots_of(page.kernels)
+    if not roofs:
+        st.html(notice("No roofline: this run did not measure what the device is able to."))
+        return
+    if spots:
+        _draw_kernels(roofline_spec(spots, roofs=roofs), key="roofline")
+        st.caption(_ROOFLINE_TEXT)
+    if without := uncounted(page.kernels):
+        st.html(notice(uncounted_text(without)))
+
+
+def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
+    """Draw one kernel over the runs of its case."""
+    assert page.result is not None
+    loaded = kernel_data.load_kernel_trend(page.result.case.key, kernel)
+    points = [
+        point
+        for point in loaded.value
+        if (point.machine, point.toolchain) == (page.run.machine, page.run.toolchain)
+    ]
+    if len(points) < 2:
+        return
+    st.html(heading("Over the runs", level=3))
+    event = st.vega_lite_chart(
+        kernel_trend_spec(points),
+        on_select="rerun",
+        selection_mode=PICK,
+        key="kernel-trend",
+        width="stretch",
+    )
+    st.caption(_TREND_TEXT)
+    if run_id := picked(event, "run_id"):
+        st.switch_page(
+            st.Page(run_view.show, url_path="run"),
+            query_params={"run": run_id, "case": page.result.case.key},
+        )
+
+
+def picked(event: Mapping[str, Any], name: str) -> str:
+    """Return the field `name` of what was clicked, empty without a click or such a field."""
+    chosen = event.get("selection", {}).get(PICK) or []
+    return str(chosen[0].get(name) or "") if chosen else ""
+
+
+def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:
+    """Draw a chart in which a click on a kernel opens it."""
+    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    st.vega_lite_chart(
+        dict(spec),
+        on_select=lambda: _open_picked(key),
+        selection_mode=PICK,
+        key=key,
+        width="stretch",
+    )
+
+
+def _open_picked(key: str) -> None:
+    if kernel := picked(st.session_state[key], "kernel"):
+        st.query_params["kernel"] = kernel
+
+
+def _legend(page: KernelsPage) -> str:
+    kinds = dict.fromkeys(kernel.kind for kernel in page.kernels)
+    items = "".join(
+        f'<span><i class="{kind_style(kind)}"></i>{escaped(kind)}</span>' for kind in kinds
+    )
+    return f'<div class="hud-legend">kinds: {items}</div>'

@@ -1,0 +1,86 @@
+"""The charts of kernels, as specifications."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from app.icicle import layout
+from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec
+from app.kernelfigures import picked
+from app.kernelrows import kernel_id
+from app.roofline import roofs_of, spots_of
+from db.kernel_queries import KernelPoint
+from tests.builders import START, make_kernel
+
+PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}
+PRODUCT = make_kernel("mm", label="mm", kind="gemm", flops=8e6, roofline=1.25)
+HOSTILE = make_kernel("<b>" + "x" * 10_000, label="<b>" + "x" * 10_000, kind="<i>", flops=8e6)
+
+
+def rows(spec: dict[str, Any], layer: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["layer"][layer]["data"]["values"]
+    return found
+
+
+def test_the_icicle_has_a_rectangle_for_each_and_words_where_there_is_room() -> None:
+    tiny = make_kernel("tiny", label="tiny", mean_s=1e-6)
+    spec = icicle_spec(layout([PRODUCT, tiny]))
+    assert [row["name"] for row in rows(spec, 0) if row["what"] == "kernel"] == ["mm", "tiny"]
+    assert "tiny" not in [row["name"] for row in rows(spec, 1)]
+    assert {row["kernel"] for row in rows(spec, 0)} == {"", kernel_id(PRODUCT), kernel_id(tiny)}
+
+
+def test_points_above_the_roof_are_drawn_where_they_were_measured() -> None:
+    spec = roofline_spec(spots_of([PRODUCT]), roofs=roofs_of({"peaks": PEAKS}))
+    (dot,) = rows(spec, 2)
+    assert (dot["intensity"], dot["rate"]) == (8.0, 8.0)
+    assert dot["roofline"] == "125 %"
+    assert {row["roof"] for row in rows(spec, 0)} == {"fp32"}
+    assert [row["roof"] for row in rows(spec, 1)] == ["fp32: 100 GFLOP/s"]
+
+
+def test_names_in_tooltips_are_cut_and_kinds_without_a_colour_are_other() -> None:
+    specs = [
+        icicle_spec(layout([HOSTILE])),
+        roofline_spec(spots_of([HOSTILE]), roofs=roofs_of({"peaks": PEAKS})),
+    ]
+    for spec in specs:
+        assert len(json.dumps(spec)) < 12_000
+    assert rows(specs[1], 2)[0]["kind"] == "other"
+    assert rows(specs[1], 2)[0]["kind_shown"] == "<i>"
+
+
+def test_a_point_of_the_trend_has_its_revision() -> None:
+    points = [
+        KernelPoint(
+            run_id=f"run-{number}",
+            result_id=f"result-{number}",
+            at=START + timedelta(days=number),
+            revision=f"rev-{number}",
+            machine="box",
+            toolchain="stable",
+            fingerprint="a" if number < 2 else "b",
+            count=2.0,
+            total_s=0.002,
+            min_s=0.001,
+            share=0.2,
+            num_sources=1,
+        )
+        for number in range(3)
+    ]
+    values = kernel_trend_spec(points)["data"]["values"]
+    assert [(row["revision"], row["value"]) for row in values] == [
+        ("rev-0", 2.0),
+        ("rev-1", 2.0),
+        ("rev-2", 2.0),
+    ]
+    assert [row["segment"] for row in values] == ["a", "a", "b"]
+
+
+def test_what_was_clicked_is_read_and_nothing_else() -> None:
+    assert picked({"selection": {"pick": [{"kernel": "abc"}]}}, "kernel") == "abc"
+    assert picked({"selection": {"pick": [{"other": "abc"}]}}, "kernel") == ""
+    assert picked({"selection": {"pick": []}}, "kernel") == ""
+    assert picked({}, "kernel") == ""

@@ -1,0 +1,185 @@
+"""The table of kernels, its filters, and one kernel in full."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from app.kernelparts import no_trace_text, ordered_parts, parts_bars, parts_table, profiler_text
+from app.kernelrows import (
+    counter_table,
+    kernel_facts,
+    kernel_id,
+    kernel_table,
+    launch_text,
+    matching,
+    origin_table,
+    repro_command,
+    uncounted_text,
+)
+from app.kernelview import row_id
+from app.pages import KernelsPage
+from app.state import KernelsState
+from db.kernels import Kernel, Origin, Profile
+from tests.builders import make_case, make_kernel, make_run
+
+FUSED = dataclasses.replace(
+    make_kernel(source_hash="ab" * 32, operators=("aten::add", "aten::gelu")),
+    module="encoder.layer.0",
+    config={"num_warps": 4, "XBLOCK": 1024},
+    launch={"grid": [8, 1, 1], "registers": 32, "arguments": ["float32 8"], "streams": [7]},
+)
+PRODUCT = make_kernel("aten::mm", label="aten::mm", kind="gemm", library="mkl", flops=4e6)
+KERNELS = [FUSED, PRODUCT]
+PROFILE = Profile(
+    num_iterations=10,
+    iteration_s=0.008,
+    latency_s=0.006,
+    parts={"python": 0.003, "fused": 0.001, "gemm": 0.004},
+)
+
+
+@pytest.mark.parametrize("text", ["FUSED", "aten::gelu", "layer.0", " gelu "])
+def test_a_text_is_looked_for_in_label_operators_and_module(text: str) -> None:
+    assert matching(KERNELS, KernelsState(text=text)) == [FUSED]
+
+
+def test_all_filters_hold_at_once() -> None:
+    assert matching(KERNELS, KernelsState()) == KERNELS
+    assert matching(KERNELS, KernelsState(kind="gemm", library="mkl")) == [PRODUCT]
+    assert matching(KERNELS, KernelsState(kind="gemm", library="triton")) == []
+
+
+def test_each_column_has_one_unit_and_unknown_numbers_none() -> None:
+    found = kernel_table(KERNELS)
+    labels = {number.key: number.label for number in found.numbers}
+    assert labels["time"] == "time (ms)"
+    assert labels["bandwidth"] == "moves (GB/s)"
+    assert labels["rate"] == "computes (GFLOP/s)"
+    assert list(found.frame["time"]) == pytest.approx([2.0, 2.0])
+    assert list(found.frame["rate"].isna()) == [True, False]
+    assert list(found.frame["share"]) == pytest.approx([20.0, 20.0])
+    assert found.ids == (kernel_id(FUSED), kernel_id(PRODUCT))
+
+
+def test_an_id_is_that_of_the_name_the_code_and_the_shapes() -> None:
+    assert kernel_id(FUSED) == kernel_id(dataclasses.replace(FUSED, total_s=9.0))
+    others = [{"name": "other"}, {"shapes": "[9]"}, {"source_hash": ""}, {"library": "aten"}]
+    ids = {kernel_id(dataclasses.replace(FUSED, **other)) for other in others}  # type: ignore[arg-type]
+    assert len(ids | {kernel_id(FUSED)}) == 5
+
+
+def test_a_row_that_was_selected_is_its_kernel() -> None:
+    ids = ("a", "b")
+    assert row_id({"selection": {"rows": [1]}}, ids) == "b"
+    assert row_id({"selection": {"rows": []}}, ids) == ""
+    assert row_id({"selection": {"rows": [7]}}, ids) == ""
+    assert row_id({}, ids) == ""
+
+
+def test_what_nobody_knows_is_no_fact() -> None:
+    names = [name for name, _ in kernel_facts(PRODUCT)]
+    assert "operations" in names
+    assert "of the measured roofline" not in names
+    assert "launch" not in names
+
+
+def test_configuration_and_launch_are_told_without_the_arguments() -> None:
+    told = {name: cell.text for name, cell in kernel_facts(FUSED)}
+    assert told["autotune configuration"] == "num_warps 4, XBLOCK 1024"
+    assert launch_text(FUSED) == told["launch"] == "grid 8x1x1, registers 32, streams 7"
+
+
+def test_origins_have_their_place_in_the_code() -> None:
+    origin = Origin(node="add_1", target="aten.add", file="net.py", line=7, code="x + <y>")
+    html = origin_table(dataclasses.replace(FUSED, origins=(origin,)))
+    assert "net.py:7" in html
+    assert "x + &lt;y&gt;" in html
+    assert origin_table(FUSED) == ""
+
+
+@pytest.mark.parametrize("counters", [{}, "none", None])
+def test_without_counters_there_is_no_table(counters: object) -> None:
+    assert counter_table(dataclasses.replace(FUSED, launch={"counters": counters})) == ""
+
+
+def test_counters_have_a_row_each() -> None:
+    counted = {"inst<x>": {"value": 12.5, "unit": "%"}, "odd": 3}
+    html = counter_table(dataclasses.replace(FUSED, launch={"counters": counted}))
+    assert "inst&lt;x&gt;" in html
+    assert "12.5" in html
+    assert ">3<" in html
+
+
+def test_the_script_is_asked_for_by_a_command_that_a_shell_takes() -> None:
+    run, case = make_run("run-1"), make_case("my net")
+    hostile = dataclasses.replace(FUSED, name='a; rm -rf "$HOME"')
+    command = repro_command(run, case, hostile)
+    assert command.startswith("hud kernels run-1 'my net/")
+    assert command.endswith("--repro 'a; rm -rf \"$HOME\"'")
+    assert repro_command(run, case, PRODUCT) == ""
+
+
+def test_uncounted_kernels_are_named_up_to_a_few() -> None:
+    many = [make_kernel(f"k{number}", label=f"k{number}", share=0.01) for number in range(8)]
+    text = uncounted_text(many)
+    assert "k0, k1, k2, k3, k4, k5 and 2 more; together 8.00 % of an iteration" in text
+    assert uncounted_text([FUSED]).endswith("cpp_fused_add; together 20.0 % of an iteration.")
+
+
+def test_what_no_kernel_accounts_for_comes_last() -> None:
+    assert [name for name, _ in ordered_parts(PROFILE)] == ["gemm", "fused", "python"]
+
+
+def test_parts_have_the_colour_of_their_kind_and_their_number() -> None:
+    html = parts_bars(PROFILE)
+    assert 'class="k-gemm" style="width:50.00%" title="gemm: 4.00 ms"' in html
+    assert 'title="remainder: 2.00 ms"' in html
+    assert ">6.00 ms<" in html
+
+
+def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts() -> None:
+    longer = dataclasses.replace(PROFILE, latency_s=0.010)
+    html = parts_bars(longer)
+    assert html.index("remainder: 2.00 ms") < html.index("latency: 10.0 ms")
+    assert "no part explains the remainder of 2.00 ms" in profiler_text(longer)
+
+
+def test_the_profiler_has_its_price_told() -> None:
+    text = profiler_text(PROFILE)
+    assert "8.00 ms under the profiler and 6.00 ms (median) without it" in text
+    assert "2.00 ms (33 % of the latency), is what profiling costs" in text
+    without = dataclasses.replace(PROFILE, latency_s=None)
+    assert "no latency was sampled" in profiler_text(without)
+    assert "remainder" not in parts_table(without)
+
+
+def test_a_part_of_no_known_kind_is_shown_as_other() -> None:
+    odd = dataclasses.replace(PROFILE, parts={"<b>": 0.008})
+    assert 'class="k-other"' in parts_bars(odd)
+    assert "<b>" not in parts_bars(odd) + parts_table(odd)
+
+
+def page(*, trace: str, has_trace: bool = False, has_traces: bool = True) -> KernelsPage:
+    profile = dataclasses.replace(PROFILE, trace=trace)
+    return KernelsPage(
+        run=make_run(),
+        result=None,
+        cases=(),
+        profile=profile,
+        has_trace=has_trace,
+        has_traces=has_traces,
+    )
+
+
+def test_a_missing_trace_says_why() -> None:
+    assert no_trace_text(page(trace="a.json.gz", has_trace=True)) == ""
+    assert "is gone" in no_trace_text(page(trace="a.json.gz"))
+    assert "No trace was kept of this result" in no_trace_text(page(trace=""))
+    assert "[traces] folder" in no_trace_text(page(trace="a.json.gz", has_traces=False))
+
+
+def test_shapes_of_an_argument_list_stay_readable() -> None:
+    long: Kernel = dataclasses.replace(FUSED, launch={"streams": [1, 2, 3, 4, 5]})
+    assert launch_text(long) == "streams [1, 2, 3, 4, 5]"
