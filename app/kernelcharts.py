@@ -22,6 +22,7 @@ from db.kernels import KINDS
 _ICICLE_ROW_HEIGHT = 30
 # The height of a chart includes its axis with the title.
 _AXIS_HEIGHT = 45
+_LANE_HEIGHT = 34
 _ROOFLINE_HEIGHT = 340
 _TREND_HEIGHT = 200
 # A narrower rectangle has no room for a word; its tooltip has it.
@@ -162,6 +163,37 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
     )
     chart = alt.layer(roof_lines, names, dots)
     return finished(chart.properties(height=_ROOFLINE_HEIGHT, width="container"))
+
+
+def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
+    """Return a lane for each thread or stream; a click selects a kernel's id.
+
+    The rows are those of `app.strip.strip_rows`, their times in `unit`.
+    """
+    lanes = sorted({str(row["lane"]) for row in rows})
+    rect = (
+        chart_of([{**row, "kind": _known_kind(row["kind"])} for row in rows])
+        .mark_bar(stroke=KIND_INK, strokeWidth=0.25, height=_LANE_HEIGHT - 8, cursor="pointer")
+        .encode(
+            x=alt.X("start:Q", title=f"time ({unit})", axis=alt.Axis(grid=False)),
+            x2="end:Q",
+            y=alt.Y("lane:N", title=None, sort=lanes),
+            color=_kind_colour(),
+            tooltip=[
+                alt.Tooltip("name:N", title="kernel"),
+                alt.Tooltip("kind_shown:N", title="kind"),
+                alt.Tooltip("began:N", title="began at"),
+                alt.Tooltip("took:N", title="took"),
+                alt.Tooltip("shapes:N", title="shapes"),
+            ],
+        )
+        .add_params(
+            alt.selection_point(name=PICK, fields=["kernel"], on="click", empty=False),
+            alt.selection_interval(name="zoom", bind="scales", encodings=["x"]),
+        )
+    )
+    height = _LANE_HEIGHT * len(lanes) + _AXIS_HEIGHT
+    return finished(alt.layer(rect).properties(height=height, width="container"))
 
 
 def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The figures of the kernels page: icicle, roofline and the trend of one kernel."""
+"""The figures of the kernels page: icicle, timeline, roofline and the trend of one kernel."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import streamlit as st
 
 from app import kernel_data
 from app.charts import PICK
+from app.format import scale_for
 from app.icicle import layout
-from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec
+from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
 from app.kernelparts import kind_style
 from app.kernelrows import uncounted_text
 from app.markup import escaped, heading, notice
 from app.pages import KernelsPage
 from app.roofline import roofs_of, spots_of, uncounted
+from app.strip import strip_rows, strip_text
 from app.views import run as run_view
 from db.kernels import Kernel
 
@@ -43,6 +45,21 @@ def show_icicle(page: KernelsPage) -> None:
     _draw_kernels(icicle_spec(rects), key="icicle")
     st.html(_legend(page))
     st.caption(_ICICLE_TEXT)
+
+
+def show_strip(page: KernelsPage) -> None:
+    """Draw one iteration on a line of time."""
+    profile = page.profile
+    if profile is None:
+        return
+    st.html(heading("One iteration", level=2))
+    scale = scale_for("s", [profile.iteration_s])
+    rows = strip_rows(profile, page.kernels, scale=scale)
+    if not rows:
+        st.html(notice("No timeline: this result was recorded without one. Its trace has it."))
+        return
+    _draw_kernels(strip_spec(rows, unit=scale.unit), key="strip")
+    st.caption(strip_text(profile))
 
 
 def show_roofline(page: KernelsPage) -> None:

@@ -229,6 +229,42 @@ LIBRARIES = (
 )
 
 
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One stretch of work in an iteration, in whole nanoseconds.
+
+    `start_s` counts from the beginning of the iteration. `lane` is the number of a thread, or of a
+    stream of a GPU; `kernel` the place of the kernel among those of the result, the longest first.
+    """
+
+    start_s: float
+    duration_s: float
+    lane: int
+    kernel: int
+
+    def to_json(self) -> list[int]:
+        """Return start and duration in nanoseconds, lane and kernel."""
+        start_ns, duration_ns = round(self.start_s * _NS_PER_S), round(self.duration_s * _NS_PER_S)
+        return [start_ns, duration_ns, self.lane, self.kernel]
+
+    @classmethod
+    def from_json(cls, document: Any) -> Slice:
+        """Return the slice that `document` describes; raise RecordError when it does not."""
+        is_row = isinstance(document, list) and len(document) == 4
+        if not is_row or not all(type(number) is int and number >= 0 for number in document):
+            raise RecordError(f"a slice must be four whole numbers from 0 on, got {document!r}")
+        start_ns, duration_ns, lane, kernel = document
+        return cls(
+            start_s=start_ns / _NS_PER_S,
+            duration_s=duration_ns / _NS_PER_S,
+            lane=lane,
+            kernel=kernel,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Where the time of one iteration goes, as the profiler saw it.
@@ -238,7 +274,9 @@ class Profile:
     kind (KINDS), and what no kernel accounts for: `idle` on a GPU (launch gaps), `python` on a CPU.
     `busy` is the part of an iteration in which a GPU had work, None on a CPU. Time in which several
     kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it.
-    `trace` is the name of the kept Chrome trace, empty where there is none.
+    `trace` is the name of the kept Chrome trace, empty where there is none. `strip` are the longest
+    slices of the median iteration in the order of their beginning; results of old versions have
+    none.
     """
 
     num_iterations: int
@@ -249,6 +287,7 @@ class Profile:
     is_graph_replay: bool = False
     overlap_s: float = 0.0
     trace: str = ""
+    strip: tuple[Slice, ...] = ()
 
     @property
     def remainder_s(self) -> float | None:
@@ -266,6 +305,7 @@ class Profile:
             "is_graph_replay": self.is_graph_replay,
             "overlap_s": self.overlap_s,
             "trace": self.trace,
+            "strip": [item.to_json() for item in self.strip],
         }
 
     @classmethod
@@ -281,6 +321,7 @@ class Profile:
             is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
             overlap_s=_number_or_none(document, "overlap_s") or 0.0,
             trace=get_text(document, "trace", default=""),
+            strip=tuple(map(Slice.from_json, _list_or_none(document, "strip"))),
         )
 
 
@@ -288,6 +329,10 @@ def profile_of(details: Mapping[str, Any]) -> Profile | None:
     """Return the profile among the `details` of a case result, None without; raise RecordError."""
     document = details.get("profile")
     return None if document is None else Profile.from_json(document)
+
+
+def _list_or_none(document: Any, name: str) -> list[Any]:
+    return get_list(document, name) if get_value(document, name, default=None) is not None else []
 
 
 def _number_or_none(document: Any, name: str) -> float | None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import kernel_data
 from app.components import notices, stale_note, state_page
-from app.kernelfigures import show_icicle, show_roofline
+from app.kernelfigures import show_icicle, show_roofline, show_strip
 from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table, profiler_text
 from app.kernelrows import kernel_id
 from app.kernelview import show_kernel, show_table
@@ -82,4 +82,5 @@ def _show_result(page: KernelsPage, state: KernelsState) -> None:
     elif state.kernel:
         st.html(notice(f"This result has no kernel {state.kernel}. Choose one in the table."))
     show_icicle(page)
+    show_strip(page)
     show_roofline(page)

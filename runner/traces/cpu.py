@@ -13,6 +13,7 @@ from runner.traces.kinds import Class, class_of_operator, own_name
 from runner.traces.notes import KernelNotes
 from runner.traces.parts import Intervals, joined
 from runner.traces.rows import Tally
+from runner.traces.strip import Piece, longest, median_iteration
 from runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 DISPATCH = "dispatch"
@@ -48,6 +49,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
         windows=windows,
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=_overlap_ns(timeline, nesting, windows),
+        strip=_strip(timeline, nesting, windows, places),
     )
 
 
@@ -78,6 +80,29 @@ def _tally(
             operator=call,
             has_own_work=not is_dispatch,
         ),
+    )
+
+
+def _strip(
+    timeline: Timeline, nesting: Nesting, windows: Intervals, places: Mapping[int, Tally]
+) -> tuple[Piece, ...]:
+    """Return the longest stretches of own time in the median iteration."""
+    place = median_iteration(windows)
+    begin, end = windows.starts[place], windows.ends[place]
+    starts = np.clip(nesting.piece_starts, begin, end)
+    ends = np.clip(nesting.piece_ends, begin, end)
+    calls = whole(timeline.host.calls)[nesting.piece_rows]
+    known = np.flatnonzero(np.isin(calls, list(places)) & (ends > starts))
+    lanes = whole(timeline.host.lanes)[nesting.piece_rows]
+    numbers = {lane: number for number, lane in enumerate(np.unique(lanes[known]).tolist())}
+    return tuple(
+        Piece(
+            start_ns=int(starts[row] - begin),
+            duration_ns=int(ends[row] - starts[row]),
+            lane=numbers[int(lanes[row])],
+            tally=places[int(calls[row])],
+        )
+        for row in known[longest(starts[known], ends[known])].tolist()
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from db.kernels import KINDS
 from runner.traces.parts import Intervals, shares_ns
 from runner.traces.rows import NS_PER_S, Tally
+from runner.traces.strip import Piece
 
 # Where several kernels run at once the time goes to what computes, then to what moves data: what
 # is left for communication is what nothing hides.
@@ -25,7 +26,8 @@ class Found:
 
     `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
     times of the iterations. `overlap_ns` is time in which a second kernel ran beside a first,
-    summed over all such kernels. `busy` and `is_graph_replay` are as in Profile.
+    summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `strip` becomes
+    the one there.
     """
 
     tallies: tuple[Tally, ...]
@@ -36,6 +38,7 @@ class Found:
     overlap_ns: int
     busy: float | None = None
     is_graph_replay: bool = False
+    strip: tuple[Piece, ...] = ()
 
     @property
     def iteration_ns(self) -> float:

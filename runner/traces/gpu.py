@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from runner.traces.inputs import shapes_text
 from runner.traces.kinds import Class, class_of_kernel, class_of_operator
 from runner.traces.parts import Intervals, Whole
 from runner.traces.rows import Tally
+from runner.traces.strip import Piece, longest, median_iteration
 from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 # The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
@@ -66,6 +68,7 @@ def find_on_gpu(timeline: Timeline) -> Found:
         overlap_ns=inside.total_ns - inside.covered_ns,
         busy=inside.covered_ns / windows.covered_ns if windows.covered_ns else 0.0,
         is_graph_replay=_is_graph_replay(timeline, found, rows),
+        strip=_strip(timeline, found, windows, tallies),
     )
 
 
@@ -195,6 +198,35 @@ def _tally(
     )
     tally.launches.append(call.facts)
     return tally
+
+
+def _strip(
+    timeline: Timeline,
+    found: _Launches,
+    windows: Intervals,
+    tallies: Mapping[tuple[str, str], Tally],
+) -> tuple[Piece, ...]:
+    """Return the longest works of the median iteration."""
+    place = median_iteration(windows)
+    begin = int(windows.starts[place])
+    rows = np.flatnonzero(found.iterations == place)
+    device, host_calls = timeline.device, whole(timeline.host.calls)
+    starts, ends = whole(device.starts), whole(device.ends)
+    pieces = []
+    for row in rows[longest(starts[rows], ends[rows])].tolist():
+        operator = int(found.operators[row])
+        call = timeline.calls[int(host_calls[operator])] if operator >= 0 else None
+        shapes = shapes_text(call.dims, call.types, call.values) if call else ""
+        stream = timeline.lanes[device.lanes[row]][1]
+        pieces.append(
+            Piece(
+                start_ns=int(starts[row]) - begin,
+                duration_ns=int(ends[row] - starts[row]),
+                lane=stream if isinstance(stream, int) and stream >= 0 else device.lanes[row],
+                tally=tallies[timeline.calls[device.calls[row]].name, shapes],
+            )
+        )
+    return tuple(pieces)
 
 
 def _own_work(timeline: Timeline, found: _Launches, classes: list[Class]) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from db.kernels import Kernel, KernelSource, Profile
@@ -13,6 +13,7 @@ from runner.traces.found import Found
 from runner.traces.gpu import find_on_gpu
 from runner.traces.notes import KernelNotes
 from runner.traces.rows import NS_PER_S, Facts, kernels_of
+from runner.traces.strip import slices_of
 from runner.traces.timeline import Timeline, read_timeline
 
 
@@ -52,7 +53,11 @@ def read_kernels(
     )
     kernels, sources = kernels_of(found.tallies, facts=facts)
     return KernelReport(
-        kernels=kernels, sources=sources, profile=_profile(found, latency_s, path.name)
+        kernels=kernels,
+        sources=sources,
+        profile=replace(
+            _profile(found, latency_s, path.name), strip=slices_of(found.strip, kernels=kernels)
+        ),
     )
 
 

@@ -6,12 +6,15 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from app.format import Scale
 from app.icicle import layout
-from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec
+from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
 from app.kernelfigures import picked
 from app.kernelrows import kernel_id
 from app.roofline import roofs_of, spots_of
+from app.strip import lane_name, strip_rows, strip_text
 from db.kernel_queries import KernelPoint
+from db.kernels import Profile, Slice
 from tests.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}
@@ -50,6 +53,26 @@ def test_names_in_tooltips_are_cut_and_kinds_without_a_colour_are_other() -> Non
         assert len(json.dumps(spec)) < 12_000
     assert rows(specs[1], 2)[0]["kind"] == "other"
     assert rows(specs[1], 2)[0]["kind_shown"] == "<i>"
+
+
+def test_a_lane_of_the_timeline_is_a_thread_or_a_stream() -> None:
+    slices = (
+        Slice(start_s=0.0, duration_s=0.002, lane=0, kernel=0),
+        Slice(start_s=0.003, duration_s=0.001, lane=1, kernel=1),
+        Slice(start_s=0.004, duration_s=0.001, lane=0, kernel=99),
+    )
+    profile = Profile(
+        num_iterations=9, iteration_s=0.005, latency_s=None, parts={"gemm": 0.005}, strip=slices
+    )
+    found = strip_rows(profile, [PRODUCT, HOSTILE], scale=Scale(1e-3, "ms"))
+    assert [(row["lane"], row["start"], row["end"]) for row in found] == [
+        ("thread 1", 0.0, 2.0),
+        ("thread 2", 3.0, 4.0),
+    ]
+    assert strip_spec(found, unit="ms")["data"]["values"][1]["kind"] == "other"
+    assert len(json.dumps(strip_spec(found, unit="ms"))) < 8_000
+    assert lane_name(7, device="cuda") == "stream 7"
+    assert "median of 9 iterations" in strip_text(profile)
 
 
 def test_a_point_of_the_trend_has_its_revision() -> None:
