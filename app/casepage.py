@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import data
+from app import data, diff_data
 from app.detail import (
     accuracy_table,
     other_details,
@@ -14,6 +14,7 @@ from app.detail import (
     tolerance_facts,
     warning_table,
 )
+from app.difflinks import case_links
 from app.format import metric_label, outcome_label
 from app.launches import compile_stack, launch_table, steps_table, training_stack
 from app.markup import folded, heading, notice
@@ -102,9 +103,12 @@ def _show_explanations(result: ResultSummary) -> None:
 def _show_next(page: RunPage, result: ResultSummary) -> None:
     command = data.repro(result.case, toolchain=page.run.toolchain)
     st.code(command, language="bash", wrap_lines=True)
+    runs = diff_data.load_runs_of_kernels(result.case.key)
     with st.container(horizontal=True):
         if "profile" in result.details:
             st.link_button("Kernels", kernels_url(page.run.id, case_key=result.case.key))
+        for label, url in case_links(page, result, runs=runs):
+            st.link_button(label, url)
         st.link_button(
             "History of this case",
             series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),

@@ -1,7 +1,7 @@
 """What the dashboard computes from what it reads: modes over the common cohort, noise bands and
 levels at one pace. Pure.
 
-With `app.data` the only module that uses `runner.analysis`.
+With `app.data` and `app.diff_data` the only module that uses `runner.analysis`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where pages query and write: one read a page, cached by the store's generation.
 
-`app.kernel_data` is its part for kernels. Nothing here keeps the store open; a store is opened for
-each read and closed after it. When another process holds it longer than LOCK_TIMEOUT_S, the last
-thing read is shown and said to be stale.
+`app.kernel_data` is its part for kernels, `app.diff_data` for what differs between them. Nothing
+here keeps the store open; a store is opened for each read and closed after it. When another process
+holds it longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
 """
 
 from __future__ import annotations

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from app import data
-from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.diffpage import AlertKernels, DiffPage, DiffRow, DiffSide
 from app.pages import Loaded
 from app.state import KernelDiffState
 from db.errors import RecordError
 from db.imported import is_imported
 from db.kernel_profiles import ProfiledResult, load_profiled
+from db.kernel_queries import KernelRun, load_kernel_runs
 from db.kernels import KernelSource
 from db.queries import load_result_summaries, load_run
-from db.records import Case, Outcome, Run, Verdict
+from db.records import Alert, Case, Outcome, Run, Verdict
 from db.store import Store
+from runner.analysis.alert_kernels import is_about_slower, kernel_ends
 from runner.analysis.environment_diff import environment_diff
 from runner.analysis.kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernel_diff import KernelDiff, diff_kernels
+from runner.analysis.kernel_diff import KernelDiff, diff_kernels, kernel_side, top_rows
 from runner.analysis.kernel_groups import KernelSide
 from runner.analysis.repro import repro_command
+
+logger = logging.getLogger(__name__)
 
 # A tenth of a microsecond, as times are shown.
 _DIGITS = 7
@@ -53,6 +59,55 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
     )
 
 
+def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
+    """Return the kernels behind `alert`, None where one of its ends has none."""
+    url = data.store_url()
+    return data.or_stale(
+        ("alert kernels", url, alert.id),
+        lambda number: data.cached(_read_alert_kernels)(url, number, alert.id, _alert=alert),
+    )
+
+
+def load_runs_of_kernels(case_key: str) -> tuple[KernelRun, ...]:
+    """Return the runs that have kernels of a case, the oldest first."""
+    url = data.store_url()
+    loaded: Loaded[tuple[KernelRun, ...]] = data.or_stale(
+        ("runs of kernels", url, case_key),
+        lambda number: data.cached(_read_runs)(url, number, case_key),
+    )
+    return loaded.value
+
+
+def _read_runs(url: str, generation: int, case_key: str) -> tuple[KernelRun, ...]:  # noqa: ARG001
+    return load_kernel_runs(data.open_store(url), case_key)
+
+
+def _read_alert_kernels(
+    url: str,
+    generation: int,  # noqa: ARG001
+    alert_id: str,
+    _alert: Alert,
+) -> AlertKernels | None:
+    names = kernel_ends(_alert)
+    try:
+        found = load_profiled(data.open_store(url), names)
+        if len(found) < 2:
+            return None
+        diff = diff_kernels(*(_kernel_side(found[name]) for name in names))
+    except RecordError as error:
+        logger.warning("no kernels for alert %s: %s", alert_id, error)
+        return None
+    wanted = top_rows(diff, is_slower=is_about_slower(_alert))
+    rows = [
+        row
+        for row, change in zip(_rows(diff), diff.rows, strict=True)
+        if any(change is item for item in wanted)
+    ]
+    (good_run, case_key), (bad_run, _) = names
+    state = KernelDiffState(baseline_run=good_run, baseline_case=case_key, candidate_run=bad_run)
+    return AlertKernels(state=state, rows=tuple(rows))
+
+
 def _read_page(
     url: str,
     generation: int,  # noqa: ARG001
@@ -77,12 +132,12 @@ def _read_page(
 
 
 def _with_diff(page: DiffPage, before: ProfiledResult, after: ProfiledResult) -> DiffPage:
-    diff = diff_kernels(_kernel_side(before), _kernel_side(after))
-    return DiffPage(
-        baseline=page.baseline,
-        candidate=page.candidate,
-        environment=page.environment,
-        is_comparable=page.is_comparable,
+    try:
+        diff = diff_kernels(_kernel_side(before), _kernel_side(after))
+    except RecordError as error:
+        return dataclasses.replace(page, problem=f"The kernels cannot be compared: {error}.")
+    return dataclasses.replace(
+        page,
         basis=diff.basis,
         baseline_s=round(diff.baseline_s, _DIGITS),
         candidate_s=round(diff.candidate_s, _DIGITS),
@@ -132,9 +187,9 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
 
 
 def _kernel_side(result: ProfiledResult) -> KernelSide:
-    return KernelSide(
-        kernels=result.kernels,
-        sources={source.hash: source.text for source in result.sources},
+    return kernel_side(
+        result.kernels,
+        sources=result.sources,
         profile=result.profile,
         latency_s=result.latency_s,
     )

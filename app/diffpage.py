@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.state import KernelDiffState
 from db.kernels import Kernel, KernelSource
 from db.records import Case, Run, Verdict
 
@@ -89,3 +90,11 @@ class DiffPage:
         """Return whether both sides are one result."""
         places = [(side.run.id, side.case_key) for side in (self.baseline, self.candidate)]
         return places[0] == places[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertKernels:
+    """The kernels behind an alert, none where all are within noise; `state` leads to the diff."""
+
+    state: KernelDiffState
+    rows: tuple[DiffRow, ...]

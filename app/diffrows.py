@@ -12,9 +12,9 @@ from app.diffpage import DiffPage, DiffRow, DiffSide
 from app.format import microseconds, moment, percent, shortened, signed_us, significant
 from app.markup import Cell, Column, Note, facts, folded, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, run_url
+from app.theme import VERDICT_STYLES
 from db.counters import COUNTERS
 from db.kernels import Kernel, Origin
-from db.records import Verdict
 from db.text import one_line
 
 SIDES = ("baseline", "candidate")
@@ -23,7 +23,6 @@ SHOWN_ROWS = 30
 _MARKDOWN_ROWS = 10
 _NUM_KERNELS, _NUM_ORIGINS = 12, 40
 _NAME_LENGTH, _TEXT_LENGTH = 120, 300
-_STYLES = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
 # What only one call had, and what other profilers counted, is no fact of a launch.
 _NOT_COMPARED = ("arguments", COUNTERS)
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
@@ -262,7 +261,7 @@ def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
     href = kernel_diff_url(opened)
     return (
         Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
-        Cell(text=signed_us(row.contribution_s), style=_STYLES.get(row.verdict, "")),
+        Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
         Cell(text=_words(row.kind)),
         Cell(
             text=shortened(row.label, limit=_NAME_LENGTH),

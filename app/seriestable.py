@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from app.difflinks import point_cell
 from app.format import (
     Scale,
     estimate,
@@ -41,6 +42,7 @@ SAMPLES_CAPTION = (
 # One screen; the rest is behind a fold.
 _SHOWN_POINTS = 20
 _LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
+_KERNEL_COLUMN = Column(label="kernels", title="what changed in them from the point before")
 _POINT_COLUMNS = (
     Column(label="run started"),
     Column(label="median", is_number=True),
@@ -155,15 +157,27 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
     )
 
 
-def point_tables(page: SeriesPage, *, metric: str, scale: Scale) -> tuple[str, str]:
-    """Return the newest points and the older ones ("" when there are none), newest first."""
+def point_tables(
+    page: SeriesPage, *, metric: str, scale: Scale, profiled: Collection[str] = ()
+) -> tuple[str, str]:
+    """Return the newest points and the older ones ("" when there are none), newest first.
+
+    `profiled` are the ids of the runs that have kernels of the case.
+    """
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
-    rows = [
+    rows: list[Sequence[Cell]] = [
         _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
         for number in reversed(range(len(page.points)))
     ]
-    first, rest = rows[:_SHOWN_POINTS], rows[_SHOWN_POINTS:]
     columns = [item for item in _POINT_COLUMNS if page.paced or item is not _LEVEL_COLUMN]
+    if profiled:
+        columns.append(_KERNEL_COLUMN)
+        cells = [
+            point_cell(page.points, number, case_key=page.case.key, profiled=profiled)
+            for number in reversed(range(len(page.points)))
+        ]
+        rows = [(*row, cell) for row, cell in zip(rows, cells, strict=True)]
+    first, rest = rows[:_SHOWN_POINTS], rows[_SHOWN_POINTS:]
     return (
         table(columns, first, label="newest points"),
         table(columns, rest, label="older points") if rest else "",

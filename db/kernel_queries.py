@@ -51,6 +51,16 @@ class KernelPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRun:
+    """A run that has kernels of some case."""
+
+    run_id: str
+    at: datetime
+    machine: str
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPlace:
     """The run that a case result is of, and when that run began."""
 
@@ -78,6 +88,29 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     wanted = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
     with store.read() as connection:
         return frozenset(connection.execute(wanted.distinct()).scalars())
+
+
+def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:
+    """Return the runs that have kernels of a case, the oldest first."""
+    last = fetch.last_results(CaseResultTable.case_key == case_key)
+    having = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
+    wanted = (
+        select(last.c.run_id, *fetch.RUN_COLUMNS)
+        .join(RunTable, RunTable.id == last.c.run_id)
+        .where(last.c.id.in_(having))
+        .order_by(*fetch.OLDEST_RUN)
+    )
+    with store.read() as connection:
+        rows = connection.execute(wanted).all()
+    return tuple(
+        KernelRun(
+            run_id=row.run_id,
+            at=utc(row.run_started_at),
+            machine=row.machine,
+            toolchain=row.toolchain,
+        )
+        for row in rows
+    )
 
 
 def load_kernel_points(

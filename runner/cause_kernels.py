@@ -11,28 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from db.errors import RecordError
-from db.kernel_profiles import ProfiledResult, ResultName, load_profiled
-from db.records import Alert, Verdict
+from db.kernel_profiles import ProfiledResult, load_profiled
+from db.records import Alert
 from db.store import Store
-from runner.analysis.kernel_diff import diff_kernels, top_kernels
+from runner.analysis.alert_kernels import is_about_slower, kernel_ends
+from runner.analysis.kernel_diff import diff_kernels, kernel_side, top_kernels
 from runner.analysis.kernel_groups import KernelSide
 
 logger = logging.getLogger(__name__)
 
-# What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
-_METRICS = (
-    "latency_s",
-    "latency_cpu_s",
-    "speedup",
-    "throughput_samples_per_s",
-    "throughput_tokens_per_s",
-    "num_kernels",
-)
-
 
 def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[dict[str, Any]]]:
     """Return the top kernels of each alert by its id, as JSON; none where a run has no kernels."""
-    sides = {alert.id: _sides(alert) for alert in alerts}
+    sides = {alert.id: kernel_ends(alert) for alert in alerts}
     names = {name for pair in sides.values() for name in pair}
     results = load_profiled(store, names)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -42,13 +33,6 @@ def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[di
     return found
 
 
-def _sides(alert: Alert) -> tuple[ResultName, ...]:
-    if alert.metric not in _METRICS or alert.last_good is None:
-        return ()
-    key = alert.case.key
-    return (alert.last_good.run_id, key), (alert.first_bad.run_id, key)
-
-
 def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[dict[str, Any]]:
     try:
         diff = diff_kernels(_side(before), _side(after))
@@ -56,13 +40,13 @@ def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[di
         # One damaged result hides the kernels of its own alert, and no other alert.
         logger.warning("no kernels for alert %s: %s", alert.id, error)
         return []
-    return top_kernels(diff, is_slower=alert.verdict is not Verdict.IMPROVEMENT)
+    return top_kernels(diff, is_slower=is_about_slower(alert))
 
 
 def _side(result: ProfiledResult) -> KernelSide:
-    return KernelSide(
-        kernels=result.kernels,
-        sources={source.hash: source.text for source in result.sources},
+    return kernel_side(
+        result.kernels,
+        sources=result.sources,
         profile=result.profile,
         latency_s=result.latency_s,
     )

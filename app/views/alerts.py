@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import data
+from app import data, diff_data
 from app.alertpage import alert_facts, alerts_table, changes_table
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
+from app.difflinks import alert_kernel_table
 from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
 from app.ranking import alert_metric, change_text
-from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, parse_alerts
+from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, kernel_diff_url, parse_alerts
 from app.trendview import show_repro, show_trend
 from db.errors import NotFoundError
 from db.ranking import worst_first
@@ -86,9 +87,22 @@ def _show_alert(alert_id: str) -> None:
         show_trend(page.series, metric=metric, generation=loaded.generation)
     else:
         show_repro(case, toolchain=alert.toolchain)
+    _show_kernels(alert)
     if differences := difference_table(alert):
         st.html(differences)
     _show_decisions([alert], page.changes)
+
+
+def _show_kernels(alert: Alert) -> None:
+    kernels = diff_data.load_alert_kernels(alert).value
+    if kernels is None:
+        return
+    st.html(heading("Kernels behind it", level=2))
+    if content := alert_kernel_table(kernels):
+        st.html(content)
+    else:
+        st.caption("No kernel changed beyond noise in the direction of the alert.")
+    st.link_button("What changed in the kernels", kernel_diff_url(kernels.state))
 
 
 def _show_decisions(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:

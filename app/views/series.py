@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import data, seriestable
+from app import data, diff_data, seriestable
 from app.components import choose, notices, stale_note, state_page
 from app.format import metric_label
 from app.markup import facts, folded, heading, notice
@@ -40,7 +40,10 @@ def show() -> None:
     _show_samples(page, state)
     st.html(heading("Points", level=2))
     scale = scale_of(page, metric=state.metric)
-    recent, older = seriestable.point_tables(page, metric=state.metric, scale=scale)
+    profiled = {run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)}
+    recent, older = seriestable.point_tables(
+        page, metric=state.metric, scale=scale, profiled=profiled
+    )
     st.html(recent)
     if older:
         st.html(folded("Older points", older))

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from db.kernels import profile_of
+from db.kernels import Kernel, KernelSource, Profile, profile_of
 from db.records import CaseResult
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
@@ -116,18 +117,34 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
 def side_of(result: CaseResult) -> KernelSide:
     """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
     latency = result.measurement("latency_s")
-    return KernelSide(
-        kernels=result.kernels,
-        sources={source.hash: source.text for source in result.sources},
+    return kernel_side(
+        result.kernels,
+        sources=result.sources,
         profile=profile_of(result.details),
         latency_s=None if latency is None else latency.median,
     )
 
 
-def top_kernels(
+def kernel_side(
+    kernels: tuple[Kernel, ...],
+    *,
+    sources: Iterable[KernelSource],
+    profile: Profile | None,
+    latency_s: float | None,
+) -> KernelSide:
+    """Return a side with these kernels and their code."""
+    return KernelSide(
+        kernels=kernels,
+        sources={source.hash: source.text for source in sources},
+        profile=profile,
+        latency_s=latency_s,
+    )
+
+
+def top_rows(
     diff: KernelDiff, *, is_slower: bool | None = None, num_rows: int = 3
-) -> list[dict[str, Any]]:
-    """Return the rows that made the candidate slower, the largest first, as JSON.
+) -> tuple[KernelChange, ...]:
+    """Return the rows that made the candidate slower, the largest first.
 
     Those that made it faster where not `is_slower`, which by default is what the times of both
     sides say. What is within noise is left out.
@@ -138,6 +155,11 @@ def top_kernels(
         for row in diff.rows
         if sign * row.contribution_s > 0 and row.kind is not ChangeKind.UNCHANGED
     ]
+    return tuple(causes[:num_rows])
+
+
+def top_kernels(diff: KernelDiff, *, is_slower: bool | None = None) -> list[dict[str, Any]]:
+    """Return `top_rows` as JSON."""
     return [
         {
             "label": row.label,
@@ -145,7 +167,7 @@ def top_kernels(
             "contribution_us": 1e6 * row.contribution_s,
             "text": row.text,
         }
-        for row in causes[:num_rows]
+        for row in top_rows(diff, is_slower=is_slower)
     ]
 
 

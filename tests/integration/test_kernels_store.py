@@ -13,6 +13,7 @@ from db.bulk import put_documents
 from db.kernel_queries import (
     ResultPlace,
     load_kernel_points,
+    load_kernel_runs,
     load_kernels,
     load_places,
     load_results_with_kernels,
@@ -192,3 +193,17 @@ def test_the_run_of_a_result_is_found(store: Store) -> None:
     ingest(store, result_with(ADD))
     place = ResultPlace(run_id="run-1", run_started_at=START)
     assert load_places(store, ["result-1", "unknown"]) == {"result-1": place}
+
+
+def test_the_runs_with_kernels_of_a_case_come_oldest_first(store: Store) -> None:
+    older = make_run("older", started_at=START - timedelta(days=1))
+    for run in (make_run("newer"), older):
+        result = make_result(f"of-{run.id}", run=run, kernels=[GEMM, GEMM])
+        store.ingest(run, result, spool_id=result.id)
+    ingest(store, result_with(id="without", run_id="none"))
+    runs = load_kernel_runs(store, make_case().key)
+    assert [(run.run_id, run.at) for run in runs] == [
+        ("older", older.started_at),
+        ("newer", START),
+    ]
+    assert load_kernel_runs(store, "no/such/case") == ()

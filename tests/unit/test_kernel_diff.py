@@ -12,7 +12,7 @@ from db.errors import RecordError
 from db.kernels import Kernel, Origin, Profile
 from runner.analysis import kernel_match
 from runner.analysis.kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels
+from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels, top_rows
 from runner.analysis.kernel_groups import KernelSide, MatchedBy
 from tests.builders import make_kernel
 from tests.kernel_codes import pointwise, template
@@ -449,7 +449,7 @@ def test_top_kernels_are_those_that_made_it_slower() -> None:
             "text": "Same code; +100 % a call, 10.0 -> 20.0 us.",
         }
     ]
-    assert len(top_kernels(_with_idle(), num_rows=1)) == 1
+    assert len(top_rows(_with_idle(), num_rows=1)) == 1
 
 
 def test_of_too_many_unlike_kernels_those_that_take_longest_are_matched(

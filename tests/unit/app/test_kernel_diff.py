@@ -1,0 +1,157 @@
+"""The pure parts of the page of the kernel diff: waterfall, tables, Markdown, code."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from app.diffchart import MAX_BARS, waterfall_rows, waterfall_spec
+from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, markdown
+from app.diffsource import MAX_DIFF_LINES, Code, code_of, unified_diff
+from app.format import microseconds, signed_us
+from app.state import KernelDiffState, kernel_diff_url, swapped
+from db.kernels import KernelSource
+from db.records import Verdict
+from tests.builders import make_case, make_kernel, make_run
+
+US = 1e-6
+STATE = KernelDiffState(baseline_run="a", baseline_case="x", candidate_run="b", candidate_case="y")
+
+
+def _row(number: int, contribution_us: float, **values: Any) -> DiffRow:
+    verdict = Verdict.REGRESSION if contribution_us > 0 else Verdict.IMPROVEMENT
+    fields = {"kind": "other_code", "label": f"kernel_{number}", "verdict": verdict, **values}
+    return DiffRow(
+        number=number,
+        contribution_s=contribution_us * US,
+        text="Other code.",
+        matched_by="code",
+        **fields,
+    )
+
+
+def _page(*rows: DiffRow, change_us: float = 100.0) -> DiffPage:
+    case = make_case("bert")
+    side = DiffSide(run=make_run(), case_key=case.key, case=case, num_kernels=1)
+    return DiffPage(
+        baseline=side,
+        candidate=side,
+        environment={},
+        is_comparable=True,
+        basis="latency",
+        baseline_s=1000 * US,
+        candidate_s=(1000 + change_us) * US,
+        explained_s=sum(row.contribution_s for row in rows),
+        rows=rows,
+    )
+
+
+def test_each_bar_begins_where_the_one_above_ends_and_all_end_at_the_difference() -> None:
+    part = _row(3, -30, label="idle", is_part=True, verdict=Verdict.UNCHANGED)
+    bars = waterfall_rows(_page(_row(1, 90), _row(2, -20), part))
+    assert [bar["shown"] for bar in bars] == ["+90.0", "-20.0", "-30.0", "+60.0", "+100.0"]
+    assert [round(bar["start"], 6) for bar in bars] == [0, 90, 70, 40, 0]
+    assert [round(bar["end"], 6) for bar in bars] == [90, 70, 40, 100, 100]
+    assert [bar["name"] for bar in bars[-3:]] == ["idle  #3", "unexplained", "difference"]
+
+
+def test_what_is_beyond_the_largest_is_one_bar() -> None:
+    rows = [_row(number, 40 - number) for number in range(1, MAX_BARS + 4)]
+    bars = waterfall_rows(_page(*rows))
+    assert len(bars) == MAX_BARS + 3
+    rest = bars[MAX_BARS]
+    assert rest["name"] == "3 other kernels"
+    assert rest["size"] == pytest.approx(sum(40 - number for number in range(15, 18)))
+
+
+def test_only_what_was_judged_has_the_colour_of_a_verdict() -> None:
+    within = _row(2, 10, kind="unchanged", verdict=Verdict.UNCHANGED)
+    bars = waterfall_rows(_page(_row(1, 90), within))
+    assert [bar["verdict"] for bar in bars] == ["regression", *["unchanged"] * 3]
+    assert [bar["words"] for bar in bars][:3] == ["slower", "within noise", "not judged"]
+
+
+def test_two_kernels_of_one_label_keep_a_bar_each_and_long_names_are_cut() -> None:
+    long = "<script>" + 10_000 * "x"
+    bars = waterfall_rows(_page(_row(1, 90, label=long), _row(2, 50, label=long)))
+    names = [bar["name"] for bar in bars]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) < 60
+    assert waterfall_spec(bars)["layer"]
+
+
+def test_rows_beyond_the_first_are_folded_with_their_sum() -> None:
+    rows = [_row(number, 1) for number in range(1, SHOWN_ROWS + 3)]
+    html = diff_tables(_page(*rows), STATE)
+    assert "2 further rows, +2.0 us together" in html
+    assert diff_tables(_page(*rows), dataclasses.replace(STATE, change="new")) == ""
+
+
+def test_what_differs_of_configuration_and_launch_is_listed() -> None:
+    before = dataclasses.replace(
+        make_kernel(), config={"num_warps": 4, "XBLOCK": 64}, launch={"grid": [8, 1, 1]}
+    )
+    after = dataclasses.replace(
+        before,
+        config={"num_warps": 8, "XBLOCK": 64},
+        launch={"grid": [4, 1, 1], "arguments": ["not told"]},
+    )
+    row = _row(1, 5, baseline=(before,), candidate=(after,))
+    assert differing_facts(row) == [("num_warps", "4", "8"), ("grid", "[8, 1, 1]", "[4, 1, 1]")]
+
+
+def test_of_several_kernels_each_value_is_told_once() -> None:
+    one, other = make_kernel(shapes="[2]"), make_kernel(shapes="[4]")
+    row = _row(1, 5, baseline=(one, other, one), candidate=(other,))
+    assert differing_facts(row) == [("shapes", "[2], [4]", "[4]")]
+
+
+def test_names_in_markdown_stay_text() -> None:
+    row = _row(1, 90, label="a|b`c\n<script>")
+    text = markdown(_page(dataclasses.replace(row, text="[link](x) <b>*bold*</b> | cell")))
+    (line,) = [line for line in text.splitlines() if line.startswith("| +90.0")]
+    assert line == (
+        "| +90.0 | other code | `a\\|b'c <script>` |"
+        " \\[link\\](x) \\<b\\>\\*bold\\*\\</b\\> \\| cell |"
+    )
+    assert "| +10.0 | | the rest, and what is unexplained | |" in text
+
+
+def test_the_code_of_a_side_is_there_once_and_without_what_steers_a_page() -> None:
+    kernel = make_kernel(source_hash="h")
+    sources = {"h": KernelSource(hash="h", language="triton", text="def k():\x1b\n    pass")}
+    row = _row(1, 5, baseline=(kernel, kernel), candidate=(make_kernel(),))
+    before, after = code_of(row, sources)
+    assert before == Code(text="def k():?\n    pass", language="python")
+    assert after == Code(text="", language=None)
+
+
+def test_code_of_too_many_lines_is_not_compared() -> None:
+    long = Code(text="x\n" * (MAX_DIFF_LINES + 1), language=None)
+    with pytest.raises(ValueError, match="more than 3000 lines"):
+        unified_diff(long, Code(text="x", language=None))
+
+
+def test_swapped_twice_is_what_it_was() -> None:
+    assert swapped(swapped(STATE)) == STATE
+    assert swapped(STATE).baseline_run == "b"
+
+
+def test_two_equal_cases_are_named_once_in_a_url() -> None:
+    state = dataclasses.replace(STATE, candidate_case="x", row="3")
+    assert kernel_diff_url(state) == (
+        "kernel-diff?baseline_run=a&baseline_case=x&candidate_run=b&row=3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_s", "plain", "signed"),
+    [(0.0123456, "12,345.6", "+12,345.6"), (-1e-9, "0.0", "+0.0"), (-2e-6, "-2.0", "-2.0")],
+)
+def test_microseconds_have_one_decimal_and_no_minus_before_zero(
+    time_s: float, plain: str, signed: str
+) -> None:
+    assert (microseconds(time_s), signed_us(time_s)) == (plain, signed)
