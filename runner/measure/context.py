@@ -11,6 +11,7 @@ import torch
 from db.records import RunWarning
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
+from runner.measure.library_calls import Calls
 from runner.measure.provenance import Origins
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject
@@ -48,6 +49,7 @@ class Context:
     found: Findings
     compiles: CompileClock = field(default_factory=CompileClock)
     origins: Origins = field(default_factory=dict)
+    library_calls: Calls = field(default_factory=list)
 
     @property
     def is_first(self) -> bool:

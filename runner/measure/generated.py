@@ -68,14 +68,17 @@ def generated_kernels() -> list[GeneratedKernel]:
 
 
 def _definitions() -> Iterator[re.Match[str]]:
-    for module in _modules():
-        path = Path(str(module.__file__))
-        try:
-            text = path.read_text(encoding="utf-8") if path.stat().st_size < MAX_FILE_BYTES else ""
-        except (OSError, ValueError):
-            # What cannot be read has no source to show; its kernels are still timed.
-            continue
-        yield from _DEFINITION.finditer(text)
+    for module in generated_modules():
+        yield from _DEFINITION.finditer(module_text(module))
+
+
+def module_text(module: ModuleType) -> str:
+    """Return what Inductor wrote; empty where it cannot be read: its kernels are still timed."""
+    path = Path(str(module.__file__))
+    try:
+        return path.read_text(encoding="utf-8") if path.stat().st_size < MAX_FILE_BYTES else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[str]]]:
@@ -103,7 +106,7 @@ def shown_kernels() -> Iterator[dict[str, FirstCall]]:
     calls: dict[str, FirstCall] = {}
     seen: Counter[str] = Counter()
     with ExitStack() as shown:
-        for module in _modules():
+        for module in generated_modules():
             for name, function in list(vars(module).items()):
                 language = _language(name, function)
                 if not language:
@@ -112,10 +115,10 @@ def shown_kernels() -> Iterator[dict[str, FirstCall]]:
                 seen[name] += 1
                 if language == "cpp":
                     show = _shown(kernel.shown_name, function, calls=calls)
-                    shown.enter_context(_replaced(module, name, show))
+                    shown.enter_context(replaced(module, name, show))
                 else:
                     look = _looked_at(kernel.shown_name, function.run, calls=calls)
-                    shown.enter_context(_replaced(function, "run", look))
+                    shown.enter_context(replaced(function, "run", look))
         yield calls
 
 
@@ -127,7 +130,7 @@ def _language(name: str, function: Any) -> str:
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Let `name` of `owner` be `value` while the block runs."""
     hidden = vars(owner).get(name)
     setattr(owner, name, value)
@@ -143,7 +146,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def _shown(
     name: str, function: Callable[..., Any], *, calls: dict[str, FirstCall]
 ) -> Callable[..., Any]:
-    range_of = _range_maker()
+    range_of = range_maker()
 
     def show(*arguments: Any) -> Any:
         if name not in calls:
@@ -169,13 +172,13 @@ def _first_call(arguments: tuple[Any, ...]) -> FirstCall:
     return FirstCall(arguments=describe_arguments(arguments), num_bytes=bytes_of(arguments))
 
 
-def _range_maker() -> Callable[[str], Any]:
+def range_maker() -> Callable[[str], Any]:
     """Return what makes a range; torch's fast one costs a tenth of the public one."""
     fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return torch.profiler.record_function if fast is None else fast
 
 
-def _modules() -> list[ModuleType]:
+def generated_modules() -> list[ModuleType]:
     """Return the modules that Inductor wrote and that call kernels; none where it hides them."""
     from torch._inductor.codecache import PyCodeCache
 

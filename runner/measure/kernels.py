@@ -6,7 +6,7 @@ move. The runner reads both; here nothing is judged.
 
 The code is that which was sampled: nothing is compiled again. Each iteration is a range
 `hud/iteration` (NVTX too on CUDA); in an eager case each call of a module is a range
-`hud/module:PATH`, while compiled kernels know theirs.
+`hud/module:PATH`, in compiled code each call of a library; generated kernels know their modules.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from torch.profiler import ProfilerActivity
 from db.fields import SCHEMA_VERSION
 from runner.measure.context import Context, Forward
 from runner.measure.generated import FirstCall, generated_kernels, shown_kernels
+from runner.measure.library_calls import shown_library_calls
 from runner.measure.provenance import Origins
 from runner.measure.ranges import named_range
 from runner.measure.timing import uncollected
@@ -47,7 +48,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
         return
     path = Path(context.request.trace_path)
     num_iterations = _num_iterations(context)
-    with context.device.pinned(), uncollected(), shown_kernels() as calls:
+    with context.device.pinned(), uncollected(), _shown(context) as calls:
         _profile(context, forward, num_iterations=num_iterations, path=path)
     notes = {
         "schema_version": SCHEMA_VERSION,
@@ -56,6 +57,12 @@ def report_kernels(context: Context, forward: Forward) -> None:
         "kernels": _notes(context.origins, calls=calls),
     }
     write_json(notes_path(path), notes)
+
+
+@contextmanager
+def _shown(context: Context) -> Iterator[dict[str, FirstCall]]:
+    with shown_library_calls(context.library_calls), shown_kernels() as calls:
+        yield calls
 
 
 def _show(context: Context, forward: Forward) -> None:

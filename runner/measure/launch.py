@@ -7,8 +7,8 @@ samples, since fresh processes differ from each other more than samples within o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -22,6 +22,7 @@ from runner.measure.device import open_device
 from runner.measure.dynamo import recorded_compiles
 from runner.measure.energy import report_energy
 from runner.measure.kernels import report_kernels
+from runner.measure.library_calls import recorded_library_calls
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
@@ -102,9 +103,17 @@ def _measure(context: Context) -> str:
     return ""
 
 
-def _origins(context: Context) -> AbstractContextManager[None]:
-    is_wanted = context.request.trace_path and context.request.case.backend == "inductor"
-    return recorded_origins(context.origins) if is_wanted else nullcontext()
+@contextmanager
+def _origins(context: Context) -> Iterator[None]:
+    """Note where kernels and calls of libraries come from while they are compiled."""
+    if not context.request.trace_path or context.request.case.backend != "inductor":
+        yield
+        return
+    with (
+        recorded_origins(context.origins),
+        recorded_library_calls(context.library_calls),
+    ):
+        yield
 
 
 def _explain(

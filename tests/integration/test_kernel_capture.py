@@ -27,8 +27,9 @@ from runner.measure import generated, kernels
 from runner.measure.arguments import describe_arguments
 from runner.measure.context import Context
 from runner.measure.device import Device
-from runner.measure.generated import generated_kernels, shown_kernels
+from runner.measure.generated import generated_kernels, generated_modules, shown_kernels
 from runner.measure.kernels import MAX_ITERATIONS, report_kernels
+from runner.measure.library_calls import recorded_library_calls, shown_library_calls
 from runner.measure.provenance import recorded_origins
 from runner.protocol import notes_path
 from tests.builders import make_kernel
@@ -71,7 +72,10 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any]
         warnings.simplefilter("ignore", DeprecationWarning)
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
         forward = torch.compile(context.subject.model)
-        with recorded_origins(context.origins):
+        with (
+            recorded_origins(context.origins),
+            recorded_library_calls(context.library_calls),
+        ):
             context.step(forward)()
         yield profiled(context, forward, path=folder / "trace.json.gz")
     torch._dynamo.reset()
@@ -108,6 +112,30 @@ def test_a_kernel_names_the_line_and_the_module_it_comes_from(halves: Any) -> No
     assert sine["file"] == __file__
     assert sine["line"] == start + lines.index("        x = torch.sin(self.first(x))\n")
     assert "blocks.0" in {origin["module"] for origin in origins}
+
+
+def test_a_call_of_a_library_shows_in_the_range_of_its_module(halves: Any) -> None:
+    events, _notes = halves
+    (product, *more) = (event for event in events if event["name"] == "aten::addmm")
+    ranges = [
+        event
+        for event in events
+        if event["name"] == "hud/module:first" and event["cat"] == "user_annotation"
+    ]
+    assert len(ranges) == len(more) + 1 == 3
+    assert ranges[0]["ts"] <= product["ts"]
+    assert product["ts"] + product["dur"] <= ranges[0]["ts"] + ranges[0]["dur"]
+
+
+@pytest.mark.usefixtures("halves")
+@pytest.mark.parametrize("calls", [[], [["first", "second"]], [["first"], ["second"]]])
+def test_calls_that_do_not_fit_the_code_show_no_module(calls: list[list[str]]) -> None:
+    def libraries() -> list[Any]:
+        return [module.extern_kernels for module in generated_modules()]
+
+    before = libraries()
+    with shown_library_calls(calls):
+        assert libraries() == before
 
 
 def test_a_kernel_brings_its_code_and_the_bytes_it_moves(halves: Any) -> None:
@@ -183,7 +211,7 @@ def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
     kernel, x = Autotuned(), torch.ones(2, 3).t()
     module = ModuleType("written")
     vars(module)["triton_poi_fused_add_0"] = kernel
-    monkeypatch.setattr(generated, "_modules", lambda: [module])
+    monkeypatch.setattr(generated, "generated_modules", lambda: [module])
     with shown_kernels() as calls:
         kernel.run(x, x, 6, stream=7)
         kernel.run(x, x, 12, stream=7)
