@@ -34,6 +34,7 @@ PROFILE: dict[str, Any] = {
     "iteration_s": 0.008,
     "latency_s": 0.0062,
     "parts": {"gemm": 0.004, "fused": 0.002, "python": 0.002},
+    "strip": [[1000, 4_000_000, 0, 0], [5_000_000, 2_000_000, 0, 1]],
     "trace": "result-1.json.gz",
 }
 
@@ -61,7 +62,9 @@ def save(
 PARAMS = {"run": "run-1", "case": CASE.key}
 
 
-def test_the_parts_and_the_remainder_are_shown(store: Store, open_page: OpenPage) -> None:
+def test_a_result_has_its_parts_its_kernels_and_its_figures(
+    store: Store, open_page: OpenPage
+) -> None:
     save(store, GENERATED, PRODUCT)
     page = open_page("kernels", **PARAMS)
     assert not page.exception
@@ -72,28 +75,34 @@ def test_the_parts_and_the_remainder_are_shown(store: Store, open_page: OpenPage
     assert "remainder -1.80" in text
     assert "what profiling costs" in text
     assert "2, 4 calls an iteration" in text
-
-
-def test_the_table_has_every_kernel_the_longest_first(store: Store, open_page: OpenPage) -> None:
-    save(store, GENERATED, PRODUCT)
-    frame = open_page("kernels", **PARAMS).dataframe[0].value
+    frame = page.dataframe[0].value
     assert list(frame["label"]) == ["aten::addmm", "cpp_fused_add"]
     assert list(frame["time"]) == pytest.approx([4.0, 2.0])
+    # Icicle and timeline; without measured peaks there is no roof to draw.
+    assert len(page.get("vega_lite_chart")) == 2
+    assert "did not measure what the device is able to" in text
+    assert "Not drawn, since bytes" not in text
 
 
-@pytest.mark.parametrize("filters", [{"text": "ADDMM"}, {"kind": "gemm"}, {"library": "aten"}])
-def test_filters_of_the_url_hold(
-    filters: dict[str, str], store: Store, open_page: OpenPage
+def test_the_roofline_has_the_peaks_of_the_run_and_names_what_is_not_drawn(
+    store: Store, open_page: OpenPage
 ) -> None:
+    peaks = {"fp32_flops_per_s": 9e10, "copy_bytes_per_s": 3e10}
+    save(
+        store, GENERATED, PRODUCT, run=make_run("run-1", plan=[CASE], environment={"peaks": peaks})
+    )
+    page = open_page("kernels", **PARAMS)
+    assert len(page.get("vega_lite_chart")) == 3
+    assert "are not known: cpp_fused_add; together 20.0 % of an iteration" in text_of(page)
+
+
+def test_filters_of_the_url_hold(store: Store, open_page: OpenPage) -> None:
     save(store, GENERATED, PRODUCT)
-    page = open_page("kernels", **PARAMS, **filters)
+    page = open_page("kernels", **PARAMS, text="ADDMM", kind="gemm", library="aten")
     assert list(page.dataframe[0].value["label"]) == ["aten::addmm"]
     assert "1 of 2 kernels" in text_of(page)
-
-
-def test_filters_that_nothing_fits_say_so(store: Store, open_page: OpenPage) -> None:
-    save(store, GENERATED)
-    page = open_page("kernels", **PARAMS, kind="nccl")
+    page.query_params["kind"] = "nccl"
+    page.run()
     assert not page.exception
     assert "No kernel fits these filters" in text_of(page)
 
@@ -113,18 +122,16 @@ def test_a_link_opens_a_kernel_with_origin_code_and_script(
     assert SOURCE.text in codes
 
 
-def test_ready_made_code_has_no_source(store: Store, open_page: OpenPage) -> None:
+def test_ready_made_code_has_no_source_and_an_unknown_kernel_is_said(
+    store: Store, open_page: OpenPage
+) -> None:
     save(store, PRODUCT)
     page = open_page("kernels", **PARAMS, kernel=kernel_id(PRODUCT))
     assert "Ready-made code (aten)" in text_of(page)
     assert not page.code
-
-
-def test_a_kernel_that_is_not_there_is_said(store: Store, open_page: OpenPage) -> None:
-    save(store, PRODUCT)
-    assert "This result has no kernel ffff" in text_of(
-        open_page("kernels", **PARAMS, kernel="ffff")
-    )
+    page.query_params["kernel"] = "ffff"
+    page.run()
+    assert "This result has no kernel ffff" in text_of(page)
 
 
 def test_without_a_case_the_page_lists_those_with_kernels(
