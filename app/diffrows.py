@@ -11,7 +11,7 @@ from typing import Any
 from app.diffpage import DiffPage, DiffRow, DiffSide
 from app.format import microseconds, moment, percent, shortened, signed_us, significant
 from app.markup import Cell, Column, Note, facts, folded, table, tiles
-from app.state import KernelDiffState, kernel_diff_url, run_url
+from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
 from db.counters import COUNTERS
 from db.kernels import Kernel, Origin
@@ -21,11 +21,11 @@ SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.
 SHOWN_ROWS = 30
 _MARKDOWN_ROWS = 10
-_NUM_KERNELS, _NUM_ORIGINS = 12, 40
+_NUM_KERNELS, _NUM_ORIGINS = 12, 8
 _NAME_LENGTH, _TEXT_LENGTH = 120, 300
 # What only one call had, and what other profilers counted, is no fact of a launch.
 _NOT_COMPARED = ("arguments", COUNTERS)
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<|~])")
 _COLUMNS = (
     Column(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
     Column(label="contributes (us)", title="candidate less baseline", is_number=True),
@@ -240,7 +240,10 @@ def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
         Cell(text=run.revision, style="revision"),
         Cell(text=run.toolchain),
         Cell(text=run.machine),
-        Cell(text=str(side.num_kernels) if side.num_kernels else "-"),
+        Cell(
+            text=str(side.num_kernels) if side.num_kernels else "-",
+            href=kernels_url(run.id, case_key=side.case_key) if side.num_kernels else "",
+        ),
     )
 
 

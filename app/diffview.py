@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import streamlit as st
@@ -73,7 +74,7 @@ def show_table(page: DiffPage, state: KernelDiffState) -> None:
         st.code(markdown(page), language="markdown", wrap_lines=True)
 
 
-def show_row(page: DiffPage, row: DiffRow) -> None:
+def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
     """Draw one change in full: both sides, what differs, where it comes from, the code."""
     st.html(heading(f"{row.number}. {row.label}", level=2))
     st.html(notice(row.text))
@@ -81,13 +82,17 @@ def show_row(page: DiffPage, row: DiffRow) -> None:
     for title, content in (
         ("Both sides", kernel_table(row)),
         ("Configuration and launch", fact_table(row)),
-        ("Where it comes from", origin_table(row)),
     ):
         if content:
             st.html(heading(title, level=3))
             st.html(content)
     if not row.is_part:
         _show_code(row, page.sources)
+    if origins := origin_table(row):
+        st.html(heading("Where it comes from", level=3))
+        st.html(origins)
+    closed = dataclasses.replace(state, row="")
+    st.link_button("Close the row", kernel_diff_url(closed))
 
 
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
@@ -100,11 +105,14 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
         st.caption("The same on both sides.")
         _draw_code(before)
         return
-    if before.text and after.text:
-        try:
-            _draw_code(Code(text=unified_diff(before, after), language="diff"))
-        except ValueError as error:
-            st.html(notice(f"No diff: {error}."))
+    if not (before.text and after.text):
+        st.caption(f"The {'baseline' if before.text else 'candidate'} alone has generated code.")
+        _draw_code(before if before.text else after)
+        return
+    try:
+        _draw_code(Code(text=unified_diff(before, after), language="diff"))
+    except ValueError as error:
+        st.html(notice(f"No diff: {error}."))
     is_long = max(before.num_lines, after.num_lines) > _LONG_CODE_LINES
     with st.expander("Side by side", expanded=not is_long):
         for column, name, code in zip(
@@ -112,10 +120,7 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
         ):
             with column:
                 st.caption(name)
-                if code.text:
-                    _draw_code(code)
-                else:
-                    st.html(notice("No generated code on this side."))
+                _draw_code(code)
 
 
 def _draw_code(code: Code) -> None:

@@ -51,17 +51,17 @@ def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
     if environment := environment_table(page):
         st.html(folded(f"The environments differ: {', '.join(page.environment)}", environment))
     if state.row:
-        _show_row(page, state.row)
+        _show_row(page, state)
     show_waterfall(page)
     show_table(page, state)
 
 
-def _show_row(page: DiffPage, number: str) -> None:
-    row = next((row for row in page.rows if str(row.number) == number), None)
+def _show_row(page: DiffPage, state: KernelDiffState) -> None:
+    row = next((row for row in page.rows if str(row.number) == state.row), None)
     if row is None:
-        notices([f"This diff has no row {number}; it has {len(page.rows)}."])
+        notices([f"This diff has no row {state.row}; it has {len(page.rows)}."])
     else:
-        show_row(page, row)
+        show_row(page, row, state=state)
 
 
 def _show_nothing(page: DiffPage) -> None:

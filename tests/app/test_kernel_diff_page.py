@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
@@ -153,6 +154,39 @@ def test_an_opened_row_shows_code_of_both_sides_and_how_it_differs(
         "baseline",
         "candidate",
     ]
+
+
+def _opened(open_page: OpenPage, label: str, **params: str) -> AppTest:
+    rows = texts_of_rows(open_page("kernel-diff", **params), CHANGES)
+    return open_page("kernel-diff", **params, row=next(row[0] for row in rows if row[3] == label))
+
+
+def test_code_of_one_side_alone_is_said_to_be(open_page: OpenPage, store: Store) -> None:
+    save_two_nights(store)
+    modes = {"baseline_run": "run-1", "baseline_case": EAGER.key, "candidate_case": CASE.key}
+    page = _opened(open_page, "cpp_fused_add", candidate_run="run-1", **modes)
+    assert "The candidate alone has generated code." in text_of(page)
+    page = _opened(open_page, "aten::gelu", candidate_run="run-1", **modes)
+    assert "No code of either side" in text_of(page)
+
+
+def test_code_that_is_the_same_is_there_once(open_page: OpenPage, store: Store) -> None:
+    before, after = night(0), night(1)
+    save(store, (before, result_of(before, FUSED)), (after, result_of(after, FUSED)))
+    page = _opened(open_page, "cpp_fused_add", **NIGHTS)
+    assert "The same on both sides." in text_of(page)
+    assert [item.value for item in page.code].count(OLD_CODE.text.rstrip()) == 1
+
+
+def test_an_opened_row_can_be_closed_and_the_sides_be_swapped(
+    open_page: OpenPage, store: Store
+) -> None:
+    save_two_nights(store)
+    page = open_page("kernel-diff", **NIGHTS, row="1")
+    urls = {item.proto.label: item.proto.url for item in page.get("link_button")}
+    assert "row=" not in urls["Close the row"]
+    assert "baseline_run=run-1" in urls["Swap sides"]
+    assert "row=1" in urls["Swap sides"]
 
 
 def test_a_row_that_is_not_there_is_said(open_page: OpenPage, store: Store) -> None:
