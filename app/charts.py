@@ -54,7 +54,7 @@ def trend_spec(
     The rows are those of `app.trend`: points, noise bands, marks of what changed, and runs that
     gave no number.
     """
-    x = alt.X("at:T", title=None, scale=alt.Scale(type="utc", padding=12), axis=_time_axis())
+    x = alt.X("at:T", title=None, scale=alt.Scale(type="utc", padding=12), axis=time_axis())
     y_scale = alt.Scale(zero=False, padding=14)
     layers: list[alt.Chart] = []
     if bands:
@@ -239,7 +239,8 @@ def _verdict_shape() -> alt.Shape:
     )
 
 
-def _time_axis() -> alt.Axis:
+def time_axis() -> alt.Axis:
+    """Return the axis of runs over time: dates of nights, hours of runs of one day."""
     # A night needs its date alone; runs of one day need their hours.
     form = "utchours(datum.value) || utcminutes(datum.value) ? '%m-%d %H:%M' : '%Y-%m-%d'"
     label = f"utcFormat(datum.value, {form})"

@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from app.charts import PICK, Row, chart_of, finished
+from app.charts import PICK, Row, chart_of, finished, time_axis
 from app.format import moment, quantity, scale_for
 from app.icicle import LEVELS, SEVERAL, Rect
 from app.kernelrows import kernel_id, shown
@@ -21,7 +21,7 @@ from db.kernels import KINDS
 
 _ICICLE_ROW_HEIGHT = 30
 # The height of a chart includes its axis with the title.
-_AXIS_HEIGHT = 45
+_AXIS_HEIGHT = 70
 _LANE_HEIGHT = 34
 _ROOFLINE_HEIGHT = 340
 _TREND_HEIGHT = 200
@@ -147,6 +147,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
             shape=alt.Shape(
                 "kind:N",
                 scale=alt.Scale(domain=list(KINDS), range=list(_SHAPES)),
+                legend=None,
             ),
             size=alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[60, 900])),
             tooltip=[
@@ -219,7 +220,7 @@ def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
         "at:T",
         title=None,
         scale=alt.Scale(type="utc", padding=12),
-        axis=alt.Axis(grid=False, format="%Y-%m-%d", labelAngle=0, tickCount=6),
+        axis=time_axis(),
     )
     y = alt.Y("value:Q", title=f"time an iteration ({scale.unit})", scale=alt.Scale(zero=False))
     base = chart_of(rows)
@@ -267,7 +268,7 @@ def _known_kind(kind: str) -> str:
 
 
 def _kind_colour() -> alt.Color:
-    colours = {**KIND_COLOURS, SEVERAL: "#e6e9ec"}
+    colours = {**KIND_COLOURS, SEVERAL: "#c9ced4"}
     return alt.Color(
         "kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
     )

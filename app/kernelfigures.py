@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
 
-from app import kernel_data
+from app import data, kernel_data
 from app.charts import PICK
 from app.format import scale_for
 from app.icicle import layout
@@ -36,41 +36,39 @@ _TREND_TEXT = (
 )
 
 
-def show_icicle(page: KernelsPage) -> None:
+def show_icicle(page: KernelsPage, *, generation: int) -> None:
     """Draw where the time is in the model; a click opens a kernel."""
-    rects = layout(page.kernels)
-    if not rects:
+    spec = _cached(_icicle, page, generation)
+    if spec is None:
         return
     st.html(heading("By module, operator and kernel", level=2))
-    _draw_kernels(icicle_spec(rects), key="icicle")
+    _draw_kernels(spec, key="icicle")
     st.html(_legend(page))
     st.caption(_ICICLE_TEXT)
 
 
-def show_strip(page: KernelsPage) -> None:
+def show_strip(page: KernelsPage, *, generation: int) -> None:
     """Draw one iteration on a line of time."""
-    profile = page.profile
-    if profile is None:
+    if page.profile is None:
         return
     st.html(heading("One iteration", level=2))
-    scale = scale_for("s", [profile.iteration_s])
-    rows = strip_rows(profile, page.kernels, scale=scale)
-    if not rows:
+    spec = _cached(_strip, page, generation)
+    if spec is None:
         st.html(notice("No timeline: this result was recorded without one. Its trace has it."))
         return
-    _draw_kernels(strip_spec(rows, unit=scale.unit), key="strip")
-    st.caption(strip_text(profile))
+    _draw_kernels(spec, key="strip")
+    st.caption(strip_text(page.profile))
 
 
-def show_roofline(page: KernelsPage) -> None:
+def show_roofline(page: KernelsPage, *, generation: int) -> None:
     """Draw what limits the kernels, and name those of which nobody knows."""
     st.html(heading("Roofline", level=2))
-    roofs, spots = roofs_of(page.run.environment), spots_of(page.kernels)
-    if not roofs:
+    if not roofs_of(page.run.environment):
         st.html(notice("No roofline: this run did not measure what the device is able to."))
         return
-    if spots:
-        _draw_kernels(roofline_spec(spots, roofs=roofs), key="roofline")
+    spec = _cached(_roofline, page, generation)
+    if spec is not None:
+        _draw_kernels(spec, key="roofline")
         st.caption(_ROOFLINE_TEXT)
     if without := uncounted(page.kernels):
         st.html(notice(uncounted_text(without)))
@@ -107,6 +105,33 @@ def picked(event: Mapping[str, Any], name: str) -> str:
     """Return the field `name` of what was clicked, empty without a click or such a field."""
     chosen = event.get("selection", {}).get(PICK) or []
     return str(chosen[0].get(name) or "") if chosen else ""
+
+
+def _cached(
+    make: Callable[..., dict[str, Any] | None], page: KernelsPage, generation: int
+) -> dict[str, Any] | None:
+    # Building a chart takes longer than everything else on a page.
+    assert page.result is not None
+    key = (data.store_url(), generation, page.result.id)
+    found: dict[str, Any] | None = data.cached(make)(*key, _page=page)
+    return found
+
+
+def _icicle(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    rects = layout(_page.kernels)
+    return icicle_spec(rects) if rects else None
+
+
+def _strip(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    assert _page.profile is not None
+    scale = scale_for("s", [_page.profile.iteration_s])
+    rows = strip_rows(_page.profile, _page.kernels, scale=scale)
+    return strip_spec(rows, unit=scale.unit) if rows else None
+
+
+def _roofline(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    spots = spots_of(_page.kernels)
+    return roofline_spec(spots, roofs=roofs_of(_page.run.environment)) if spots else None
 
 
 def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:

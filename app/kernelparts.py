@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.format import quantity, scale_for, significant
-from app.markup import Bar, Cell, Column, Part, stack, table
+from app.markup import Bar, Cell, Column, Part, escaped, stack, table
 from app.pages import KernelsPage
 from app.state import perfetto_url, run_url, trace_url
 from app.theme import KIND_COLOURS
@@ -39,7 +39,7 @@ def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
 
 
 def parts_bars(profile: Profile) -> str:
-    """Return the profiled iteration above the sampled latency, both on one scale."""
+    """Return the profiled iteration above the sampled latency, and what profiling costs."""
     profiled = [
         Part(name=name, size=size_s, style=kind_style(name))
         for name, size_s in ordered_parts(profile)
@@ -54,7 +54,9 @@ def parts_bars(profile: Profile) -> str:
         else:
             sampled.append(rest)
         bars.append(Bar(name=LATENCY, parts=tuple(sampled), whole=latency_s))
-    return stack(bars, unit="s", label="where the time of an iteration goes")
+    bars_html = stack(bars, unit="s", label="where the time of an iteration goes")
+    text = profiler_text(profile)
+    return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
 
 
 def parts_table(profile: Profile) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from app import kernel_data
 from app.components import notices, stale_note, state_page
 from app.kernelfigures import show_icicle, show_roofline, show_strip
-from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table, profiler_text
+from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table
 from app.kernelrows import kernel_id
 from app.kernelview import show_kernel, show_table
 from app.markup import Cell, Column, beside, facts, heading, notice, table
@@ -39,7 +39,7 @@ def show() -> None:
     elif not page.kernels:
         _show_nothing(page)
     else:
-        _show_result(page, state)
+        _show_result(page, state, generation=loaded.generation)
 
 
 def _show_cases(page: KernelsPage) -> None:
@@ -65,7 +65,7 @@ def _show_nothing(page: KernelsPage) -> None:
     notices([warning.text for warning in result.warnings if "kernel" in warning.code])
 
 
-def _show_result(page: KernelsPage, state: KernelsState) -> None:
+def _show_result(page: KernelsPage, state: KernelsState, *, generation: int) -> None:
     assert page.result is not None
     case = page.result.case
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
@@ -74,13 +74,12 @@ def _show_result(page: KernelsPage, state: KernelsState) -> None:
     if page.profile is not None:
         st.html(heading("Where the time goes", level=2))
         st.html(beside(parts_bars(page.profile), parts_table(page.profile)))
-        st.caption(profiler_text(page.profile))
     show_table(page, state)
     kernel = next((item for item in page.kernels if kernel_id(item) == state.kernel), None)
     if kernel is not None:
         show_kernel(page, kernel)
     elif state.kernel:
         st.html(notice(f"This result has no kernel {state.kernel}. Choose one in the table."))
-    show_icicle(page)
-    show_strip(page)
-    show_roofline(page)
+    show_icicle(page, generation=generation)
+    show_strip(page, generation=generation)
+    show_roofline(page, generation=generation)
