@@ -93,11 +93,10 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
 def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
     last = fetch.last_results(CaseResultTable.case_key == case_key)
-    having = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
     wanted = (
         select(last.c.run_id, *fetch.RUN_COLUMNS)
         .join(RunTable, RunTable.id == last.c.run_id)
-        .where(last.c.id.in_(having))
+        .where(last.c.id.in_(select(KernelTable.result_id)))
         .order_by(*fetch.OLDEST_RUN)
     )
     with store.read() as connection:
