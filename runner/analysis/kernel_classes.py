@@ -132,7 +132,9 @@ def _kind_of_time(move: Move) -> ChangeKind:
 def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
     """Return the class if not only times or calls changed, and the beginning of the sentence."""
     is_same = bool(before.code.identity) and before.code.identity == after.code.identity
-    if not (before.is_generated and after.is_generated):
+    if before.is_generated != after.is_generated:
+        return ChangeKind.OTHER_CODE, _algorithms(before.first, after.first)
+    if not after.is_generated:
         if not is_same:
             return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
         what = "Same operator, outside of kernels" if after.is_dispatch else "Same library kernel"

@@ -73,6 +73,8 @@ def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
     for rule, key in _RULES:
         found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
     found += left.take_fusions(find_fusions(*left.heaviest()))
+    pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
+    found += left.take_pairs(pairs, MatchedBy.WORDS)
     found += left.take_pairs(_assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS)
     nothing = MatchedBy.NOTHING
     found += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
@@ -143,6 +145,13 @@ def _same_operators_and_shapes(group: Group) -> Hashable:
 def _same_operators(group: Group) -> Hashable:
     is_heavy = group.first.kind in _HEAVY
     return (group.operators, group.first.kind) if is_heavy and group.operators else None
+
+
+def _same_words(group: Group) -> Hashable:
+    # An operator of a library that the compiler wrote anew, as often as before.
+    if group.is_dispatch or not group.words:
+        return None
+    return group.words, round(group.count, 1)
 
 
 _RULES: tuple[tuple[MatchedBy, _Key], ...] = (

@@ -304,8 +304,23 @@ def test_eager_operators_are_merged_into_the_kernel_whose_label_has_them() -> No
     rows = {row.kind: row for row in diff_kernels(_side(*before), _side(fused)).rows}
     assert rows.keys() == {ChangeKind.MERGED, ChangeKind.VANISHED}
     assert rows[ChangeKind.MERGED].matched_by is MatchedBy.WORDS_OF_FUSION
+
     assert rows[ChangeKind.MERGED].text.startswith("One kernel does what 2 did (gelu, softmax):")
     assert rows[ChangeKind.VANISHED].label == "aten::softmax"
+
+
+def test_an_operator_that_the_compiler_writes_itself_is_other_code() -> None:
+    eager = make_kernel(
+        "aten::gelu", kind="elementwise", library="aten", operators=["aten::gelu"], count=2.0
+    )
+    fused = [
+        make_kernel(f"{label}_0", label=label, operators=["aten::erf", "aten::mul"], count=2.0)
+        for label in ("cpp_fused_gelu_view", "cpp_fused_gelu_sum")
+    ]
+    rows = {row.kind: row for row in diff_kernels(_side(eager), _side(*fused)).rows}
+    assert rows[ChangeKind.OTHER_CODE].matched_by is MatchedBy.WORDS
+    assert rows[ChangeKind.OTHER_CODE].candidate[0].label == "cpp_fused_gelu_view"
+    assert rows[ChangeKind.NEW].label == "cpp_fused_gelu_sum"
 
 
 def test_borders_of_fusions_that_moved_are_one_row() -> None:
