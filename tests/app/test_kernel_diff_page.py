@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import diffsource
 from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult, Run, RunDocument
@@ -270,6 +271,29 @@ def test_a_damaged_profile_is_said_to_be(open_page: OpenPage, store: Store) -> N
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
     assert f"The profile of {CASE.key} in run run-0 cannot be read" in text_of(page)
+
+
+def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, store: Store) -> None:
+    before, after = night(0), night(1)
+    absurd = dataclasses.replace(FUSED, total_s=1e300)
+    save(store, (before, result_of(before, absurd)), (after, result_of(after, FUSED)))
+    save_alerts(store, [_alert(("run-0", "run-1"))])
+    page = open_page("kernel-diff", **NIGHTS)
+    assert not page.exception
+    assert "The kernels cannot be compared: " in text_of(page)
+    page = open_page("alerts", alert="alert-1")
+    assert not page.exception
+    assert "Kernels behind it" not in text_of(page)
+
+
+def test_code_that_is_too_long_is_shown_and_not_compared(
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diffsource, "MAX_DIFF_LINES", 1)
+    save_two_nights(store)
+    page = _opened(open_page, "cpp_fused_add", **NIGHTS)
+    assert "No diff: code of more than 1 lines is not compared here." in text_of(page)
+    assert OLD_CODE.text.rstrip() in [item.value for item in page.code]
 
 
 def test_without_a_case_the_page_asks_for_one(open_page: OpenPage, store: Store) -> None:
