@@ -142,6 +142,13 @@ def test_without_a_case_the_page_lists_those_with_kernels(
     assert any(link.startswith("kernels?run=run-1&case=bert") for link in links_of(page))
 
 
+def test_the_page_of_a_case_leads_to_its_kernels(store: Store, open_page: OpenPage) -> None:
+    save(store, PRODUCT)
+    page = open_page("run", **PARAMS)
+    links = {button.proto.label: button.proto.url for button in page.get("link_button")}
+    assert links["Kernels"].startswith("kernels?run=run-1&case=bert%2F")
+
+
 def test_a_result_without_kernels_says_how_to_get_them(store: Store, open_page: OpenPage) -> None:
     save(store, profile=None)
     text = text_of(open_page("kernels", **PARAMS))

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from app.alertpage import sighting_cell
 from app.kernelparts import no_trace_text, ordered_parts, parts_bars, parts_table, profiler_text
 from app.kernelrows import (
     counter_table,
@@ -20,9 +21,11 @@ from app.kernelrows import (
 )
 from app.kernelview import row_id
 from app.pages import KernelsPage
+from app.seriestable import point_facts
 from app.state import KernelsState
 from db.kernels import Kernel, Origin, Profile
-from tests.builders import make_case, make_kernel, make_run
+from tests.builders import make_case, make_kernel, make_run, make_sighting
+from tests.unit.app.results import header, point, series_page
 
 FUSED = dataclasses.replace(
     make_kernel(source_hash="ab" * 32, operators=("aten::add", "aten::gelu")),
@@ -183,3 +186,14 @@ def test_a_missing_trace_says_why() -> None:
 def test_shapes_of_an_argument_list_stay_readable() -> None:
     long: Kernel = dataclasses.replace(FUSED, launch={"streams": [1, 2, 3, 4, 5]})
     assert launch_text(long) == "streams [1, 2, 3, 4, 5]"
+
+
+def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
+    series = series_page([point(3)], headers=[header()])
+    (link,) = [
+        cell.href for _, cell in point_facts(series, point(3), metric="latency_s") if cell.href
+    ]
+    assert link.startswith("kernels?run=run-3&case=bert%2F")
+    seen = sighting_cell(make_sighting(make_run("run-9")), case_key="bert/x", has_kernels=True)
+    assert [note.href for note in seen.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
+    assert len(sighting_cell(make_sighting(make_run("run-9"))).notes) == 1
