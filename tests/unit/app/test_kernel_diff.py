@@ -114,8 +114,7 @@ def test_names_in_markdown_stay_text() -> None:
     text = markdown(_page(dataclasses.replace(row, text="[link](x) <b>*bold*</b> | cell")))
     (line,) = [line for line in text.splitlines() if line.startswith("| +90.0")]
     assert line == (
-        "| +90.0 | other code | `a\\|b'c <script>` |"
-        " \\[link\\](x) \\<b>\\*bold\\*\\</b> \\| cell |"
+        "| +90.0 | other code | `a\\|b'c <script>` | \\[link\\](x) \\<b>\\*bold\\*\\</b> \\| cell |"
     )
     assert "| +10.0 | | the rest, and what is unexplained | |" in text
 
