@@ -8,7 +8,8 @@ to hold. Little history is supplemented by a prior and by the chance of an outli
 A step by d makes a distance x as likely as x - d was before. No single night counts for more than
 5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
 of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
-Rivals are weighed the same way: a step of half the floor, and noise that doubled.
+Rivals are weighed the same way: a step of half the floor, and noise that doubled. What is enough
+depends on how far the nights stand out from the noise, and on how many points tell it.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
@@ -28,7 +29,7 @@ STEPS = (1.0, 1.2, 1.5, 1.9)
 # What is no step: changes of up to half the floor, and noise that doubled.
 SMALL_STEPS = (0.25, 0.5, -0.3)
 NOISE_FACTOR = 2.0
-# Two outliers in a row and an ordinary night stay below the 12 that a step needs.
+# Two outliers in a row and an ordinary night stay below what a step of their contrast needs.
 MAX_NIGHT = 5.0
 MIN_NIGHT = -4.0
 # Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
@@ -38,6 +39,8 @@ FAR_WEIGHT = 2.0
 # finer noise changes no decision about the floor.
 BANDWIDTH = 0.9 / math.sqrt(2)
 MIN_BANDWIDTH = 0.1
+# Of normal values, this share lies more than one sd below.
+SHARE_BELOW = 0.16
 # An unknown series is taken to have a noise of 2 % where the floor is 5 %, as six nights would say.
 PRIOR_SD = 0.4
 PRIOR_NIGHTS = 6.0
@@ -47,6 +50,19 @@ OUTLIER_RANGE = 20.0
 # What a night not preceded by its like counts, and what staying where one was yesterday does.
 UNLIKE_WEIGHT = 0.05
 STAY_WEIGHT = 1.0
+# What any step needs, and how much more than its rivals.
+NEEDED_EVIDENCE = 7.5
+NEEDED_ADVANTAGE = 2.0
+# A mode that was never seen stands out from the noise, what the noise does by itself does not.
+# Times the logarithm of the contrast.
+MORE_FOR_CONTRAST = 2.0
+MAX_CONTRAST = 8.0
+# What stands out so far and goes between its nights is a mode: a step does not go.
+HIGH_CONTRAST = 4.0
+MORE_FOR_A_NIGHT_BACK = 2.4
+# Of the noise, fewer points than these: times the logarithm of how many times fewer.
+LITTLE_NOISE = 34
+MORE_FOR_LITTLE_NOISE = 1.8
 # Student's density with 3 degrees of freedom at 0.
 _PEAK = 2 / (math.pi * math.sqrt(3))
 # One row a hypothesis: steps, what is no step, and last no change, which all are held against.
@@ -59,13 +75,41 @@ class Evidence:
     """Log likelihood ratios over no change: of a step, and of the best of its rivals.
 
     `offset` says how many nights after the first one the step is most likely, `contrast` how many
-    robust sd of the noise the median of the nights from there on lies from the old level.
+    times the width of the noise the median of the nights from there on lies from the old level.
     """
 
     step: float
     rival: float
     offset: int
     contrast: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """How much evidence is a step.
+
+    `num_noise` is the number of points that tell the noise; `is_back` where one of the nights was
+    near the old level again; `factor` multiplies all.
+    """
+
+    num_noise: int
+    is_back: bool = False
+    factor: float = 1.0
+
+    def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
+        """Return whether `found` exceeds `share` of what is needed, and its rival."""
+        is_enough = found.step > share * self.needed(found.contrast)
+        return is_enough and found.step - found.rival > NEEDED_ADVANTAGE
+
+    def needed(self, contrast: float) -> float:
+        """Return what the evidence for a step of `contrast` must exceed."""
+        contrast = min(MAX_CONTRAST, max(1.0, contrast))
+        missing = math.log(max(1.0, LITTLE_NOISE / self.num_noise))
+        needed = NEEDED_EVIDENCE + MORE_FOR_CONTRAST * math.log(contrast)
+        needed += MORE_FOR_LITTLE_NOISE * missing
+        if self.is_back and contrast > HIGH_CONTRAST:
+            needed += MORE_FOR_A_NIGHT_BACK
+        return self.factor * needed
 
 
 class Scales:
@@ -78,6 +122,9 @@ class Scales:
     def __init__(self, noise: np.ndarray, *, level_error: float) -> None:
         self.noise = noise
         self.sd = robust_sd(noise)
+        # On the other side than the nights lie: a second mode on theirs makes noise no wider.
+        below = -float(np.sort(noise)[int(SHARE_BELOW * noise.size)])
+        self.width_below = max(MIN_BANDWIDTH, below)
         silverman = BANDWIDTH * self.sd * noise.size**-0.2
         self.width = math.sqrt(silverman**2 + MIN_BANDWIDTH**2 + level_error * self.sd**2)
         # Of the nights so far: another night changes nothing of those before it.
@@ -106,7 +153,7 @@ class Scales:
             step=float(sums[best, offset]),
             rival=float(sums[num_steps:, offset].max()),
             offset=offset,
-            contrast=middle(sorted(distances[offset:].tolist())) / max(MIN_BANDWIDTH, self.sd),
+            contrast=middle(sorted(distances[offset:].tolist())) / self.width_below,
         )
 
     def _add(self, distances: np.ndarray) -> None:

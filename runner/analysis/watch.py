@@ -3,8 +3,8 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is likelier than no change by 12 (natural logarithm): more while few nights tell the noise
-  and after a level that came back, less when a step hardly stands out but lasts; and
+- a step is likelier than no change by 7.5 (natural logarithm), and the more the farther it stands
+  out from the noise, the fewer nights tell the noise, and after a level that came back; and
 - 2 likelier than its rivals; and
 - both still hold for the night at which two medians fit best, give or take a tenth; and
 - no line fits better than those medians: that is a drift.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.analysis.evidence import Evidence, Scales
+from runner.analysis.evidence import Demand, Scales
 from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS, middle
 
 # Points whose median is the level: more would lag behind a drift, fewer err more.
@@ -35,18 +35,8 @@ MAX_INCREMENT = 4.0
 # A sum that a step of the floor reaches in two nights and noise seldom does.
 NOTICED = 1.0
 MAX_EXCURSION = 20
-NEEDED_EVIDENCE = 12.0
-NEEDED_ADVANTAGE = 2.0
 # The share of both that must be left at the place that fits best.
 LEFT_EVIDENCE = 0.9
-# A second mode stands out from the noise and comes back soon. What lies within 2 sd and lasts for
-# more than three nights needs less for each of them, for five at most.
-LOW_CONTRAST = 2.0
-LESS_A_NIGHT = 1.0
-MAX_NIGHTS_LESS = 5
-# Of the noise, fewer points than these.
-LITTLE_NOISE = 34
-MORE_FOR_LITTLE_NOISE = 0.15
 # A level that lasts for two weeks and goes back is part of what the series does.
 RETURN_POINTS = 14
 RETURN_SHARE = 0.25
@@ -118,7 +108,7 @@ class _Watch:
         self.num_past: list[int] = []
         self.excursions = (_Excursion(1), _Excursion(-1))
         self.departure: _Departure | None = None
-        self.needed = NEEDED_EVIDENCE
+        self.factor = 1.0
 
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
@@ -155,28 +145,29 @@ class _Watch:
     def _first_of_step(self, excursion: _Excursion, night: int) -> int | None:
         """Return the first night of the step that `excursion` is, None when it is none."""
         first, sign = excursion.first, excursion.sign
-        needed = self._needed(first)
         if excursion.scales is None:
             excursion.scales = self._scales(first, sign=sign)
         distances = self._distances(first, night, sign=sign)
+        demand = self._demand(first, distances)
         found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
-        if not _is_enough(found, needed, num_nights=night + 1 - first - found.offset):
+        if not demand.is_met(found):
             return None
         place = self._best_place(first, night)
         if self._is_drift(place, night):
             return None
         if place == first + found.offset:
             return place
-        num_nights = night + 1 - place
         distances = self._distances(place, night, sign=sign)
-        found = self._scales(place, sign=sign).weigh(distances, min_nights=num_nights)
-        is_left = _is_enough(found, LEFT_EVIDENCE * needed, num_nights=num_nights)
-        return place if is_left else None
+        found = self._scales(place, sign=sign).weigh(distances, min_nights=distances.size)
+        return place if demand.is_met(found, share=LEFT_EVIDENCE) else None
 
-    def _needed(self, first: int) -> float:
+    def _demand(self, first: int, distances: np.ndarray) -> Demand:
         num_noise = self.num_past[first] + min(LEVEL_POINTS, self.num_points[first])
-        missing = max(0.0, 1 - num_noise / LITTLE_NOISE)
-        return self.needed + NEEDED_EVIDENCE * MORE_FOR_LITTLE_NOISE * missing
+        return Demand(
+            factor=self.factor,
+            num_noise=num_noise,
+            is_back=bool((distances < ALLOWANCE).any()),
+        )
 
     def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
         return sign * (self.values[first : night + 1] - self.levels[first])
@@ -220,7 +211,7 @@ class _Watch:
         self.departure = None
         if last is not None and _is_return(last, index=index, old=old, new=new, sign=sign):
             self.onsets.append(Onset(index=index, is_return=True))
-            self.needed = NEEDED_EVIDENCE * (1 + MORE_AFTER_RETURN)
+            self.factor = 1 + MORE_AFTER_RETURN
             self._resume(last, index, night)
             return
         self.onsets.append(Onset(index=index))
@@ -276,12 +267,6 @@ def find_onsets(values: np.ndarray) -> list[Onset]:
     for night, value in enumerate(values.tolist()):
         watch.see(night, value)
     return watch.onsets
-
-
-def _is_enough(found: Evidence, needed: float, *, num_nights: int) -> bool:
-    if found.contrast < LOW_CONTRAST:
-        needed -= LESS_A_NIGHT * min(MAX_NIGHTS_LESS, num_nights - SUSTAINED_POINTS)
-    return found.step > needed and found.step - found.rival > NEEDED_ADVANTAGE
 
 
 def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: int) -> bool:

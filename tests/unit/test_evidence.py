@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.analysis.detector import find_steps
-from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Evidence, Scales
-from runner.analysis.watch import NEEDED_EVIDENCE
+from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Demand, Evidence, Scales
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 
@@ -48,8 +47,9 @@ def test_wider_noise_makes_the_same_nights_less_evidence(seed: int) -> None:
 
 def test_two_nights_are_not_enough_however_far_away() -> None:
     found = weighed([20.0, 20.0, 0.0], noise_of(1, num_nights=1000))
-    assert found.step <= 2 * MAX_NIGHT < NEEDED_EVIDENCE
-    assert weighed([20.0] * 3, noise_of(1, num_nights=1000)).step > NEEDED_EVIDENCE
+    needed = Demand(num_noise=1000).needed(found.contrast)
+    assert found.step <= 2 * MAX_NIGHT < needed
+    assert weighed([20.0] * 3, noise_of(1, num_nights=1000)).step > needed
 
 
 def test_few_nights_of_noise_cannot_tell_much() -> None:
@@ -90,6 +90,56 @@ def test_the_step_is_most_likely_where_it_is() -> None:
     found = Scales(noise_of(7), level_error=0.0).weigh(distances, min_nights=3)
     assert found.offset == 3
     assert found.contrast == pytest.approx(1.2 / 0.2, rel=0.4)
+
+
+def test_a_mode_on_the_side_of_the_step_takes_no_contrast_from_it() -> None:
+    calm = noise_of(7)
+    with_mode = np.concatenate([calm, [1.2] * 20])
+    found = weighed([1.2] * 4, calm).contrast
+    assert weighed([1.2] * 4, with_mode).contrast >= found
+    assert weighed([1.2] * 4, -with_mode).contrast < found / 2
+
+
+def test_a_step_needs_more_evidence_the_farther_it_stands_out() -> None:
+    demand = Demand(num_noise=60)
+    needed = [demand.needed(contrast) for contrast in (1.0, 2.0, 4.0, 8.0)]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[-1]
+    assert demand.needed(100.0) == demand.needed(1000.0)
+    assert demand.needed(-1.0) == needed[0]
+
+
+def test_a_step_needs_more_evidence_the_fewer_nights_tell_the_noise() -> None:
+    needed = [Demand(num_noise=num).needed(3.0) for num in (34, 20, 8)]
+    assert needed == sorted(set(needed))
+    assert Demand(num_noise=60).needed(3.0) == needed[0]
+
+
+def test_what_went_between_its_nights_needs_more_evidence_where_it_stands_out() -> None:
+    demand, back = Demand(num_noise=60), Demand(num_noise=60, is_back=True)
+    assert back.needed(8.0) > demand.needed(8.0)
+    assert back.needed(2.0) == demand.needed(2.0)
+
+
+def test_a_level_that_came_back_raises_all_that_is_needed() -> None:
+    once, again = Demand(num_noise=60), Demand(num_noise=60, factor=1.5)
+    assert again.needed(5.0) == pytest.approx(1.5 * once.needed(5.0))
+
+
+@pytest.mark.parametrize(
+    ("step", "rival", "share", "is_met"),
+    [
+        (12.0, 5.0, 1.0, True),
+        (11.0, 5.0, 1.0, False),
+        (11.0, 5.0, 0.9, True),
+        (12.0, 10.5, 1.0, False),
+    ],
+)
+def test_a_step_needs_evidence_and_an_advantage_over_its_rival(
+    step: float, rival: float, share: float, is_met: bool
+) -> None:
+    found = Evidence(step=step, rival=rival, offset=0, contrast=8.0)
+    assert Demand(num_noise=60).is_met(found, share=share) is is_met
 
 
 def test_a_level_of_few_points_is_less_evidence() -> None:
