@@ -52,6 +52,13 @@ def mark_imported(store: Store, content: str, *, at: datetime) -> None:
             session.execute(insert(IngestedTable).values(spool_id=content, ingested_at=at))
 
 
+def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
+    """Return which of `run_ids` are runs of the store."""
+    with store.read() as connection:
+        wanted = select(RunTable.id).where(RunTable.id.in_(run_ids))
+        return set(connection.execute(wanted).scalars())
+
+
 def put_imported(
     store: Store, documents: Sequence[RunDocument], *, at: datetime, merge: Merge
 ) -> Imported:

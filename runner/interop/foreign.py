@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from db.errors import RecordError
 from db.metrics import METRICS, RATE_WORDS, Direction, metric_of
 from db.records import Dtype, Outcome, Phase
 from db.text import printable
 from models_zoo.variants import MODES
+from runner.interop.units import factor_between
 
 UNKNOWN = "unknown"
 # Long enough for any name that somebody gave on purpose.
@@ -130,13 +132,17 @@ def outcome_of(word: str) -> Outcome:
 
 
 def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMetric:
-    """Return what `name` is here; what the file says of unit and direction holds for unknown names.
+    """Return what `name` is here; what the file says of the direction holds for unknown names.
 
-    Our own names are known as well.
+    Our own names are known as well. A unit that the file says scales a known metric; raises
+    RecordError where nobody can know how (`has_unit`).
     """
-    known, scale = KNOWN_METRICS.get(name, (name, 1.0))
+    known, _ = KNOWN_METRICS.get(name, (name, 1.0))
     if known in METRICS:
         ours = METRICS[known]
+        scale = _scale(name, unit)
+        if scale is None:
+            raise RecordError(f"{name} cannot be read in {unit!r}")
         return ForeignMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
     said = direction.strip().lower().removesuffix("_is_better")
     found = _UNIT.search(name)
@@ -150,6 +156,19 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMet
         ),
         is_guessed=said not in _DIRECTIONS,
     )
+
+
+def has_unit(name: str, unit: str) -> bool:
+    """Return whether numbers of the metric `name` can be read in `unit`, empty for none said."""
+    return _scale(name, unit) is not None
+
+
+def _scale(name: str, unit: str) -> float | None:
+    """Return what turns numbers of `name` into our unit, None where `unit` is none of its units."""
+    known, scale = KNOWN_METRICS.get(name, (name, 1.0))
+    if known not in METRICS or not unit:
+        return scale
+    return factor_between(unit, ours=METRICS[known].unit)
 
 
 def mode_of(name: str) -> str:

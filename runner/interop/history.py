@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,13 +34,16 @@ from runner.interop.foreign import UNKNOWN, ForeignMetric
 
 _DAY_S = 86_400
 _GAP_S = 1_800
+_DIGEST_LENGTH = 20
+_IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Where rows are from. `workflow` is what says that rows belong together, empty for nothing.
 
-    `facts` are those of the environment, `about` what else is known, as JSON text.
+    `facts` are those of the environment, `about` what else is known, as JSON text. `run` is the id
+    that the run had in the store which it was exported from, empty where it was not.
     """
 
     suite: str
@@ -49,6 +53,7 @@ class Origin:
     workflow: str
     facts: str
     about: str
+    run: str = ""
 
     @property
     def toolchain(self) -> str:
@@ -177,7 +182,8 @@ class History:
         self, origin: Origin, rows: np.ndarray, *, at_s: float, is_day: bool
     ) -> RunDocument:
         when = f"day {at_s // _DAY_S:.0f}" if is_day else f"second {at_s!r}"
-        run_id = f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
+        is_imported = _IMPORTED_ID.fullmatch(origin.run)
+        run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
         at = datetime.fromtimestamp(at_s, timezone.utc)
         found: dict[int, Evidence] = {}
         for row in rows.tolist():
@@ -202,11 +208,18 @@ class History:
             evidence.add_text(metric.name, self._texts.items[self._columns["text"][row]])
 
 
+def exported_id(run: Run) -> str:
+    """Return the id that an imported `run` had in the store of the export, empty without one."""
+    about: Mapping[str, str] = run.environment[IMPORTED_TOOLCHAIN]
+    return about.get("run", "")
+
+
 def _digest(origin: Origin, when: str) -> str:
     """Return what names a run: the same for the same rows, on every machine."""
     parts = (origin.suite, origin.branch, origin.revision, origin.machine, origin.workflow)
-    identity = json.dumps([*parts, origin.facts, when])
-    return hashlib.sha256(identity.encode()).hexdigest()[:20]
+    exported = [origin.run] if origin.run else []
+    identity = json.dumps([*parts, origin.facts, when, *exported])
+    return hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 def _run(run_id: str, *, origin: Origin, at: datetime, plan: Sequence[Case]) -> Run:

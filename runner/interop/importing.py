@@ -10,14 +10,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from db.imports import Imported, mark_imported, put_imported, was_imported
+from db.imports import Imported, known_runs, mark_imported, put_imported, was_imported
 from db.records import CaseResult, RunDocument
 from db.store import Store
 from runner.errors import ImportFailed
 from runner.interop.dynamo_csv import CsvReader
 from runner.interop.evidence import evidence_of, result_of
 from runner.interop.foreign import ForeignMetric
-from runner.interop.history import History, Row, Unsaid
+from runner.interop.history import History, Row, Unsaid, exported_id
 from runner.interop.source import Source
 from runner.interop.torchbench import TorchBenchReader
 from runner.interop.v3 import V3Reader
@@ -114,7 +114,7 @@ def import_file(
     done = Imported()
     num_runs = 0
     for documents in _batches(history.documents()):
-        done += put_imported(store, documents, at=now, merge=merge_results)
+        done += _put(store, documents, at=now)
         num_runs += len(documents)
     mark_imported(store, content, at=now)
     return ImportReport(
@@ -127,6 +127,21 @@ def import_file(
         num_untimed=history.num_untimed,
         metrics=history.metrics,
     )
+
+
+def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:
+    """Put `documents` into the store; what it exported itself is in already and stays as it is."""
+    exported = {document.run.id: exported_id(document.run) for document in documents}
+    here = known_runs(store, [name for name in exported.values() if name])
+    # A run that has another name here is a copy of one that was measured here.
+    own = {run_id for run_id, name in exported.items() if name in here and name != run_id}
+    num_known = sum(len(item.results) for item in documents if item.run.id in own)
+
+    def merge(before: CaseResult, after: CaseResult) -> CaseResult:
+        return before if exported[after.run_id] else merge_results(before, after)
+
+    others = [document for document in documents if document.run.id not in own]
+    return Imported(num_known=num_known) + put_imported(store, others, at=at, merge=merge)
 
 
 def find_format(path: Path) -> str:

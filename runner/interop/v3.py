@@ -25,6 +25,7 @@ from runner.interop.foreign import (
     clean_name,
     clean_part,
     find_metric,
+    has_unit,
     mode_of,
 )
 from runner.interop.history import Origin, Row, Unsaid
@@ -98,6 +99,8 @@ class V3Reader:
         runner = _runner(record)
         machine = _text(runner.get("type")) or _text(runner.get("name")) or self.unsaid.machine
         facts = _facts(record, runner)
+        run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
+        about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
         return Origin(
             suite=clean_name(_text(benchmark.get("name")) or name or UNKNOWN),
             branch=clean_name("@".join(part for part in (repo, branch) if part)),
@@ -106,7 +109,8 @@ class V3Reader:
             # A 0 is what a database fills in where there is no workflow.
             workflow=f"{workflow} {attempt}" if workflow not in ("", "0") else "",
             facts=json.dumps(facts, sort_keys=True),
-            about=json.dumps({"format": "v3", "workflow": workflow}),
+            about=json.dumps({name: said for name, said in about.items() if said}),
+            run=run,
         )
 
     def _case(self, record: Mapping[str, Any]) -> Case:
@@ -232,7 +236,12 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
         return "a metric without a name"
     if not _numbers(metric) and not _words(metric):
         return "a metric without a number"
-    return "" if _model_name(record) else "no model"
+    if not _model_name(record):
+        return "no model"
+    unit = _text(get_mapping(metric, "extra_info").get("unit"))
+    if not has_unit(_metric_name(metric), unit):
+        return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
+    return ""
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:

@@ -24,6 +24,9 @@ _WORDS: Mapping[Outcome, str] = {
     Outcome.OUT_OF_MEMORY: "OOM",
 }
 
+# Of a 64-bit number.
+_MAX_DIGITS = 19
+
 
 def to_v3(documents: Iterable[RunDocument]) -> Iterator[bytes]:
     """Yield the records of `documents`, the same for the same runs."""
@@ -59,7 +62,7 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
     case = result.case
     facts = {name: value for name, value in run.environment.items() if name != IMPORTED_TOOLCHAIN}
     repo, branch = _branch(run.toolchain)
-    workflow = _workflow(run)
+    said = _said(run)
     return {
         "timestamp": int(run.started_at.timestamp()),
         "schema_version": "v3",
@@ -67,14 +70,19 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
         "repo": repo,
         "head_branch": branch,
         "head_sha": run.revision,
-        "workflow_id": workflow,
-        "run_attempt": 0,
+        "workflow_id": _number(said.get("workflow")),
+        "run_attempt": _number(said.get("attempt")),
         "job_id": 0,
         "runners": [
             {
                 "name": case.device,
                 "type": run.machine,
-                "extra_info": {"environment": json.dumps(facts, sort_keys=True)},
+                "extra_info": {
+                    "environment": json.dumps(facts, sort_keys=True),
+                    # By it a store that has the run knows it again, and what was imported from
+                    # another store keeps the name that it had there.
+                    "run": said.get("run") or run.id,
+                },
             }
         ],
         "benchmark": {
@@ -105,7 +113,12 @@ def _branch(toolchain: str) -> tuple[str, str]:
     return (repo, branch) if is_both else ("", name)
 
 
-def _workflow(run: Run) -> int:
+def _said(run: Run) -> Mapping[str, Any]:
+    """Return what the file said of an imported run, nothing of our own."""
     about = run.environment.get(IMPORTED_TOOLCHAIN, {})
-    text = str(about.get("workflow", "")) if isinstance(about, dict) else ""
-    return int(text) if text.isdigit() else 0
+    return about if isinstance(about, dict) else {}
+
+
+def _number(said: Any) -> int:
+    text = str(said)
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0

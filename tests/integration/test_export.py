@@ -14,7 +14,7 @@ from db.bulk import put_documents
 from db.records import RunDocument
 from runner.environment import fingerprint
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
-from tests.integration.imports import import_records, runs
+from tests.integration.imports import import_records, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record
 
@@ -116,7 +116,8 @@ def test_imported_runs_keep_cases_samples_and_environment(terminal: Terminal) ->
     before = night(0)
     for name in ("started_at", "suite", "revision", "machine", "fingerprint", "plan"):
         assert getattr(after.run, name) == getattr(before.run, name)
-    assert after.run.environment == {**FACTS, "imported": {"format": "v3", "workflow": "0"}}
+    said = {"format": "v3", "workflow": "0", "attempt": "0", "run": before.run.id}
+    assert after.run.environment == {**FACTS, "imported": said}
     assert after.run.toolchain == "imported:stable"
     for ours, theirs in zip(before.results, after.results, strict=True):
         assert (ours.case, ours.outcome, ours.reason) == (
@@ -137,11 +138,44 @@ def test_an_imported_history_is_exported_with_its_branch_and_workflow(terminal: 
     lines = terminal.hud("export", "latest", "--format", "v3").stdout.splitlines()
     records = [json.loads(line) for line in lines]
     assert {record["workflow_id"] for record in records} == {1000}
+    assert {record["run_attempt"] for record in records} == {1}
     assert {record["repo"] for record in records} == {"pytorch/pytorch"}
     assert {record["head_branch"] for record in records} == {"main"}
     # What follows from the others is left out.
     names = [record["metric"]["name"] for record in records]
     assert names == ["accuracy", "latency_s", "speedup"]
+
+
+def test_an_imported_history_that_comes_back_changes_nothing(terminal: Terminal) -> None:
+    untimed = {name: make_record()[name] for name in ("benchmark", "model", "metric")}
+    import_records(
+        terminal,
+        make_record("speedup", 1.5),
+        make_record("speedup", 0.0, model="failed"),
+        make_record("speedup", 1.4, workflow_id=0, timestamp=1_767_225_600_250),
+        untimed,
+    )
+    before = [document.to_json() for document in runs(terminal)]
+    assert len(before) == 3
+    terminal.hud("export", "all", "--format", "v3", "-o", "out.json")
+    report = report_of(terminal, "out.json")
+    assert (report["new"], report["changed"], report["known"]) == (0, 0, 4)
+    assert [document.to_json() for document in runs(terminal)] == before
+
+
+def test_measured_runs_that_come_back_change_nothing(terminal: Terminal) -> None:
+    put(terminal, night(0), night(1))
+    terminal.hud("export", "all", "--format", "v3", "-o", "out.json")
+    report = report_of(terminal, "out.json")
+    assert (report["new"], report["changed"], report["known"]) == (0, 0, 6)
+    assert [document.run.trigger for document in runs(terminal)] == ["manual", "manual"]
+    # Nor do they when they went through another store.
+    other = ("--store", "other.duckdb")
+    terminal.hud("import", "out.json", *other)
+    terminal.hud("export", "all", "--format", "v3", "-o", "there.json", *other)
+    (terminal.folder / "back.json").write_text((terminal.folder / "there.json").read_text() + "\n")
+    assert report_of(terminal, "back.json")["known"] == 6
+    assert report_of(terminal, "back.json", *other)["known"] == 6
 
 
 def test_csv_has_a_row_for_each_measurement_and_each_case_without_one(terminal: Terminal) -> None:

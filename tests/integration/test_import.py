@@ -59,7 +59,11 @@ def test_an_imported_run_says_that_it_is_one(terminal: Terminal) -> None:
     (document,) = runs(terminal)
     assert document.run.trigger == "import"
     assert document.run.toolchain == "imported:pytorch/pytorch@main"
-    assert document.run.environment["imported"] == {"format": "v3", "workflow": "1000"}
+    assert document.run.environment["imported"] == {
+        "format": "v3",
+        "workflow": "1000",
+        "attempt": "1",
+    }
     assert "imported:pytorch/pytorch@main" in terminal.hud("runs").stdout
 
 

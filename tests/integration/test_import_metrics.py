@@ -107,6 +107,15 @@ def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
     assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
 
 
+def test_a_unit_that_is_said_counts_and_one_that_cannot_be_is_skipped(terminal: Terminal) -> None:
+    records = [make_record("abs_latency", 0.010), make_record("speedup", 1.5)]
+    records[0]["metric"]["extra_info"] = {"unit": "s"}
+    records[1]["metric"]["extra_info"] = {"unit": "parsec"}
+    report = import_records(terminal, *records)
+    assert report["skipped"] == {"speedup in parsec, a unit it cannot have": 1}
+    assert only_result(terminal).measurements[0].median == 0.010
+
+
 def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:
     report = import_records(terminal, make_record("accuracy", "pass"), make_record("speedup", 1.5))
     assert [(metric["name"], metric["judged"]) for metric in report["metrics"]] == [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from db.errors import RecordError
 from db.metrics import METRICS, Direction
 from db.records import Outcome
 from runner.interop.dynamo_name import DynamoName, parse_name
@@ -12,6 +13,7 @@ from runner.interop.foreign import (
     as_number,
     clean_name,
     find_metric,
+    has_unit,
     mode_of,
     outcome_of,
 )
@@ -36,7 +38,7 @@ def test_every_known_metric_is_one_of_ours() -> None:
 
 def test_our_own_metrics_are_known() -> None:
     for name, ours in METRICS.items():
-        found = find_metric(name, unit="parsec", direction="higher_is_better")
+        found = find_metric(name, unit=ours.unit, direction="higher_is_better")
         assert (found.unit, found.direction, found.is_guessed) == (ours.unit, ours.direction, False)
 
 
@@ -57,6 +59,32 @@ def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
 ) -> None:
     found = find_metric(name)
     assert (found.direction, found.is_guessed) == (direction, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "scale"),
+    [
+        ("abs_latency", "", 1e-3),
+        ("abs_latency", "ms", 1e-3),
+        ("abs_latency", "s", 1.0),
+        ("abs_latency", "usec", 1e-6),
+        ("dynamo_peak_mem", "MiB", 2.0**20),
+        ("memory_bandwidth", "GB/s", 1e9),
+        ("mfu", "%", 1e-2),
+        ("graph_breaks", "count", 1.0),
+    ],
+)
+def test_a_known_metric_is_scaled_by_the_unit_that_is_said(
+    name: str, unit: str, scale: float
+) -> None:
+    assert find_metric(name, unit=unit).scale == scale
+
+
+@pytest.mark.parametrize("unit", ["parsec", "GB", "Mb", "%"])
+def test_a_known_metric_in_a_unit_it_cannot_have_is_refused(unit: str) -> None:
+    assert not has_unit("abs_latency", unit)
+    with pytest.raises(RecordError, match=f"abs_latency cannot be read in '{unit}'"):
+        find_metric("abs_latency", unit=unit)
 
 
 @pytest.mark.parametrize(
