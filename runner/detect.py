@@ -75,19 +75,21 @@ def detect(
     alerts.extend(_with_reasons(store, failures, known=known))
     alerts = with_ends(store, alerts, stored=stored)
     alerts.extend(standing.beside(alerts))
-    events = events_of(alerts, runs=runs)
-    alerts = [dataclasses.replace(alert, event_id=events[alert.id].id) for alert in alerts]
     judged_runs = {run.id for run in runs}
     update = store.revise_alerts(
         lambda now: update_alerts(
-            alerts, stored=now, judged_runs=judged_runs, settings=rules.settings
+            alerts,
+            stored=now,
+            judged_runs=judged_runs,
+            settings=rules.settings,
+            group=lambda found: events_of(found, runs=runs),
         ),
         by=JUDGE,
     )
     save_judged(
         store,
         judged=found.judged,
-        events=events.values(),
+        events=update.events.values(),
         event_ids={alert.event_id for alert in update.alerts},
     )
     logger.info(
@@ -101,7 +103,7 @@ def detect(
         alerts=update.alerts,
         new=update.new,
         fixed=update.fixed,
-        events={event.id: event for event in events.values()},
+        events={event.id: event for event in update.events.values()},
     )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from db.events import Event
 from db.records import Alert, AlertState
 from db.triage import ONGOING, Revision, SeriesSettings, with_settings
 
@@ -28,13 +29,14 @@ class Update:
     """All alerts as they are now, and which of them changed.
 
     `revisions` have to be saved; `new` are those that were opened (or opened again), `fixed` those
-    that were ongoing and are over.
+    that were ongoing and are over; `events` are those of what was found, by the alert's id.
     """
 
     alerts: tuple[Alert, ...]
     revisions: tuple[Revision, ...]
     new: tuple[Alert, ...]
     fixed: tuple[Alert, ...]
+    events: Mapping[str, Event]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +47,30 @@ class _Found:
     is_relapse: bool
 
 
+def _no_events(_: Iterable[Alert]) -> dict[str, Event]:
+    return {}
+
+
 def update_alerts(
     found: Iterable[Alert],
     *,
     stored: Iterable[Alert],
     judged_runs: Collection[str],
     settings: Sequence[SeriesSettings] = (),
+    group: Callable[[Iterable[Alert]], Mapping[str, Event]] = _no_events,
 ) -> Update:
     """Return what to keep of `stored` in the light of `found`.
 
     What people set stays: expected and noise always, acknowledged until the level is back. An
     ongoing alert that is found no more, though its first bad run was judged, is over; one whose
     run is no longer in the store stays as it is. A new one has owner and mute of its series by
-    `settings`.
+    `settings`. `group` returns the event of each alert, by the alert's id; it is given each alert
+    once, however often it came back.
     """
     known = {alert.id: alert for alert in stored}
     seen = _identified(found, known)
+    events = group([item.alert for item in seen.values()])
+    seen = {id: _with_event(item, events.get(id)) for id, item in seen.items()}
     revised = {
         id: _merged(item, known[id]) if id in known else _first_seen(item.alert, settings)
         for id, item in seen.items()
@@ -74,7 +84,15 @@ def update_alerts(
         revisions=revisions,
         new=tuple(item.alert for item in revisions if _was_opened(item.alert, known, seen=seen)),
         fixed=tuple(item.alert for item in revisions if _was_fixed(item.alert, known)),
+        events=events,
     )
+
+
+def _with_event(found: _Found, event: Event | None) -> _Found:
+    if event is None:
+        return found
+    alert = dataclasses.replace(found.alert, event_id=event.id)
+    return dataclasses.replace(found, alert=alert)
 
 
 def _identified(found: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Found]:
@@ -107,6 +125,11 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
                 id = moved[0].id
             elif last is not None and _came_back(alert, last, stored=by_id.get(last.id)):
                 id, is_relapse = last.id, True
+        elif (
+            last is not None and last.id not in by_id and _came_back(alert, last, stored=by_id[id])
+        ):
+            # What came before was stored after it: it is no other alert for that.
+            del seen[last.id]
         last = dataclasses.replace(alert, id=id)
         seen[id] = _Found(alert=last, is_relapse=is_relapse)
     return seen
@@ -128,7 +151,7 @@ def _onset(alert: Alert) -> tuple[datetime, str]:
 
 def _overlap(found: Alert, stored: Alert) -> bool:
     """Return whether `found` is what `stored` was, with an onset that moved."""
-    if stored.state not in (*ONGOING, AlertState.NOISE):
+    if stored.state is AlertState.EXPECTED:
         return False
     begins_in_time = found.first_bad.at <= stored.last_seen
     return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)

@@ -4,14 +4,16 @@ Method: no statistics; an outcome has no noise. A case has vanished when a finis
 and has no result of it, or when its suite ran three times more on the machine without planning it
 and it is late by its own cadence (cadence.py). What its suite leaves out between its points comes
 seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
+What ends badly again in the same way within 14 points goes to and fro, and is one alert.
 Outcomes compare across environments: a new driver that breaks a model is news.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,6 +22,7 @@ from db.sighting import Sighting
 from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
 from runner.analysis.cadence import Timetable, cadence_of, late_from
 from runner.analysis.cause import UNKNOWN
+from runner.analysis.history import BASELINE_POINTS
 from runner.analysis.judge import alert_id, sighting
 
 OUTCOME = "outcome"
@@ -50,6 +53,24 @@ class _SuiteRuns:
         first = bisect_right(self.times, start)
         last = len(self.runs) if before is None else bisect_left(self.times, before)
         return [run for run in self.runs[first:last] if run.state is RunState.FINISHED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stretch:
+    """A time in which a case ended badly: its first and last bad point, and the good ones around.
+
+    Of the points that were looked at `first` is the place of the first bad one and `after` that of
+    `end`, the good one that ended it; `end` is None while it lasts. `num_times` counts the times
+    that a stretch that goes to and fro was bad.
+    """
+
+    good: OutcomePoint
+    bad: OutcomePoint
+    last_bad: OutcomePoint
+    end: OutcomePoint | None
+    first: int
+    after: int
+    num_times: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +120,13 @@ def judge_outcomes(
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
     points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
-    return [
-        _alert(history, OUTCOME, bad, good, f"{good.outcome} -> {bad[0].outcome}", end=end)
-        for good, bad, end in _stretches(points, is_good=lambda item: item.outcome is Outcome.OK)
-    ]
+    found = _stretches(points, is_good=lambda item: item.outcome is Outcome.OK)
+    told = _one_of_each(found, text_of=_failure_text, num_points=len(points))
+    return [_stretch_alert(history, OUTCOME, item, _failure_text(item.bad)) for item in told]
+
+
+def _failure_text(point: OutcomePoint) -> str:
+    return f"{Outcome.OK} -> {point.outcome}"
 
 
 def _missing_results(history: OutcomeHistory) -> list[Alert]:
@@ -111,11 +135,11 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         for point in history.points
         if point.outcome is not None or point.run_state is RunState.FINISHED
     ]
-    return [
-        _alert(history, VANISHED, bad, good, _missing_text(bad[0]), end=end)
-        for good, bad, end in _stretches(points, is_good=_has_result)
-        if good.outcome is Outcome.OK
+    found = [
+        item for item in _stretches(points, is_good=_has_result) if item.good.outcome is Outcome.OK
     ]
+    told = _one_of_each(found, text_of=_missing_text, num_points=len(points))
+    return [_stretch_alert(history, VANISHED, item, _missing_text(item.bad)) for item in told]
 
 
 def _missing_text(point: OutcomePoint) -> str:
@@ -128,19 +152,62 @@ def _has_result(point: OutcomePoint) -> bool:
 
 def _stretches(
     points: Sequence[OutcomePoint], *, is_good: Callable[[OutcomePoint], bool]
-) -> Iterator[tuple[OutcomePoint, list[OutcomePoint], OutcomePoint | None]]:
-    """Yield each stretch of bad points with the good ones around it, none before and after."""
+) -> Iterator[_Stretch]:
+    """Yield each stretch of bad points that has a good one before it."""
     good: OutcomePoint | None = None
-    bad: list[OutcomePoint] = []
-    for point in points:
-        if not is_good(point):
-            bad.append(point)
+    first = 0
+    for place, point in enumerate((*points, None)):
+        if point is not None and not is_good(point):
             continue
-        if good and bad:
-            yield good, bad, point
-        good, bad = point, []
-    if good and bad:
-        yield good, bad, None
+        if good is not None and first < place:
+            yield _Stretch(
+                good=good,
+                bad=points[first],
+                last_bad=points[place - 1],
+                end=point,
+                first=first,
+                after=place,
+            )
+        good, first = point, place + 1
+
+
+def _one_of_each(
+    stretches: Iterable[_Stretch], *, text_of: Callable[[OutcomePoint], str], num_points: int
+) -> list[_Stretch]:
+    """Return the stretches, oldest first, those that are one going to and fro as one.
+
+    It goes to and fro when it began in the same way, in the same environment, with fewer than
+    BASELINE_POINTS good points in between, and is over only after as many.
+    """
+    found: dict[tuple[str, str], list[_Stretch]] = defaultdict(list)
+    for item in stretches:
+        alike = found[text_of(item.bad), item.bad.fingerprint]
+        if alike and item.first - alike[-1].after < BASELINE_POINTS:
+            alike[-1] = _joined(alike[-1], item)
+        else:
+            alike.append(item)
+    told = [_while_it_lasts(item, num_points) for alike in found.values() for item in alike]
+    return sorted(told, key=lambda item: item.first)
+
+
+def _joined(earlier: _Stretch, later: _Stretch) -> _Stretch:
+    return dataclasses.replace(
+        later,
+        good=earlier.good,
+        bad=earlier.bad,
+        first=earlier.first,
+        num_times=earlier.num_times + 1,
+    )
+
+
+def _while_it_lasts(item: _Stretch, num_points: int) -> _Stretch:
+    """Return a stretch without its end where that may be one of many."""
+    is_over = item.num_times == 1 or num_points - item.after >= BASELINE_POINTS
+    return item if is_over else dataclasses.replace(item, end=None)
+
+
+def _stretch_alert(history: OutcomeHistory, kind: str, item: _Stretch, text: str) -> Alert:
+    return _alert(history, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
 
 
 def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns]:

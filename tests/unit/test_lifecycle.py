@@ -6,6 +6,7 @@ import pytest
 
 from db.records import Alert, AlertState, Verdict
 from db.sighting import Sighting
+from runner.analysis.events import events_of
 from runner.analysis.lifecycle import NOT_FOUND, Update, update_alerts
 from tests.builders import make_alert
 from tests.histories import night as nth_night
@@ -148,6 +149,41 @@ def test_history_judged_at_once_gives_the_alerts_that_it_gave_night_by_night() -
     by_night = update([first], [step(10, until=12)], runs=RUNS)
     by_night = update([first, relapse], by_night.alerts, runs=RUNS)
     assert update([relapse, first], [], runs=RUNS).alerts == by_night.alerts
+
+
+def test_history_that_comes_after_its_relapse_gives_one_alert_too() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    late = update([first, relapse], [relapse], runs=RUNS)
+    assert (late.alerts, late.revisions, late.new) == ((relapse,), (), ())
+
+
+def test_history_that_comes_after_an_expected_step_is_an_alert_of_its_own() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    late = update([first, relapse], [step(30, until=33, state="expected")], runs=RUNS)
+    assert {alert.id for alert in late.alerts} == {"alert-10", "alert-30"}
+
+
+def test_fixed_step_whose_onset_moved_is_the_same_alert() -> None:
+    stored = step(11, until=15, state="fixed")
+    found = update([step(10, until=16)], [stored], runs=RUNS)
+    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-11", AlertState.OPEN)]
+
+
+def test_events_are_those_of_the_alerts_and_not_of_each_time_they_came_back() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    other = dataclasses.replace(step(10, until=15), id="other", series_key="other")
+
+    found = update_alerts(
+        [first, relapse, other],
+        stored=[],
+        judged_runs=RUNS,
+        group=lambda alerts: events_of(alerts, runs=()),
+    )
+    assert all(found.events[alert.id].id == alert.event_id for alert in found.alerts)
+    assert sorted((id, event.size) for id, event in found.events.items()) == [
+        ("alert-10", 1),
+        ("other", 1),
+    ]
 
 
 @pytest.mark.parametrize("candidate", [0.0125, 0.0115])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -43,11 +44,45 @@ def test_case_that_was_ok_and_is_not_any_more_is_a_regression(bad: str) -> None:
     )
 
 
-def test_outcome_that_is_ok_again_is_fixed_and_the_next_failure_is_another_alert() -> None:
-    plans = [{"bert": outcome} for outcome in (OK, FAILED, OK, FAILED)]
-    first, second = judge_outcomes(make_outcomes(plans))
-    assert (first.state, second.state) == (AlertState.FIXED, AlertState.OPEN)
-    assert first.id != second.id
+def bert(outcomes: Sequence[Outcome | None]) -> list[Alert]:
+    return judge_outcomes(make_outcomes([{"bert": outcome} for outcome in outcomes]))
+
+
+def test_first_failure_is_over_with_one_ok() -> None:
+    (alert,) = bert([OK, FAILED, OK])
+    assert alert.state is AlertState.FIXED
+
+
+@pytest.mark.parametrize(("bad", "kind"), [(FAILED, "outcome"), (SKIPPED, "vanished")])
+def test_case_that_goes_to_and_fro_is_one_alert_that_stays_open(bad: Outcome, kind: str) -> None:
+    first = bert([OK, bad])[0]
+    for num_nights in range(4, 30):
+        (alert,) = bert([OK, bad] * (num_nights // 2) + [OK] * (num_nights % 2))
+        assert (alert.kind, alert.id, alert.state) == (kind, first.id, AlertState.OPEN)
+        assert alert.last_seen == night(num_nights - 1 - num_nights % 2)
+
+
+def test_case_that_went_to_and_fro_is_fixed_after_fourteen_good_points() -> None:
+    fickle = [OK, FAILED, OK, FAILED]
+    assert [item.state for item in bert([*fickle, *[OK] * 13])] == [AlertState.OPEN]
+    assert [item.state for item in bert([*fickle, *[OK] * 14])] == [AlertState.FIXED]
+
+
+def test_failure_after_fourteen_good_points_is_another_stretch() -> None:
+    assert len(bert([OK, FAILED, *[OK] * 13, FAILED])) == 1
+    assert len(bert([OK, FAILED, *[OK] * 14, FAILED])) == 2
+
+
+def test_failure_of_another_kind_does_not_go_to_and_fro_with_the_first() -> None:
+    found = bert([OK, FAILED, OK, Outcome.TIMEOUT])
+    assert [item.state for item in found] == [AlertState.FIXED, AlertState.OPEN]
+
+
+def test_failure_in_another_environment_does_not_go_to_and_fro_with_the_first() -> None:
+    (history,) = make_outcomes([{"bert": outcome} for outcome in (OK, FAILED, OK, FAILED)])
+    moved = dataclasses.replace(history.points[3], fingerprint="f" * 16)
+    history = dataclasses.replace(history, points=(*history.points[:3], moved))
+    assert len(judge_outcomes([history])) == 2
 
 
 def test_case_that_never_was_ok_is_no_news() -> None:
