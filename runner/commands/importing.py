@@ -72,13 +72,13 @@ def import_(
             continue
         reports.append(report)
         if not as_json:
-            _print_report(report)
+            _print_report(report, has_time=at is not None)
     if as_json:
         print_json({"files": [report.to_json() for report in reports], "errors": errors})
     sys.exit(int(bool(errors)))
 
 
-def _print_report(report: ImportReport) -> None:
+def _print_report(report: ImportReport, *, has_time: bool) -> None:
     name = printable(str(report.path))
     if report.is_known:
         click.echo(f"{name}: imported before, nothing changed")
@@ -90,7 +90,12 @@ def _print_report(report: ImportReport) -> None:
     )
     for why, count in report.num_skipped.items():
         click.echo(f"  skipped {count}: {why}")
-    if report.num_untimed:
+    for names, count in report.num_mixed.items():
+        click.echo(
+            f"  taken for launches of one result {count}: records that differ in {names};"
+            " benchmark.extra_info.shape tells them apart"
+        )
+    if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     for metric in report.metrics:
         if metric.judged_as is None:

@@ -14,6 +14,7 @@ import json
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -30,7 +31,7 @@ from db.records import (
 )
 from runner.environment import fingerprint
 from runner.interop.evidence import Evidence, result_of, split
-from runner.interop.foreign import UNKNOWN, ForeignMetric
+from runner.interop.foreign import UNKNOWN, ForeignMetric, clean_name
 
 _DAY_S = 86_400
 _GAP_S = 1_800
@@ -70,12 +71,16 @@ class Unsaid:
     at: datetime | None = None
 
 
+# What may have configured a measurement, by name in order.
+Settings = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One metric of one case at one time, in seconds since 1970; None where nobody said when.
 
     Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
-    each launch gave; empty where all are of one.
+    each launch gave; empty where all are of one. `settings` are those that are no part of the case.
     """
 
     origin: Origin
@@ -85,6 +90,7 @@ class Row:
     values: tuple[float, ...] = ()
     launches: tuple[int, ...] = ()
     text: str = ""
+    settings: Settings = ()
 
 
 @dataclass(slots=True)
@@ -118,6 +124,10 @@ class History:
         # One past the last value of each row.
         self._ends = array("q")
         self.num_untimed = 0
+        # Rows that became launches of a result which was measured with other settings, by these.
+        self.num_mixed: Counter[str] = Counter()
+        # By case and metric, of the row before: its origin and its settings.
+        self._settings: dict[tuple[int, int], tuple[int, Settings]] = {}
 
     @property
     def num_rows(self) -> int:
@@ -133,12 +143,14 @@ class History:
     def add(self, row: Row) -> None:
         """Take `row` in."""
         columns = self._columns
-        columns["origin"].append(self._origins.number(row.origin))
-        columns["case"].append(self._cases.number(row.case))
+        origin, case = self._origins.number(row.origin), self._cases.number(row.case)
+        columns["origin"].append(origin)
+        columns["case"].append(case)
         metric = self._metrics.number(row.metric)
         columns["metric"].append(metric)
         if row.values:
             self._measured.add(metric)
+            self._compare(row.settings, origin=origin, key=(case, metric))
         columns["text"].append(self._texts.number(row.text))
         sizes = row.launches or ((len(row.values),) if row.values else ())
         columns["launches"].append(self._launches.number(sizes))
@@ -146,6 +158,14 @@ class History:
         self.num_untimed += row.at_s is None
         self._values.extend(value * row.metric.scale for value in row.values)
         self._ends.append(len(self._values))
+
+    def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
+        """Count a row that is not set as the one before of the same origin, case and metric."""
+        last_origin, last = self._settings.get(key, (origin, settings))
+        self._settings[key] = (origin, settings)
+        if origin == last_origin and settings != last:
+            names = sorted({name for name, _ in set(settings) ^ set(last)})
+            self.num_mixed[", ".join(clean_name(name) for name in names)] += 1
 
     def documents(self) -> Iterator[RunDocument]:
         """Yield the runs with their results, oldest first; the same rows give the same runs."""

@@ -46,7 +46,8 @@ READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of one file; `num_skipped` counts rows that are no measurement, by reason.
+    """What became of one file; `num_skipped` counts rows that are no measurement, by reason,
+    `num_mixed` those that became launches of a result with other settings, by these.
 
     `num_rows` is None for a file that was imported before: its rows were not read again.
     """
@@ -57,6 +58,7 @@ class ImportReport:
     num_runs: int = 0
     results: Imported = field(default_factory=Imported)
     num_skipped: Mapping[str, int] = field(default_factory=dict)
+    num_mixed: Mapping[str, int] = field(default_factory=dict)
     num_untimed: int = 0
     metrics: tuple[ForeignMetric, ...] = ()
     is_known: bool = False
@@ -72,6 +74,7 @@ class ImportReport:
             "changed": self.results.num_changed,
             "known": self.results.num_known,
             "skipped": dict(self.num_skipped),
+            "mixed": dict(self.num_mixed),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
             "metrics": [
@@ -124,6 +127,7 @@ def import_file(
         num_runs=num_runs,
         results=done,
         num_skipped=reader.num_skipped,
+        num_mixed=history.num_mixed,
         num_untimed=history.num_untimed,
         metrics=history.metrics,
     )

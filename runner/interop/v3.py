@@ -28,7 +28,7 @@ from runner.interop.foreign import (
     has_unit,
     mode_of,
 )
-from runner.interop.history import Origin, Row, Unsaid
+from runner.interop.history import Origin, Row, Settings, Unsaid
 from runner.interop.source import Source
 
 # Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
@@ -37,6 +37,20 @@ _MAX_SECONDS = 1e11
 _MAX_TIME_S = 1e10
 # What of `benchmark.extra_info` makes another case; most of the rest are paths and defaults.
 _SHAPE_KEYS = ("input_size", "seq_len", "input_len", "output_len", "request_rate")
+# How many devices share the model; 1 says the same as nothing.
+_PARALLEL_KEYS = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
+    *("expert_parallel_size", "tp_size", "pp_size", "dp_size", "ep_size", "world_size"),
+)
+_CASE_KEYS = frozenset(
+    (
+        *(*_SHAPE_KEYS, *_PARALLEL_KEYS, "batch_size", "quantization", "shape", "device"),
+        *("backend", "compile_mode", "compiler", "variant", "is_dynamic", "dynamic_shapes"),
+        "output",
+    )
+)
+# A longer text is a description, and one with a slash a path.
+_MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
 
 
@@ -47,7 +61,7 @@ class V3Reader:
     unsaid: Unsaid
     num_skipped: Counter[str] = field(default_factory=Counter)
     _origins: dict[str, Origin] = field(default_factory=dict)
-    _cases: dict[str, Case] = field(default_factory=dict)
+    _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield a row for each record; raise ImportFailed naming the line that is wrong."""
@@ -66,10 +80,12 @@ class V3Reader:
         metric = get_mapping(record, "metric")
         about = get_mapping(metric, "extra_info")
         values = _numbers(metric)
+        case, settings = self._case(record)
         return Row(
             origin=self._origin(record),
             at_s=_time_s(record.get("timestamp")),
-            case=self._case(record),
+            case=case,
+            settings=settings,
             metric=find_metric(
                 _metric_name(metric),
                 unit=_text(about.get("unit")),
@@ -113,11 +129,12 @@ class V3Reader:
             run=run,
         )
 
-    def _case(self, record: Mapping[str, Any]) -> Case:
+    def _case(self, record: Mapping[str, Any]) -> tuple[Case, Settings]:
         benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
         key = repr((benchmark, model, record.get("runners")))
         if key not in self._cases:
-            self._cases[key] = _make_case(record, benchmark=benchmark, model=model)
+            case = _make_case(record, benchmark=benchmark, model=model)
+            self._cases[key] = (case, _settings(get_mapping(benchmark, "extra_info")))
         return self._cases[key]
 
 
@@ -159,14 +176,42 @@ def _shape(about: Mapping[str, Any], said_phase: str, said_dtype: str) -> str:
     batch = _text(about.get("batch_size"))
     if batch not in ("", "None", "0"):
         parts.append(f"bs{batch}")
-    parts += [f"{key}={value}" for key in _SHAPE_KEYS if (value := _text(about.get(key)))]
+    parts += [f"{key}={value}" for key in _SHAPE_KEYS if (value := _setting(about, key))]
     quantization = _text(about.get("quantization"))
     if quantization.lower() not in _NO_QUANTIZATION:
         parts.append(quantization)
     # What our words have no name for must not make two cases one.
     parts += [said for said in (said_phase,) if said and said.lower() not in PHASES]
     parts += [said for said in (said_dtype,) if said and said.lower() not in DTYPES]
+    parts += [
+        f"{key}={value}"
+        for key in _PARALLEL_KEYS
+        if (value := _setting(about, key)) not in ("", "None", "0", "1")
+    ]
     return "-".join(parts) or "default"
+
+
+def _setting(about: Mapping[str, Any], key: str) -> str:
+    """Return what a record says of `key`, itself or among the arguments of its benchmark."""
+    args = about.get("args")
+    return _text(about.get(key)) or _text(args.get(key) if isinstance(args, dict) else None)
+
+
+def _settings(about: Mapping[str, Any]) -> Settings:
+    """Return what else may have configured the benchmark and is no part of the case."""
+    args = about.get("args")
+    said = {**(args if isinstance(args, dict) else {}), **about}
+    return tuple(
+        (name, _text(value))
+        for name, value in sorted(said.items())
+        if name not in _CASE_KEYS and _is_setting(value)
+    )
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _MAX_SETTING_LENGTH and "/" not in value
+    return isinstance(value, int | float)
 
 
 def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:

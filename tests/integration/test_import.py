@@ -243,6 +243,45 @@ def test_without_a_workflow_a_pause_ends_the_run(terminal: Terminal) -> None:
     assert [len(document.results) for document in runs(terminal)] == [3, 1]
 
 
+def with_settings(value: float, **settings: Any) -> dict[str, Any]:
+    record = make_record("tokens_per_s", value)
+    record["benchmark"]["extra_info"].update(settings)
+    return record
+
+
+def test_another_number_of_devices_is_another_case(terminal: Terminal) -> None:
+    report = import_records(
+        terminal,
+        with_settings(100.0, tensor_parallel_size=1),
+        with_settings(300.0, tensor_parallel_size=4),
+        with_settings(500.0, args={"tensor_parallel_size": 8, "input_len": 128}),
+    )
+    assert report["mixed"] == {}
+    (document,) = runs(terminal)
+    assert [result.case.shape for result in document.results] == [
+        "bs16",
+        "bs16-tensor_parallel_size=4",
+        "bs16-input_len=128-tensor_parallel_size=8",
+    ]
+
+
+def test_launches_that_were_set_otherwise_are_counted_and_told(terminal: Terminal) -> None:
+    records = [
+        with_settings(100.0, chunk=1, fast=True, output="/a.csv"),
+        with_settings(101.0, chunk=1, fast=True, output="/b.csv"),
+        with_settings(150.0, chunk=2, fast=False),
+    ]
+    write_lines(terminal.folder / "records.json", records)
+    shown = terminal.hud("import", "records.json").stdout
+    assert (
+        "taken for launches of one result 1: records that differ in chunk, fast;"
+        " benchmark.extra_info.shape tells them apart"
+    ) in shown
+    # Another run may be set as it likes.
+    other = with_settings(150.0, chunk=3) | {"workflow_id": 5}
+    assert import_records(terminal, records[0], other, name="other.json")["mixed"] == {}
+
+
 def test_other_hardware_is_another_series(terminal: Terminal) -> None:
     import_records(terminal, make_record(), make_record(night=1, runner="NVIDIA H100 80GB HBM3"))
     series = find_series(terminal.store())
@@ -268,6 +307,8 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
     os.utime(path, (FIRST_NIGHT_S, FIRST_NIGHT_S))
     shown = terminal.hud("import", "bare.json").stdout
     assert "no time in the file; --at says when" in shown
+    other = ("--at", "2026-01-01", "--store", "other.duckdb")
+    assert "no time in the file" not in terminal.hud("import", "bare.json", *other).stdout
     os.utime(path, (FIRST_NIGHT_S + DAY_S,) * 2)
     assert "imported before, nothing changed" in terminal.hud("import", "bare.json").stdout
     (document,) = runs(terminal)
