@@ -58,7 +58,7 @@ def store_full(name: str) -> StoreFull:
     """Return the error that says that there is no room left under the store `name`."""
     return StoreFull(
         f"the disk under the store {name} is full and nothing was stored. Free some space, then"
-        " `hud ingest` stores what waits in the spool"
+        " repeat the command; `hud ingest` stores what was measured and waits in the spool"
     )
 
 

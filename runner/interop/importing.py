@@ -109,10 +109,12 @@ def import_file(
     for row in reader.rows(source):
         history.add(row)
     source.check_digest(digest)
-    if not history.num_rows and not reader.num_skipped:
+    if not history.num_rows:
+        counts = ", ".join(f"{count}: {why}" for why, count in reader.num_skipped.items())
         raise ImportFailed(
-            f"{path} has nothing to import: there is no row of the format {name} in it. Is the file"
-            " whole? --format names another format"
+            f"{path} has nothing to import: there is no row of the format {name} in it"
+            f"{f' (skipped {counts})' if counts else ''}. Is the file whole? --format names another"
+            " format"
         )
     done = Imported()
     num_runs = 0

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,15 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
 # One value is a record or a short list of them; what is longer is not what it says it is.
 MAX_VALUE_CHARS = 16 << 20
+# What JSON calls what is no object.
+_KINDS: Mapping[type, str] = {
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 _SPACE = " \t\r\n"
 # Between values of a list, and between documents of a file, commas and spaces alike.
 _BETWEEN = _SPACE + ","
@@ -143,8 +152,8 @@ class _Objects:
                 line = self.line
                 value = self.take()
                 if not isinstance(value, dict):
-                    kind = type(value).__name__
-                    raise self.source.error(f"expected a JSON object, got a {kind}", line)
+                    what = f"expected a JSON object, got {_KINDS[type(value)]}"
+                    raise self.source.error(what, line)
                 yield line, value
         if self.list_line is not None:
             what = f"the list that begins on line {self.list_line} has no end; the file is cut off"
@@ -178,6 +187,10 @@ class _Objects:
             except (json.JSONDecodeError, RecursionError) as error:
                 self.read_on(error)
                 continue
+            except ValueError as error:
+                # Python refuses to read an integer of more than 4,300 digits.
+                what = "there is a number in this value that has too many digits to be one"
+                raise self.source.error(what, self.line) from error
             # A number at the end of a piece may go on in the next.
             if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
                 continue
@@ -193,8 +206,12 @@ class _Objects:
         # Half of a value is broken where the text ends, or in a string that has no end.
         has_no_end = error.msg.startswith(_NO_END)
         may_go_on = has_no_end or error.pos >= len(self.rest) - _LONGEST_WORD
-        if may_go_on and len(self.rest) - self.place <= MAX_VALUE_CHARS and self.more():
+        is_long = len(self.rest) - self.place > MAX_VALUE_CHARS
+        if may_go_on and not is_long and self.more():
             return
+        if may_go_on and is_long:
+            what = f"the value is longer than {MAX_VALUE_CHARS:,} characters, which is no record"
+            raise self.source.error(what, self.line)
         is_cut = has_no_end or error.pos >= len(self.rest.rstrip())
         line = self.line + self.rest.count("\n", self.place, min(error.pos, len(self.rest)))
         what = "the file is cut off in the middle of a value" if is_cut else error.msg

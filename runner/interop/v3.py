@@ -6,6 +6,7 @@ Only `metric` must be there. docs/interop.md says which field becomes what.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ from runner.interop.source import Source
 _MAX_SECONDS = 1e11
 # Until the year 2286.
 _MAX_TIME_S = 1e10
+# As text; no time has more.
+_DIGITS = re.compile(r"[0-9]{1,20}")
 # What of `benchmark.extra_info` makes another case; most of the rest are paths and defaults.
 _SHAPE_KEYS = ("input_size", "seq_len", "input_len", "output_len", "request_rate")
 # How many devices share the model; 1 says the same as nothing.
@@ -317,7 +320,7 @@ def _words(metric: Mapping[str, Any]) -> list[str]:
 
 def _time_s(value: Any) -> float | None:
     """Return a time in seconds or milliseconds as seconds, None where there is none."""
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     if value is None or value in ("", 0):
         return None

@@ -243,45 +243,6 @@ def test_without_a_workflow_a_pause_ends_the_run(terminal: Terminal) -> None:
     assert [len(document.results) for document in runs(terminal)] == [3, 1]
 
 
-def with_settings(value: float, **settings: Any) -> dict[str, Any]:
-    record = make_record("tokens_per_s", value)
-    record["benchmark"]["extra_info"].update(settings)
-    return record
-
-
-def test_another_number_of_devices_is_another_case(terminal: Terminal) -> None:
-    report = import_records(
-        terminal,
-        with_settings(100.0, tensor_parallel_size=1),
-        with_settings(300.0, tensor_parallel_size=4),
-        with_settings(500.0, args={"tensor_parallel_size": 8, "input_len": 128}),
-    )
-    assert report["mixed"] == {}
-    (document,) = runs(terminal)
-    assert [result.case.shape for result in document.results] == [
-        "bs16",
-        "bs16-tensor_parallel_size=4",
-        "bs16-input_len=128-tensor_parallel_size=8",
-    ]
-
-
-def test_launches_that_were_set_otherwise_are_counted_and_told(terminal: Terminal) -> None:
-    records = [
-        with_settings(100.0, chunk=1, fast=True, output="/a.csv"),
-        with_settings(101.0, chunk=1, fast=True, output="/b.csv"),
-        with_settings(150.0, chunk=2, fast=False),
-    ]
-    write_lines(terminal.folder / "records.json", records)
-    shown = terminal.hud("import", "records.json").stdout
-    assert (
-        "taken for launches of one result 1: records that differ in chunk, fast;"
-        " benchmark.extra_info.shape tells them apart"
-    ) in shown
-    # Another run may be set as it likes.
-    other = with_settings(150.0, chunk=3) | {"workflow_id": 5}
-    assert import_records(terminal, records[0], other, name="other.json")["mixed"] == {}
-
-
 def test_other_hardware_is_another_series(terminal: Terminal) -> None:
     import_records(terminal, make_record(), make_record(night=1, runner="NVIDIA H100 80GB HBM3"))
     series = find_series(terminal.store())
@@ -321,8 +282,10 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
         ('{"metric": {"name": "speedup"', 3, "cut off in the middle of a value"),
         ('{"metric": {"name": "speed', 3, "cut off in the middle of a value"),
         ('{"metric": speedup}', 3, "no whole JSON: Expecting value"),
-        ("[1, 2]", 3, "expected a JSON object, got a int"),
-        ('"text"', 3, "expected a JSON object, got a str"),
+        ("[1, 2]", 3, "expected a JSON object, got a number"),
+        ("null", 3, "expected a JSON object, got null"),
+        ('{"metric": 1' + "0" * 5_000 + "}", 3, "a number in this value that has too many digits"),
+        ('"text"', 3, "expected a JSON object, got a text"),
         ('[{"metric": 1}', 3, "field 'metric' must be an object, got int"),
         ('[{"a": 1},\n{"b": 2}', 4, "the list that begins on line 3 has no end"),
         ("[" * 100_000, 3, "nested too deeply"),
@@ -347,7 +310,7 @@ def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
 
 
 def test_a_time_that_is_none_is_named_with_its_line(terminal: Terminal) -> None:
-    for broken in ("yesterday", -5, 1e30, True):
+    for broken in ("yesterday", -5, 1e30, True, "1" * 5_001, "\u00b2"):
         records = [make_record(), make_record(timestamp=broken)]
         write_lines(terminal.folder / "records.json", records)
         result = terminal.hud("import", "records.json")
@@ -460,6 +423,28 @@ def test_a_file_without_a_row_is_an_error_beside_the_others(
         " Is the file whole? --format names another format\n"
     )
     assert result.stdout.startswith("good.json: 1 rows")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"), [({}, "v3"), ({"metrics": {"latency": None}}, "torchbench")]
+)
+def test_a_file_whose_rows_are_all_skipped_is_an_error(
+    terminal: Terminal, content: Any, name: str
+) -> None:
+    write_lines(terminal.folder / "records.json", [content])
+    result = terminal.hud("import", "records.json")
+    assert result.exit_code == 1
+    assert f"there is no row of the format {name} in it (skipped 1: " in result.stderr
+
+
+def test_a_value_that_is_too_long_is_not_called_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.interop.source.MAX_VALUE_CHARS", 1 << 20)
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"text": "x" * (3 << 20)}))
+    with pytest.raises(ImportFailed, match="longer than 1,048,576 characters, which is no record"):
+        list(Source(path).objects())
 
 
 def test_a_time_that_nobody_can_read_is_refused(terminal: Terminal) -> None:

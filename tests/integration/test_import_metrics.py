@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.imports import import_records, only_result, report_of
+from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 
@@ -114,6 +115,45 @@ def test_a_unit_that_is_said_counts_and_one_that_cannot_be_is_skipped(terminal: 
     report = import_records(terminal, *records)
     assert report["skipped"] == {"speedup in parsec, a unit it cannot have": 1}
     assert only_result(terminal).measurements[0].median == 0.010
+
+
+def with_settings(value: float, **settings: Any) -> dict[str, Any]:
+    record = make_record("tokens_per_s", value)
+    record["benchmark"]["extra_info"].update(settings)
+    return record
+
+
+def test_another_number_of_devices_is_another_case(terminal: Terminal) -> None:
+    report = import_records(
+        terminal,
+        with_settings(100.0, tensor_parallel_size=1),
+        with_settings(300.0, tensor_parallel_size=4),
+        with_settings(500.0, args={"tensor_parallel_size": 8, "input_len": 128}),
+    )
+    assert report["mixed"] == {}
+    (document,) = runs(terminal)
+    assert [result.case.shape for result in document.results] == [
+        "bs16",
+        "bs16-tensor_parallel_size=4",
+        "bs16-input_len=128-tensor_parallel_size=8",
+    ]
+
+
+def test_launches_that_were_set_otherwise_are_counted_and_told(terminal: Terminal) -> None:
+    records = [
+        with_settings(100.0, chunk=1, fast=True, output="/a.csv"),
+        with_settings(101.0, chunk=1, fast=True, output="/b.csv"),
+        with_settings(150.0, chunk=2, fast=False),
+    ]
+    write_lines(terminal.folder / "records.json", records)
+    shown = terminal.hud("import", "records.json").stdout
+    assert (
+        "taken for launches of one result 1: records that differ in chunk, fast;"
+        " benchmark.extra_info.shape tells them apart"
+    ) in shown
+    # Another run may be set as it likes.
+    other = with_settings(150.0, chunk=3) | {"workflow_id": 5}
+    assert import_records(terminal, records[0], other, name="other.json")["mixed"] == {}
 
 
 def test_nothing_is_guessed_of_what_became_an_outcome(terminal: Terminal) -> None:

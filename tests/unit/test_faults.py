@@ -42,7 +42,7 @@ def _sql(original: Exception) -> OperationalError:
         (HELD, StoreLocked, "process 7125 holds it .* within 30 s. .*ps -fp 7125"),
         ("IO Error: Could not set lock on file", StoreLocked, "another process holds it"),
         ('IO Error: Could not write file "x": No space left on device', StoreFull, "hud ingest"),
-        ("Out of Memory Error: out of disk space", StoreFull, "Free some space"),
+        ("Out of Memory Error: out of disk space", StoreFull, "then repeat the command"),
         (
             'FATAL Error: invalidated\nOriginal error: "No space left on device"',
             StoreFull,
