@@ -121,15 +121,14 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
         is_relapse = False
         if id not in by_id:
             moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
-            if moved:
-                id = moved[0].id
-            elif last is not None and _came_back(alert, last, stored=by_id.get(last.id)):
+            id = moved[0].id if moved else id
+        is_known = id in by_id
+        if last is not None and _came_back(alert, last, by_id.get(id if is_known else last.id)):
+            if not is_known:
                 id, is_relapse = last.id, True
-        elif (
-            last is not None and last.id not in by_id and _came_back(alert, last, stored=by_id[id])
-        ):
-            # What came before was stored after it: it is no other alert for that.
-            del seen[last.id]
+            elif last.id not in by_id:
+                # What came before was stored after it: it is no other alert for that.
+                del seen[last.id]
         last = dataclasses.replace(alert, id=id)
         seen[id] = _Found(alert=last, is_relapse=is_relapse)
     return seen
@@ -157,7 +156,7 @@ def _overlap(found: Alert, stored: Alert) -> bool:
     return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
 
 
-def _came_back(found: Alert, last: Alert, *, stored: Alert | None) -> bool:
+def _came_back(found: Alert, last: Alert, stored: Alert | None) -> bool:
     is_settled = stored is not None and stored.state is AlertState.EXPECTED
     return last.state is AlertState.FIXED and not is_settled and _same_level(found, last)
 

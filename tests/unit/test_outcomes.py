@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import pytest
 
 from db.records import Alert, AlertState, Outcome, RunState, Verdict
-from db.summaries import OutcomeHistory
+from db.summaries import OutcomeHistory, OutcomePoint
 from runner.analysis import outcomes
 from runner.analysis.cadence import Timetable
+from runner.analysis.lifecycle import update_alerts
 from tests.histories import make_outcomes, night, planned_runs
 
 OK, FAILED, SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
@@ -83,6 +85,38 @@ def test_failure_in_another_environment_does_not_go_to_and_fro_with_the_first() 
     moved = dataclasses.replace(history.points[3], fingerprint="f" * 16)
     history = dataclasses.replace(history, points=(*history.points[:3], moved))
     assert len(judge_outcomes([history])) == 2
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_history_that_arrives_in_pieces_gives_the_alerts_that_it_gives_at_once(seed: int) -> None:
+    draw = random.Random(seed)
+    outcomes = [draw.choice((OK, OK, FAILED)) for _ in range(60)]
+    outcomes[20:40] = [OK] * 20
+    (whole,) = make_outcomes([{"bert": outcome} for outcome in outcomes])
+    pieces = [whole.points[start : start + 12] for start in range(0, 60, 12)]
+    draw.shuffle(pieces)
+    once = settled(whole.points, whole, [])
+    known: tuple[Alert, ...] = ()
+    for number in range(1, len(pieces) + 1):
+        points = [point for piece in pieces[:number] for point in piece]
+        known = settled(sorted(points, key=lambda point: point.at), whole, known)
+    assert facts(known) == facts(once)
+
+
+def settled(
+    points: Sequence[OutcomePoint], whole: OutcomeHistory, known: Sequence[Alert]
+) -> tuple[Alert, ...]:
+    """Return the alerts after these points were judged with `known` in the store."""
+    history = dataclasses.replace(whole, points=tuple(points))
+    runs = {point.run_id for point in points}
+    return update_alerts(judge_outcomes([history]), stored=known, judged_runs=runs).alerts
+
+
+def facts(alerts: Sequence[Alert]) -> list[tuple[object, ...]]:
+    return sorted(
+        (alert.first_bad.at, alert.last_seen, alert.cause_text, str(alert.state))
+        for alert in alerts
+    )
 
 
 def test_case_that_never_was_ok_is_no_news() -> None:
