@@ -45,8 +45,9 @@ def show() -> None:
 def _show_cases(page: KernelsPage) -> None:
     """Draw which cases of the run have kernels."""
     if not page.cases:
-        text = [f"Run {page.run.id} of {page.run.revision} has no kernels.", *_HOW_TO_GET_THEM]
-        state_page("No kernels", text=text)
+        run = page.run
+        text = f"Run {run.id} of {run.revision} ({run.toolchain}) has no kernels."
+        state_page("No kernels", text=[text, *_HOW_TO_GET_THEM])
         return
     st.html(heading(f"Kernels of run {page.run.id}"))
     rows = [
