@@ -44,24 +44,7 @@ _SHAPES = (
 def icicle_spec(rects: Sequence[Rect]) -> dict[str, Any]:
     """Return the icicle; a click on a kernel selects its id."""
     scale = scale_for("s", [rects[0].end_s])
-    rows = [
-        {
-            "start": rect.start_s / scale.factor,
-            "end": rect.end_s / scale.factor,
-            "level": rect.level,
-            "below": rect.level + 0.94,
-            "name": shown(rect.name),
-            "what": LEVELS[rect.level],
-            "kind": _known_kind(rect.kind),
-            "kind_shown": shown(rect.kind),
-            "time": quantity(rect.end_s - rect.start_s, "s"),
-            "part": quantity(rect.share, "share"),
-            "kernels": rect.num_kernels,
-            "share": rect.share,
-            "kernel": rect.kernel_id,
-        }
-        for rect in rects
-    ]
+    rows = [_icicle_row(rect, factor=scale.factor) for rect in rects]
     end = rects[0].end_s / scale.factor
     x = alt.X(
         "start:Q",
@@ -104,6 +87,24 @@ def icicle_spec(rects: Sequence[Rect]) -> dict[str, Any]:
     )
     height = _ICICLE_ROW_HEIGHT * len(LEVELS) + _AXIS_HEIGHT
     return finished(alt.layer(rect, words).properties(height=height, width="container"))
+
+
+def _icicle_row(rect: Rect, *, factor: float) -> dict[str, Any]:
+    return {
+        "start": rect.start_s / factor,
+        "end": rect.end_s / factor,
+        "level": rect.level,
+        "below": rect.level + 0.94,
+        "name": shown(rect.name),
+        "what": LEVELS[rect.level],
+        "kind": _known_kind(rect.kind),
+        "kind_shown": shown(rect.kind),
+        "time": quantity(rect.end_s - rect.start_s, "s"),
+        "part": quantity(rect.share, "share"),
+        "kernels": rect.num_kernels,
+        "share": rect.share,
+        "kernel": rect.kernel_id,
+    }
 
 
 def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, Any]:
