@@ -206,7 +206,9 @@ def _strip(
     windows: Intervals,
     tallies: Mapping[tuple[str, str], Tally],
 ) -> tuple[Piece, ...]:
-    """Return the longest works of the median iteration."""
+    """Return the longest works of the median iteration; nothing where no iteration has any."""
+    if not len(windows.starts):
+        return ()
     place = median_iteration(windows)
     begin = int(windows.starts[place])
     rows = np.flatnonzero(found.iterations == place)
