@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def _profile(context: Context, forward: Forward, *, num_iterations: int, path: P
     activities = [ProfilerActivity.CPU]
     if device.is_cuda:
         activities.append(ProfilerActivity.CUDA)
-    modules = module_ranges(context.subject.model) if context.is_eager else _no_ranges()
+    modules = module_ranges(context.subject.model) if context.is_eager else nullcontext()
     with (
         modules,
         torch.profiler.profile(
@@ -127,11 +127,6 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def _no_ranges() -> Iterator[None]:
-    yield
 
 
 def _notes(origins: Origins, *, calls: Mapping[str, FirstCall]) -> dict[str, Any]:

@@ -49,17 +49,17 @@ def _watching(write: Callable[..., Any], calls: Calls) -> Callable[..., Any]:
     last_graph: list[Any] = []
 
     @functools.wraps(write)
-    def watching(self: Any, wrapper: Any, kernel_name: str | None = None) -> Any:
+    def watching(self: Any, *arguments: Any, **options: Any) -> Any:
         # A compilation never fails since nobody could say where a call comes from.
         with suppress(Exception):
-            name = kernel_name or self.get_kernel_name()
+            name = self.get_kernel_name()
             if name.startswith(f"{LIBRARIES}."):
                 graph = getattr(V.graph, "post_grad_graph_id", None)
                 if last_graph != [graph]:
                     last_graph[:] = [graph]
                     calls.append([])
                 calls[-1].append(_path_of(self.origins, operator=name.rpartition(".")[2]))
-        return write(self, wrapper, kernel_name)
+        return write(self, *arguments, **options)
 
     return watching
 
