@@ -110,20 +110,17 @@ def generation() -> int:
 
 def load_runs_page() -> Loaded[tuple[RunSummary, ...]]:
     """Return the newest runs, newest first."""
-    url = store_url()
-    return or_stale(("runs", url), lambda number: cached(_read_runs)(url, number))
+    return loaded(_read_runs)
 
 
 def load_overview() -> Loaded[Overview]:
     """Return the latest results, the alerts and the newest runs."""
-    url = store_url()
-    return or_stale(("overview", url), lambda number: cached(_read_overview)(url, number))
+    return loaded(_read_overview)
 
 
 def load_machine_moves() -> Loaded[Mapping[str, tuple[MachineMove, ...]]]:
     """Return how the reference cases of each run stand against the runs before, by run id."""
-    url = store_url()
-    return or_stale(("machine", url), lambda number: cached(_read_machine_moves)(url, number))
+    return loaded(_read_machine_moves)
 
 
 def load_series_page(
@@ -134,21 +131,12 @@ def load_series_page(
     An empty machine means the one that measured the case last, an empty toolchain that of the
     newest point.
     """
-    url = store_url()
-    wanted = (case_key, metric, machine, toolchain)
-    return or_stale(
-        ("series", url, *wanted),
-        lambda number: cached(_read_series_page)(url, number, *wanted),
-    )
+    return loaded(_read_series_page, case_key, metric, machine, toolchain)
 
 
 def load_result_samples(result_id: str, *, metric: str) -> Loaded[tuple[Sample, ...]]:
     """Return the samples of one measurement, warm-ups first."""
-    url = store_url()
-    return or_stale(
-        ("samples", url, result_id, metric),
-        lambda number: cached(_read_samples)(url, number, result_id, metric),
-    )
+    return loaded(_read_samples, result_id, metric)
 
 
 def load_run_page(run_id: str) -> Loaded[RunPage]:
@@ -156,34 +144,22 @@ def load_run_page(run_id: str) -> Loaded[RunPage]:
 
     Raises NotFoundError when there is no such run.
     """
-    url = store_url()
-    return or_stale(
-        ("run", url, run_id), lambda number: cached(_read_run_page)(url, number, run_id or "latest")
-    )
+    return loaded(_read_run_page, run_id or "latest")
 
 
 def load_alert_list(state: str) -> Loaded[AlertList]:
     """Return the alerts in a state, with the others of their events; "" are the ongoing ones."""
-    url = store_url()
-    return or_stale(
-        ("alerts", url, state), lambda number: cached(_read_alert_list)(url, number, state)
-    )
+    return loaded(_read_alert_list, state)
 
 
 def load_event_page(event_id: str) -> Loaded[EventPage]:
     """Return an event with its alerts; raise NotFoundError when no alert belongs to it."""
-    url = store_url()
-    return or_stale(
-        ("event", url, event_id), lambda number: cached(_read_event_page)(url, number, event_id)
-    )
+    return loaded(_read_event_page, event_id)
 
 
 def load_alert_page(alert_id: str) -> Loaded[AlertPage]:
     """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
-    url = store_url()
-    return or_stale(
-        ("alert", url, alert_id), lambda number: cached(_read_alert_page)(url, number, alert_id)
-    )
+    return loaded(_read_alert_page, alert_id)
 
 
 def decide_state(alert_ids: Collection[str], state: AlertState, *, by: str, why: str) -> str:
@@ -233,32 +209,36 @@ def open_store(url: str) -> Store:
 
 
 @functools.cache
-def _last_loaded() -> OrderedDict[tuple[str, ...], Loaded[Any]]:
+def _last_loaded() -> OrderedDict[tuple[object, ...], Loaded[Any]]:
     return OrderedDict()
 
 
-def or_stale(key: tuple[str, ...], read: Callable[[int], _Value]) -> Loaded[_Value]:
-    """Return what `read` returns for the present generation, or what it did before a lock.
+def loaded(read: Callable[..., _Value], *wanted: str, **unkeyed: Any) -> Loaded[_Value]:
+    """Return what `read` returns for this store and generation and `wanted`, cached.
 
-    `key` names the page; it begins with the page's kind and the store's URL. Raises what the store
-    raises, StoreLocked only where nothing was read before.
+    `unkeyed` are further arguments, named `_...`, that follow from `wanted`. While another process
+    holds the store it is what was read before. Raises what `read` raises, StoreLocked only where
+    nothing was read before.
     """
+    url = store_url()
+    key = (read, url, *wanted)
     last = _last_loaded()
     number = generation()
     try:
-        loaded = Loaded(value=read(number), generation=number)
+        value = cached(read)(url, number, *wanted, **unkeyed)
     except StoreLocked as error:
         logger.info("shown as it was last read: %s", error)
         known = last.get(key)
         if known is None:
             raise
         return dataclasses.replace(known, stale_reason=str(error))
+    found = Loaded(value=value, generation=number)
     # A key has words of the URL in it, so whoever asks decides how many there are.
     last.pop(key, None)
-    last[key] = loaded
+    last[key] = found
     while len(last) > _CACHED_PAGES:
         last.popitem(last=False)
-    return loaded
+    return found
 
 
 def _read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001

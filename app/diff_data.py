@@ -45,37 +45,24 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
     An empty run is the latest one, an empty case that of the other side. Raises NotFoundError when
     there is no such run.
     """
-    url = data.store_url()
     case = state.baseline_case or state.candidate_case
-    wanted = (
+    return data.loaded(
+        _read_page,
         state.baseline_run or "latest",
         case,
         state.candidate_run or "latest",
         state.candidate_case or case,
     )
-    return data.or_stale(
-        ("kernel diff", url, *wanted),
-        lambda number: data.cached(_read_page)(url, number, *wanted),
-    )
 
 
 def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
     """Return the kernels behind `alert`, None where one of its ends has none."""
-    url = data.store_url()
-    return data.or_stale(
-        ("alert kernels", url, alert.id),
-        lambda number: data.cached(_read_alert_kernels)(url, number, alert.id, _alert=alert),
-    )
+    return data.loaded(_read_alert_kernels, alert.id, _alert=alert)
 
 
 def load_runs_of_kernels(case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
-    url = data.store_url()
-    loaded: Loaded[tuple[KernelRun, ...]] = data.or_stale(
-        ("runs of kernels", url, case_key),
-        lambda number: data.cached(_read_runs)(url, number, case_key),
-    )
-    return loaded.value
+    return data.loaded(_read_runs, case_key).value
 
 
 def _read_runs(url: str, generation: int, case_key: str) -> tuple[KernelRun, ...]:  # noqa: ARG001

@@ -44,30 +44,17 @@ def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
 
     An empty case means none. Raises NotFoundError when there is no such run, or no such case in it.
     """
-    url = data.store_url()
-    return data.or_stale(
-        ("kernels", url, run_id, case_key, str(_traces_folder())),
-        lambda number: data.cached(_read_page)(url, number, run_id or "latest", case_key),
-    )
+    return data.loaded(_read_page, run_id or "latest", case_key)
 
 
 def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint, ...]]:
     """Return `kernel` in each run of a case that has one of its label, library and shapes."""
-    url = data.store_url()
-    named = (case_key, kernel.label, kernel.library, kernel.shapes)
-    return data.or_stale(
-        ("kernel trend", url, *named),
-        lambda number: data.cached(_read_trend)(url, number, *named),
-    )
+    return data.loaded(_read_trend, case_key, kernel.label, kernel.library, kernel.shapes)
 
 
 def load_source(source_hash: str) -> Loaded[KernelSource | None]:
     """Return the generated code with this hash, None where the store has none."""
-    url = data.store_url()
-    return data.or_stale(
-        ("source", url, source_hash),
-        lambda number: data.cached(_read_source)(url, number, source_hash),
-    )
+    return data.loaded(_read_source, source_hash)
 
 
 def _traces_folder() -> Path | None:
