@@ -59,7 +59,6 @@ class Header:
     `devices` the names of the GPUs, `rank` that of the process among `world_size`.
     """
 
-    schema_version: int | None = None
     base_ns: int = 0
     devices: tuple[str, ...] = ()
     rank: int | None = None
@@ -109,20 +108,12 @@ class TraceReader:
             raise stream.error("the object has no list 'traceEvents'", 0)
 
 
-_HEADER_NAMES = {"schemaVersion", "baseTimeNanoseconds", "deviceProperties", "distributedInfo"}
+_HEADER_NAMES = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo"}
 
 
 def read_events(path: Path) -> Iterator[Event]:
     """Yield the events of the trace at `path`; raise TraceError where it is broken."""
     return TraceReader(path).events()
-
-
-def read_header(path: Path) -> Header:
-    """Return what the trace at `path` says about itself; the events are passed over."""
-    reader = TraceReader(path)
-    for _ in reader.events():
-        pass
-    return reader.header
 
 
 def _header(fields: Mapping[str, Any]) -> Header:
@@ -134,7 +125,6 @@ def _header(fields: Mapping[str, Any]) -> Header:
     if not all(isinstance(name, str) for name in names):
         raise TypeError("'deviceProperties' must be objects with a text 'name'")
     return Header(
-        schema_version=_whole(fields, "schemaVersion"),
         base_ns=_whole(fields, "baseTimeNanoseconds") or 0,
         devices=tuple(str(name) for name in names),
         rank=_whole(distributed, "rank"),

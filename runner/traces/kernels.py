@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from db.kernels import Kernel, KernelSource, Profile
+from db.kernels import Kernel, KernelSource, Profile, Slice
 from runner.errors import TraceError
 from runner.traces.cpu import find_on_cpu
 from runner.traces.found import Found
@@ -31,9 +31,10 @@ def read_kernels(
 ) -> KernelReport:
     """Return the kernels of the trace at `path`, the longest first, and its profile.
 
-    `latency_s` is the median without the profiler, `peaks` are the device's measured ones
-    (runner/measure/peaks.py); both may be unknown. Raises TraceError when the trace is broken, has
-    nothing to show, or is not the one that `notes` tell of.
+    The profile names no trace: that is for whoever keeps it. `latency_s` is the median without
+    the profiler, `peaks` are the device's measured ones (runner/measure/peaks.py); both may be
+    unknown. Raises TraceError when the trace is broken, has nothing to show, or is not the one that
+    `notes` tell of.
     """
     timeline = read_timeline(path, notes=notes)
     _check(timeline, notes)
@@ -55,13 +56,11 @@ def read_kernels(
     return KernelReport(
         kernels=kernels,
         sources=sources,
-        profile=replace(
-            _profile(found, latency_s, path.name), strip=slices_of(found.strip, kernels=kernels)
-        ),
+        profile=_profile(found, latency_s, strip=slices_of(found.strip, kernels=kernels)),
     )
 
 
-def _profile(found: Found, latency_s: float | None, trace: str) -> Profile:
+def _profile(found: Found, latency_s: float | None, *, strip: tuple[Slice, ...]) -> Profile:
     return Profile(
         num_iterations=found.num_iterations,
         iteration_s=found.iteration_ns / NS_PER_S,
@@ -70,7 +69,7 @@ def _profile(found: Found, latency_s: float | None, trace: str) -> Profile:
         busy=found.busy,
         is_graph_replay=found.is_graph_replay,
         overlap_s=found.overlap_ns / found.num_iterations / NS_PER_S,
-        trace=trace,
+        strip=strip,
     )
 
 

@@ -107,8 +107,6 @@ class Timeline:
     # Threads and streams, as (process, thread).
     lanes: list[tuple[int | str, int | str]] = field(default_factory=list)
     iterations: list[tuple[int, int]] = field(default_factory=list)
-    # The threads of the iterations; empty where there are none.
-    iteration_lanes: set[int] = field(default_factory=set)
 
     @property
     def whole_ns(self) -> tuple[int, int]:
@@ -132,8 +130,6 @@ def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
     timeline = collector.timeline
     timeline.header = reader.header
     timeline.iterations = collector.own or collector.steps
-    lanes = collector.own_lanes if collector.own else collector.step_lanes
-    timeline.iteration_lanes = lanes if timeline.iterations else set()
     if not len(timeline.host) and not len(timeline.device):
         raise TraceError(
             f"{path}: the trace has no operator and no kernel. Record it with"
@@ -150,8 +146,6 @@ class _Collector:
         self.notes = notes
         self.own: list[tuple[int, int]] = []
         self.steps: list[tuple[int, int]] = []
-        self.own_lanes: set[int] = set()
-        self.step_lanes: set[int] = set()
         self._places: dict[tuple[str, ...], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._num_chars = 0
@@ -178,10 +172,8 @@ class _Collector:
     def _note_iteration(self, event: Event) -> None:
         if event.name == ITERATION:
             self.own.append((event.start_ns, event.end_ns))
-            self.own_lanes.add(self._lane(event))
         elif _STEP.fullmatch(event.name):
             self.steps.append((event.start_ns, event.end_ns))
-            self.step_lanes.add(self._lane(event))
 
     def _append(self, columns: Columns, event: Event, place: int) -> None:
         columns.calls.append(place)

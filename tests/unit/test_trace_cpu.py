@@ -55,7 +55,7 @@ def test_parts_add_up_to_the_iteration(tmp_path: Path) -> None:
     )
     assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-12)
     assert profile.remainder_s == pytest.approx(-10e-6)
-    assert (profile.busy, profile.overlap_s, profile.trace) == (None, 0.0, "trace.json")
+    assert (profile.busy, profile.overlap_s, profile.trace) == (None, 0.0, "")
 
 
 def test_a_row_says_what_it_is(tmp_path: Path) -> None:
