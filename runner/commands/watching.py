@@ -10,10 +10,9 @@ from dataclasses import replace
 import click
 
 from db.errors import NotFoundError
-from db.kernel_queries import load_results_with_kernels
-from db.queries import load_result, load_result_summaries, load_runs
+from db.kernel_queries import load_kernel_runs
+from db.queries import load_result, load_result_summaries
 from db.records import Case, CaseResult
-from db.store import Store
 from runner.analysis.repro import repro_command
 from runner.commands.common import stderr
 from runner.commands.counter_files import import_counters, print_report
@@ -43,8 +42,7 @@ def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
     find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
     launch = _leave_request(planned, toolchain=order.toolchain, workplace=workplace)
     commands = commands_of(tool, launch)
-    store = workplace.store()
-    result = _last_profiled(planned.case, toolchain=order.toolchain, store=store)
+    result = _last_profiled(planned.case, toolchain=order.toolchain, workplace=workplace)
     measure = repro_command(planned.case, toolchain=order.toolchain)
     if result is None:
         click.echo(measure)
@@ -65,7 +63,7 @@ def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
     progress = TerminalProgress(stderr(), now=workplace.seams.now)
     with device_lock(planned.case.device, lock_dir=workplace.lock_dir(), notify=progress):
         run_commands(commands)
-    for report in import_counters([csv], result=result, store=store):
+    for report in import_counters([csv], result=result, store=workplace.store()):
         print_report(report)
 
 
@@ -119,14 +117,14 @@ def _settings(measure: MeasureSettings) -> MeasureSettings:
     )
 
 
-def _last_profiled(case: Case, *, toolchain: str, store: Store) -> CaseResult | None:
-    """Return the newest result of `case` in `toolchain` that has kernels."""
-    for summary in load_runs(store):
-        run = summary.run
-        if run.toolchain != toolchain or case.key not in {item.key for item in run.plan}:
-            continue
-        profiled = load_results_with_kernels(store, run.id)
-        for result in load_result_summaries(store, run.id):
-            if result.case.key == case.key and result.id in profiled:
-                return load_result(store, result.id)
+def _last_profiled(case: Case, *, toolchain: str, workplace: Workplace) -> CaseResult | None:
+    """Return the newest result of `case` here, on this machine in `toolchain`, with kernels."""
+    store = workplace.store()
+    place = (workplace.config.machine, toolchain)
+    for run in reversed(load_kernel_runs(store, case.key)):
+        if (run.machine, run.toolchain) == place:
+            results = load_result_summaries(store, run.run_id)
+            return load_result(
+                store, next(item.id for item in results if item.case.key == case.key)
+            )
     return None

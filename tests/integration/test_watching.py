@@ -6,7 +6,9 @@ import json
 import os
 import shlex
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from runner.errors import ProfilerFailed
 from runner.measure import alone
 from runner.nsight import METRICS, Command, run_commands
 from runner.protocol import LaunchReport, LaunchRequest
-from tests.builders import make_document, make_kernel, make_result, make_run
+from tests.builders import START, make_document, make_kernel, make_result, make_run
 from tests.integration.launching import order
 from tests.integration.terminal import Terminal
 
@@ -54,10 +56,10 @@ def request() -> LaunchRequest:
     return LaunchRequest.from_json(json.loads(path.read_text()))
 
 
-def store_kernels(terminal: Terminal) -> None:
-    """Store a result of the case that was left, with a kernel."""
-    run = make_run(plan=[request().case], toolchain="current")
-    result = make_result("r1", run=run, kernels=[ADD])
+def store_kernels(terminal: Terminal, **facts: Any) -> None:
+    """Store a run of the case that was left, with `facts`, and its result with a kernel."""
+    run = make_run(**{"plan": [request().case], "toolchain": "current", **facts})
+    result = make_result(f"of-{run.id}", run=run, kernels=[ADD])
     Path("out.json").write_text(json.dumps(make_document(run, results=[result]).to_json()))
     assert terminal.hud("ingest", "out.json").exit_code == 0
 
@@ -108,6 +110,19 @@ def test_a_profiler_that_is_there_is_run_and_its_counters_kept(terminal: Termina
     assert stats.startswith(" stats ")
     (kernel,) = terminal.json("kernels", "latest", "net", "--json")["kernels"]
     assert kernel["launch"]["counters"]["nsys.calls"]["value"] == 3.0
+
+
+def test_counters_go_to_the_newest_kernels_of_this_machine_and_toolchain(
+    terminal: Terminal,
+) -> None:
+    terminal.hud("run", *WORDS, "--ncu")
+    hours = [START + timedelta(hours=number) for number in range(4)]
+    store_kernels(terminal, id="older", started_at=hours[0])
+    store_kernels(terminal, id="ours", started_at=hours[1])
+    store_kernels(terminal, id="elsewhere", started_at=hours[2], machine="other")
+    store_kernels(terminal, id="nightly", started_at=hours[3], toolchain="nightly")
+    keep = terminal.hud("run", *WORDS, "--ncu").stdout.splitlines()[-1]
+    assert keep.startswith("hud kernels counters ours net/inference/")
 
 
 def test_a_profiler_that_fails_is_named_with_its_command(
