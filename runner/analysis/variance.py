@@ -2,8 +2,8 @@
 
 Method: each point's distance is that from the median of the 15 points up to it, on logarithms; the
 root of a distance is nearly normal, whatever the tails of the noise. The noise has changed when the
-mean root over the last 21 or 30 points lies 3 standard errors from that of the points before (at
-most 180, at least 30), and the roots of the distances from one point to the next lie 2.4 standard
+mean root over the last 21 or 30 points lies 3.1 standard errors from that of those before (at most
+180, at least 30), and the roots of the distances from one point to the next lie 2.4 standard
 errors away as well. The errors allow for points that follow each other: n of them are worth
 n / (1 + 2 (r1 + r2 + ...)), r being the correlations of the roots one, two ... points apart (as in
 Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7, 1992). A second mode that holds
