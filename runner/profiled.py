@@ -12,7 +12,6 @@ from db.errors import RecordError
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunWarning
 from db.traces import trace_name
-from runner.documents import read_json
 from runner.errors import TraceError
 from runner.protocol import notes_path
 from runner.trace_files import copy_file
@@ -37,7 +36,7 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
     try:
         report = read_kernels(
             trace,
-            notes=KernelNotes.from_json(read_json(notes_path(trace))),
+            notes=KernelNotes.load(notes_path(trace)),
             latency_s=None if latency is None else latency.median,
             peaks=numbers,
         )

@@ -24,7 +24,6 @@ from torch.nn.modules.module import (
 )
 from torch.profiler import ProfilerActivity
 
-from db.fields import SCHEMA_VERSION
 from runner.measure.context import Context, Forward
 from runner.measure.generated import FirstCall, generated_kernels, shown_kernels
 from runner.measure.library_calls import shown_library_calls
@@ -32,6 +31,7 @@ from runner.measure.provenance import Origins
 from runner.measure.ranges import named_range
 from runner.measure.timing import uncollected
 from runner.protocol import notes_path, write_json
+from runner.traces.notes import KernelNote, KernelNotes
 
 # A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
 MAX_ITERATIONS = 10
@@ -50,13 +50,12 @@ def report_kernels(context: Context, forward: Forward) -> None:
     num_iterations = _num_iterations(context)
     with context.device.pinned(), uncollected(), _shown(context) as calls:
         _profile(context, forward, num_iterations=num_iterations, path=path)
-    notes = {
-        "schema_version": SCHEMA_VERSION,
-        "device": context.request.case.device,
-        "num_iterations": num_iterations,
-        "kernels": _notes(context.origins, calls=calls),
-    }
-    write_json(notes_path(path), notes)
+    notes = KernelNotes(
+        device=context.request.case.device,
+        num_iterations=num_iterations,
+        kernels=_notes(context.origins, calls=calls),
+    )
+    write_json(notes_path(path), notes.to_json())
 
 
 @contextmanager
@@ -129,20 +128,18 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _notes(origins: Origins, *, calls: Mapping[str, FirstCall]) -> dict[str, Any]:
+def _notes(origins: Origins, *, calls: Mapping[str, FirstCall]) -> dict[str, KernelNote]:
     """Return what is known of each generated kernel, under the name that the trace has for it."""
-    notes: dict[str, Any] = {}
+    notes = {}
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])
         call = calls.get(kernel.shown_name)
-        notes[kernel.shown_name] = {
-            "language": kernel.language,
-            "source": kernel.text,
-            "config": {},
+        notes[kernel.shown_name] = KernelNote(
+            language=kernel.language,
+            source=kernel.text,
             # What a Triton kernel moves follows from its trace.
-            "num_bytes": call.num_bytes if call and kernel.language == "cpp" else None,
-            "flops": None,
-            "origins": graphs[kernel.place] if kernel.place < len(graphs) else [],
-            "arguments": call.arguments if call else [],
-        }
+            num_bytes=call.num_bytes if call and kernel.language == "cpp" else None,
+            origins=tuple(graphs[kernel.place]) if kernel.place < len(graphs) else (),
+            arguments=tuple(call.arguments) if call else (),
+        )
     return notes

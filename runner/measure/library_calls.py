@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from runner.measure.generated import generated_modules, module_text, replaced
-from runner.measure.provenance import describe_node
+from runner.measure.provenance import origin_of
 
 # What the calls are attributes of, in every module that Inductor writes.
 LIBRARIES = "extern_kernels"
@@ -69,8 +69,8 @@ def _path_of(nodes: Any, *, operator: str) -> str:
 
     What was fused into its inputs, or only looks at them otherwise, is among the nodes too.
     """
-    found = [describe_node(node) for node in nodes if node.op == "call_function"]
-    paths = {node["module"] for node in found if node["target"].split(".")[1:2] == [operator]}
+    found = [origin_of(node) for node in nodes if node.op == "call_function"]
+    paths = {origin.module for origin in found if origin.target.split(".")[1:2] == [operator]}
     return paths.pop() if len(paths) == 1 else ""
 
 

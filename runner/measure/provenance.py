@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from db.kernels import Origin
+
 # The nodes that a fused kernel shows at most; hundreds explain nothing.
 MAX_ORIGINS = 64
 MAX_CODE_CHARS = 200
@@ -23,9 +25,9 @@ _FRAME = re.compile(
 # The local variable of the compiled frame that a path begins with, `L['self']` mostly.
 _ROOT = re.compile(r"^L\['\w+'\]\.?")
 
-# For each kernel its nodes, as db.kernels.Origin.to_json gives one; a list for each graph that has
-# a kernel of this name, in the order in which they were compiled.
-Origins = dict[str, list[list[dict[str, Any]]]]
+# For each kernel its nodes; a list for each graph that has a kernel of this name, in the order in
+# which they were compiled.
+Origins = dict[str, list[list[Origin]]]
 
 
 @contextmanager
@@ -70,35 +72,35 @@ def _watching(define: Callable[..., Any], origins: Origins) -> Callable[..., Any
             if not graphs or last_graphs.get(name) != graph:
                 graphs.append([])
                 last_graphs[name] = graph
-            known = {origin["node"] for origin in graphs[-1]}
-            graphs[-1] += [item for item in _origins_of(nodes) if item["node"] not in known]
+            known = {origin.node for origin in graphs[-1]}
+            graphs[-1] += [item for item in _origins_of(nodes) if item.node not in known]
         return name
 
     return watching
 
 
-def _origins_of(nodes: Iterable[Any]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _origins_of(nodes: Iterable[Any]) -> list[Origin]:
+    found: dict[str, Origin] = {}
     for scheduled in nodes:
         for node in getattr(getattr(scheduled, "node", None), "origins", None) or ():
             if len(found) < MAX_ORIGINS and node.op == "call_function":
-                found[node.name] = describe_node(node)
+                found[node.name] = origin_of(node)
     return list(found.values())
 
 
-def describe_node(node: Any) -> dict[str, Any]:
+def origin_of(node: Any) -> Origin:
     """Return name, ATen operator, module path and the user's line of a node of an FX graph."""
     meta: Mapping[str, Any] = node.meta
     frames = list(_FRAME.finditer(str(meta.get("stack_trace") or "")))
     last = frames[-1] if frames else None
-    return {
-        "node": str(node.name),
-        "target": str(node.target),
-        "module": _module_path(meta),
-        "file": last["file"] if last else "",
-        "line": int(last["line"]) if last else 0,
-        "code": (last["code"] or "").strip()[:MAX_CODE_CHARS] if last else "",
-    }
+    return Origin(
+        node=str(node.name),
+        target=str(node.target),
+        module=_module_path(meta),
+        file=last["file"] if last else "",
+        line=int(last["line"]) if last else 0,
+        code=(last["code"] or "").strip()[:MAX_CODE_CHARS] if last else "",
+    )
 
 
 def _module_path(meta: Mapping[str, Any]) -> str:

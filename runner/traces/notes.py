@@ -6,7 +6,6 @@ reads it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from db.errors import RecordError
 from db.fields import (
+    SCHEMA_VERSION,
     check_schema_version,
     get_list,
     get_mapping,
@@ -22,26 +22,23 @@ from db.fields import (
     get_value,
 )
 from db.kernels import Origin
+from runner.documents import read_json
 
-# 1: first version.
-SCHEMA_VERSION = 1
 DEVICES = ("cpu", "cuda")
 LANGUAGES = ("triton", "cpp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNote:
-    """One generated kernel: its code, what the autotuner chose, its work and where it came from.
+    """One generated kernel: its code, its work and where it came from.
 
-    `num_bytes` and `flops` are of one call, None where nobody knows them. `arguments` are what its
-    first call was given (runner/measure/arguments.py), JSON values; none where nobody saw it.
+    `num_bytes` is of one call, None where nobody knows it. `arguments` are what its first call was
+    given (runner/measure/arguments.py), JSON values; none where nobody saw it.
     """
 
     language: str
     source: str
-    config: Mapping[str, Any] = field(default_factory=dict)
     num_bytes: float | None = None
-    flops: float | None = None
     origins: tuple[Origin, ...] = ()
     arguments: tuple[Any, ...] = ()
 
@@ -50,9 +47,7 @@ class KernelNote:
         return {
             "language": self.language,
             "source": self.source,
-            "config": dict(self.config),
             "num_bytes": self.num_bytes,
-            "flops": self.flops,
             "origins": [origin.to_json() for origin in self.origins],
             "arguments": list(self.arguments),
         }
@@ -67,9 +62,7 @@ class KernelNote:
         return cls(
             language=language,
             source=get_text(document, "source"),
-            config=get_mapping(document, "config"),
-            num_bytes=_amount(document, "num_bytes"),
-            flops=_amount(document, "flops"),
+            num_bytes=_num_bytes(document),
             origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
             arguments=tuple(get_list(document, "arguments")),
         )
@@ -117,15 +110,15 @@ class KernelNotes:
     def load(cls, path: Path) -> KernelNotes:
         """Return the notes in the file at `path`; raise RecordError when they cannot be read."""
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError) as error:
+            return cls.from_json(read_json(path))
+        except (OSError, RecordError) as error:
             raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
 
 
-def _amount(document: Any, name: str) -> float | None:
-    if get_value(document, name, default=None) is None:
+def _num_bytes(document: Any) -> float | None:
+    if get_value(document, "num_bytes", default=None) is None:
         return None
-    amount = get_number(document, name)
-    if not 0 <= amount < float("inf"):
-        raise RecordError(f"field {name!r} must be finite and not negative, got {amount!r}")
-    return amount
+    number = get_number(document, "num_bytes")
+    if not 0 <= number < float("inf"):
+        raise RecordError(f"field 'num_bytes' must be finite and not negative, got {number!r}")
+    return number

@@ -122,15 +122,15 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         module=_module(tally, note),
         shapes=tally.shapes,
         source_hash=source_hash,
-        config=_config(tally, note),
+        config=_config(tally),
         launch=_launch(tally, note),
         origins=note.origins if note else (),
     )
 
 
 def _work(tally: Tally, note: KernelNote | None) -> Work:
-    if note is not None and (note.num_bytes is not None or note.flops is not None):
-        return Work(num_bytes=note.num_bytes, flops=note.flops)
+    if note is not None and note.num_bytes is not None:
+        return Work(num_bytes=note.num_bytes)
     copied = _agreed(tally.launches).get("bytes")
     if type(copied) is int and 0 <= copied < _MAX_COPY_BYTES:
         return _copy_work(tally.name, copied)
@@ -172,13 +172,10 @@ def _module(tally: Tally, note: KernelNote | None) -> str:
     return common_path(known)
 
 
-def _config(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if tally.operator is not None:
-        facts = tally.operator.facts
-        config = {name: facts[name] for name in _CONFIG if name in facts}
-        config |= _keywords(facts.get("kernel_kwargs"))
-    return config | (dict(note.config) if note else {})
+def _config(tally: Tally) -> dict[str, Any]:
+    facts = {} if tally.operator is None else tally.operator.facts
+    config = {name: facts[name] for name in _CONFIG if name in facts}
+    return config | _keywords(facts.get("kernel_kwargs"))
 
 
 def _keywords(text: Any) -> dict[str, Any]:

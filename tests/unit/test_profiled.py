@@ -46,9 +46,7 @@ def trace(tmp_path: Path) -> Path:
     kernel = {
         "language": "cpp",
         "source": CODE,
-        "config": {},
         "num_bytes": 60.0,
-        "flops": None,
         "origins": [{"node": "add", "module": "layers.0"}],
     }
     notes = {

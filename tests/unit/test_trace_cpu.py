@@ -119,7 +119,6 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
     note = KernelNote(
         language="cpp",
         source="void cpp_fused_gelu_0() {}",
-        config={"simd": 16},
         num_bytes=20_000.0,
         origins=(origin,),
         arguments=(8, {"same_as": 0}),
@@ -128,7 +127,7 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
     report = report_of(tmp_path, ITERATION, notes=notes, peaks={"copy_bytes_per_s": 2e9})
     fused = row(report, "cpp_fused_gelu_0")
     assert (fused.operators, fused.origins) == (("aten::gelu",), (origin,))
-    assert (fused.module, fused.config) == ("encoder.act", {"simd": 16})
+    assert (fused.module, fused.config) == ("encoder.act", {})
     assert fused.launch == {"arguments": [8, {"same_as": 0}]}
     assert (fused.num_bytes, fused.roofline) == (20_000.0, pytest.approx(0.5))
     (source,) = report.sources

@@ -26,9 +26,7 @@ NOTES = st.builds(
             KernelNote,
             language=st.sampled_from(["triton", "cpp"]),
             source=TEXT,
-            config=st.dictionaries(TEXT, st.integers(), max_size=2),
             num_bytes=st.none() | AMOUNTS,
-            flops=st.none() | AMOUNTS,
             origins=st.lists(ORIGINS, max_size=2).map(tuple),
             arguments=st.lists(st.integers() | st.just({"same_as": 0}), max_size=2).map(tuple),
         ),
@@ -56,8 +54,8 @@ def test_empty_notes_are_those_of_a_foreign_trace() -> None:
         ({"kernels": {"a": {"language": "c", "source": ""}}}, "'language' is 'c'; allowed"),
         ({"kernels": {"a": {"language": "cpp"}}}, "field 'source' is missing"),
         (
-            {"kernels": {"a": {"language": "cpp", "source": "", "flops": -1}}},
-            "field 'flops' must be finite and not negative",
+            {"kernels": {"a": {"language": "cpp", "source": "", "num_bytes": -1}}},
+            "field 'num_bytes' must be finite and not negative",
         ),
     ],
 )
