@@ -83,7 +83,7 @@ def trend_spec(
             size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
             tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if is_paced else _TOOLTIP,
         )
-        .add_params(alt.selection_point(name=PICK, fields=["run_id"], on="click", empty=False))
+        .add_params(picks("run_id"))
     )
     layers.append(_revision_layer(points, x))
     if failures:
@@ -213,6 +213,17 @@ def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
         )
     )
     return layer
+
+
+def picks(field: str) -> alt.Parameter:
+    """Return the parameter with which a click on a mark selects its `field`; see `picked`."""
+    return alt.selection_point(name=PICK, fields=[field], on="click", empty=False)
+
+
+def picked(event: Mapping[str, Any], field: str) -> str:
+    """Return the `field` of what was clicked, empty without a click or such a field."""
+    chosen = event.get("selection", {}).get(PICK) or []
+    return str(chosen[0].get(field) or "") if chosen else ""
 
 
 def verdict_colour() -> alt.Color:

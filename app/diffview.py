@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
+from app import data
 from app.components import choose
 from app.diffchart import waterfall_rows, waterfall_spec
 from app.diffpage import DiffPage, DiffRow, DiffSide
@@ -49,10 +51,13 @@ def show_choices(
         st.link_button("Swap sides", kernel_diff_url(swapped(state)))
 
 
-def show_waterfall(page: DiffPage) -> None:
+def show_waterfall(page: DiffPage, *, generation: int) -> None:
     """Draw what each change contributes to the difference."""
+    # Building a layered chart takes longer than the rest of the page.
+    names = [(side.run.id, side.case_key) for side in (page.baseline, page.candidate)]
+    spec = data.cached(_waterfall)(data.store_url(), generation, names, _page=page)
     st.html(heading("What contributes", level=2))
-    st.vega_lite_chart(waterfall_spec(waterfall_rows(page)), key="waterfall", width="stretch")
+    st.vega_lite_chart(spec, key="waterfall", width="stretch")
     st.caption(WATERFALL_CAPTION)
 
 
@@ -93,6 +98,10 @@ def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
         st.html(origins)
     closed = dataclasses.replace(state, row="")
     st.link_button("Close the row", kernel_diff_url(closed))
+
+
+def _waterfall(*_key: str | int | list[tuple[str, str]], _page: DiffPage) -> dict[str, Any]:
+    return waterfall_spec(waterfall_rows(_page))
 
 
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from app.charts import PICK, Row, chart_of, finished, time_axis
+from app.charts import Row, chart_of, finished, picks, time_axis
 from app.format import moment, quantity, scale_for
 from app.icicle import LEVELS, SEVERAL, Rect
 from app.kernelrows import kernel_id, shown
@@ -66,7 +66,7 @@ def icicle_spec(rects: Sequence[Rect]) -> dict[str, Any]:
         chart_of(rows)
         .mark_rect(stroke="white", strokeWidth=0.5, cursor="pointer")
         .encode(x=x, x2="end:Q", y=y, y2="below:Q", color=_kind_colour(), tooltip=tooltip)
-        .add_params(alt.selection_point(name=PICK, fields=["kernel"], on="click", empty=False))
+        .add_params(picks("kernel"))
     )
     labelled = [
         {**row, "middle": rect.level + 0.47}
@@ -161,7 +161,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
                 alt.Tooltip("roofline:N", title="of the measured roofline"),
             ],
         )
-        .add_params(alt.selection_point(name=PICK, fields=["kernel"], on="click", empty=False))
+        .add_params(picks("kernel"))
     )
     chart = alt.layer(roof_lines, names, dots)
     return finished(chart.properties(height=_ROOFLINE_HEIGHT, width="container"))
@@ -190,7 +190,7 @@ def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
             ],
         )
         .add_params(
-            alt.selection_point(name=PICK, fields=["kernel"], on="click", empty=False),
+            picks("kernel"),
             alt.selection_interval(name="zoom", bind="scales", encodings=["x"]),
         )
     )
@@ -241,7 +241,7 @@ def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
                 alt.Tooltip("codes:Q", title="generated codes"),
             ],
         )
-        .add_params(alt.selection_point(name=PICK, fields=["run_id"], on="click", empty=False))
+        .add_params(picks("run_id"))
     )
     return finished(alt.layer(line, dots).properties(height=_TREND_HEIGHT, width="container"))
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from app import data, kernel_data
-from app.charts import PICK
+from app.charts import PICK, picked
 from app.format import scale_for
 from app.icicle import layout
 from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
 from app.kernelparts import kind_style
-from app.kernelrows import uncounted_text
+from app.kernelrows import kernel_id, uncounted_text
 from app.markup import escaped, heading, notice
 from app.pages import KernelsPage
 from app.roofline import roofs_of, spots_of, uncounted
 from app.strip import strip_rows, strip_text
-from app.views import run as run_view
+from app.trendview import draw_runs
+from db.kernel_queries import KernelPoint
 from db.kernels import Kernel
 
 _ICICLE_TEXT = (
@@ -86,25 +87,16 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
     if len(points) < 2:
         return
     st.html(heading("Over the runs", level=3))
-    event = st.vega_lite_chart(
-        kernel_trend_spec(points),
-        on_select="rerun",
-        selection_mode=PICK,
-        key="kernel-trend",
-        width="stretch",
+    spec = data.cached(_trend)(
+        data.store_url(),
+        loaded.generation,
+        page.run.id,
+        page.result.case.key,
+        kernel_id(kernel),
+        _points=points,
     )
+    draw_runs(spec, case_key=page.result.case.key, key="kernel-trend")
     st.caption(_TREND_TEXT)
-    if run_id := picked(event, "run_id"):
-        st.switch_page(
-            st.Page(run_view.show, url_path="run"),
-            query_params={"run": run_id, "case": page.result.case.key},
-        )
-
-
-def picked(event: Mapping[str, Any], name: str) -> str:
-    """Return the field `name` of what was clicked, empty without a click or such a field."""
-    chosen = event.get("selection", {}).get(PICK) or []
-    return str(chosen[0].get(name) or "") if chosen else ""
 
 
 def _cached(
@@ -132,6 +124,10 @@ def _strip(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
 def _roofline(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
     spots = spots_of(_page.kernels)
     return roofline_spec(spots, roofs=roofs_of(_page.run.environment)) if spots else None
+
+
+def _trend(*_key: str | int, _points: Sequence[KernelPoint]) -> dict[str, Any]:
+    return kernel_trend_spec(_points)
 
 
 def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:

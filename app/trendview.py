@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import data
-from app.charts import PICK
+from app.charts import PICK, picked
 from app.pages import SeriesPage
 from app.seriestable import trend_caption
 from app.trend import trend_chart
@@ -32,14 +32,7 @@ def show_trend(page: SeriesPage, *, metric: str, generation: int) -> None:
         metric=metric,
         _page=page,
     )
-    event = st.vega_lite_chart(
-        spec, on_select="rerun", selection_mode=PICK, key="trend", width="stretch"
-    )
-    if run_id := picked_run(event):
-        st.switch_page(
-            st.Page(run_view.show, url_path="run"),
-            query_params={"run": run_id, "case": page.case.key},
-        )
+    draw_runs(spec, case_key=page.case.key, key="trend")
     st.caption(trend_caption(page))
     show_repro(page.case, toolchain=page.toolchain)
 
@@ -49,7 +42,13 @@ def show_repro(case: Case, *, toolchain: str) -> None:
     st.code(data.repro(case, toolchain=toolchain), language="bash", wrap_lines=True)
 
 
-def picked_run(event: Mapping[str, Any]) -> str | None:
-    """Return the run of the point that was clicked, None without a click."""
-    chosen = event.get("selection", {}).get(PICK) or []
-    return str(chosen[0]["run_id"]) if chosen and "run_id" in chosen[0] else None
+def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
+    """Draw a chart of runs; a click on one opens it with the case."""
+    event = st.vega_lite_chart(
+        dict(spec), on_select="rerun", selection_mode=PICK, key=key, width="stretch"
+    )
+    if run_id := picked(event, "run_id"):
+        st.switch_page(
+            st.Page(run_view.show, url_path="run"),
+            query_params={"run": run_id, "case": case_key},
+        )

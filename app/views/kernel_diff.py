@@ -37,12 +37,12 @@ def show() -> None:
     show_choices(page, state, summaries=data.load_runs_page().value)
     st.html(side_table(page))
     if page.rows:
-        _show_diff(page, state)
+        _show_diff(page, state, generation=loaded.generation)
     else:
         _show_nothing(page)
 
 
-def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
+def _show_diff(page: DiffPage, state: KernelDiffState, *, generation: int) -> None:
     if page.is_same_result:
         notices(["Both sides are the same result, so nothing can differ."])
     elif not page.is_comparable:
@@ -52,7 +52,7 @@ def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
         st.html(folded(f"The environments differ: {', '.join(page.environment)}", environment))
     if state.row:
         _show_row(page, state)
-    show_waterfall(page)
+    show_waterfall(page, generation=generation)
     show_table(page, state)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import diffsource
+from app import diffsource, diffview
+from app.diffchart import waterfall_spec
 from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult, Run, RunDocument
@@ -109,6 +111,23 @@ def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> 
     # The fused kernel 800 us, and Python 800 us.
     assert "explained +1,600.0 us 1 of 2 changed" in text
     assert "unexplained -800.0 us" in text
+
+
+def test_the_waterfall_is_made_once_for_two_results(
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def make(bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        made.append(len(bars))
+        return waterfall_spec(bars)
+
+    monkeypatch.setattr(diffview, "waterfall_spec", make)
+    save_two_nights(store)
+    page = open_page("kernel-diff", **NIGHTS)
+    page.query_params["change"] = "unchanged"
+    assert not page.run().exception
+    assert len(made) == 1
 
 
 def test_each_change_is_a_row_with_class_and_sentence(open_page: OpenPage, store: Store) -> None:

@@ -9,7 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import data
-from app.trendview import picked_run
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
@@ -160,19 +159,6 @@ def test_a_case_that_never_ended_ok_has_its_outcomes(open_page: OpenPage, store:
     page = open_page("series", case=run.plan[1].key)
     assert "It never ended ok, so it has no numbers." in text_of(page)
     assert [row[1] for row in texts_of_rows(page, "outcomes")] == ["failed"]
-
-
-@pytest.mark.parametrize(
-    ("event", "run_id"),
-    [
-        ({}, None),
-        ({"selection": {"pick": []}}, None),
-        ({"selection": {"pick": [{"other": 1}]}}, None),
-        ({"selection": {"pick": [{"run_id": "run-3"}]}}, "run-3"),
-    ],
-)
-def test_a_click_names_its_run(event: dict[str, object], run_id: str | None) -> None:
-    assert picked_run(event) == run_id
 
 
 @pytest.mark.usefixtures("seeded")

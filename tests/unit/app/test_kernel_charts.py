@@ -6,10 +6,10 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from app.charts import picked
 from app.format import Scale
 from app.icicle import layout
 from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
-from app.kernelfigures import picked
 from app.kernelrows import kernel_id
 from app.roofline import roofs_of, spots_of
 from app.strip import lane_name, strip_rows, strip_text
@@ -107,3 +107,4 @@ def test_what_was_clicked_is_read_and_nothing_else() -> None:
     assert picked({"selection": {"pick": [{"other": "abc"}]}}, "kernel") == ""
     assert picked({"selection": {"pick": []}}, "kernel") == ""
     assert picked({}, "kernel") == ""
+    assert picked({"selection": {"pick": [{"run_id": "run-3"}]}}, "run_id") == "run-3"
