@@ -17,7 +17,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from runner.analysis.kernel_code import likeness, token_pairs
 from runner.analysis.kernel_fusion import (
@@ -183,6 +182,9 @@ def _assigned(
     """Return the pairs with the best total score; a pair with a score of 0 is none."""
     if len(groups) == len(others) == 1:
         return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
+    # It loads 250 modules, of which no other command has use.
+    from scipy.optimize import linear_sum_assignment
+
     scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)
     rows, columns = linear_sum_assignment(scores, maximize=True) if scores.size else ((), ())
     return [

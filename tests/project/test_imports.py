@@ -9,7 +9,7 @@ import sys
 
 from tests.project.sources import ROOT, python_files
 
-HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas")
+HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
 TORCH_SIDE = ("runner.worker", "runner.measure", "models_zoo.")
 TORCH_FREE_ZOO = (
     "models_zoo.spec",
