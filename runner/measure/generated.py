@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -141,6 +141,14 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, hidden)
+
+
+@contextmanager
+def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    """Let `name` of `owner` be what `wrap` makes of it while the block runs, if there is such."""
+    method = getattr(owner, name, None)
+    with nullcontext() if method is None else replaced(owner, name, wrap(method)):
+        yield
 
 
 def _shown(

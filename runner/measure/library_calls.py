@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from runner.measure.generated import generated_modules, module_text, replaced
-from runner.measure.provenance import origin_of
+from runner.measure.generated import generated_modules, module_text, replaced, wrapped
+from runner.measure.provenance import graph_number, origin_of
 
 # What the calls are attributes of, in every module that Inductor writes.
 LIBRARIES = "extern_kernels"
@@ -35,17 +35,11 @@ def recorded_library_calls(calls: Calls) -> Iterator[None]:
     """Add the module path of each call to `calls` that Inductor writes while the block runs."""
     from torch._inductor.ir import ExternKernel
 
-    write = getattr(ExternKernel, "codegen_comment", None)
-    if write is None:
-        yield
-        return
-    with replaced(ExternKernel, "codegen_comment", _watching(write, calls)):
+    with wrapped(ExternKernel, "codegen_comment", functools.partial(_watching, calls=calls)):
         yield
 
 
-def _watching(write: Callable[..., Any], calls: Calls) -> Callable[..., Any]:
-    from torch._inductor.virtualized import V
-
+def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
     last_graph: list[Any] = []
 
     @functools.wraps(write)
@@ -54,7 +48,7 @@ def _watching(write: Callable[..., Any], calls: Calls) -> Callable[..., Any]:
         with suppress(Exception):
             name = self.get_kernel_name()
             if name.startswith(f"{LIBRARIES}."):
-                graph = getattr(V.graph, "post_grad_graph_id", None)
+                graph = graph_number()
                 if last_graph != [graph]:
                     last_graph[:] = [graph]
                     calls.append([])

@@ -11,10 +11,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from db.kernels import Origin
+from runner.measure.generated import wrapped
 
 # The nodes that a fused kernel shows at most; hundreds explain nothing.
 MAX_ORIGINS = 64
@@ -37,46 +38,41 @@ def recorded_origins(origins: Origins) -> Iterator[None]:
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.triton import TritonScheduling
 
-    with ExitStack() as patched:
-        for scheduling in (CppScheduling, TritonScheduling):
-            patched.enter_context(_watched(scheduling, origins))
+    watch = functools.partial(_watching, origins=origins)
+    with (
+        wrapped(CppScheduling, "define_kernel", watch),
+        wrapped(TritonScheduling, "define_kernel", watch),
+    ):
         yield
 
 
-@contextmanager
-def _watched(scheduling: type[Any], origins: Origins) -> Iterator[None]:
-    define = getattr(scheduling, "define_kernel", None)
-    if define is None:
-        yield
-        return
-    scheduling.define_kernel = _watching(define, origins)
-    try:
-        yield
-    finally:
-        scheduling.define_kernel = define
-
-
-def _watching(define: Callable[..., Any], origins: Origins) -> Callable[..., Any]:
-    from torch._inductor.virtualized import V
-
+def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., Any]:
     last_graphs: dict[str, Any] = {}
 
     @functools.wraps(define)
-    def watching(self: Any, source: Any, nodes: Any, *arguments: Any, **options: Any) -> Any:
-        name = define(self, source, nodes, *arguments, **options)
+    def watching(self: Any, *arguments: Any, **options: Any) -> Any:
+        name = define(self, *arguments, **options)
         # A compilation never fails since nobody could say where a kernel comes from.
         with suppress(Exception):
-            # A number of its own for every graph that is compiled.
-            graph = getattr(V.graph, "post_grad_graph_id", None)
+            graph = graph_number()
             graphs = origins.setdefault(name, [])
             if not graphs or last_graphs.get(name) != graph:
                 graphs.append([])
                 last_graphs[name] = graph
             known = {origin.node for origin in graphs[-1]}
+            _source, nodes, *_others = arguments
             graphs[-1] += [item for item in _origins_of(nodes) if item.node not in known]
         return name
 
     return watching
+
+
+def graph_number() -> int | None:
+    """Return the number of the graph that is being compiled, which no other one has."""
+    from torch._inductor.virtualized import V
+
+    number: int | None = getattr(V.graph, "post_grad_graph_id", None)
+    return number
 
 
 def _origins_of(nodes: Iterable[Any]) -> list[Origin]:

@@ -281,8 +281,18 @@ def test_a_compilation_goes_on_where_nobody_can_say_where_a_kernel_comes_from(
 ) -> None:
     from torch._inductor.codegen.cpp import CppScheduling
 
-    monkeypatch.setattr(CppScheduling, "define_kernel", lambda *_arguments: "cpp_0")
+    monkeypatch.setattr(CppScheduling, "define_kernel", lambda *_arguments, **_options: "cpp_0")
     origins: dict[str, Any] = {}
     with recorded_origins(origins):
         assert CppScheduling.define_kernel(None, "code", 7) == "cpp_0"
+        assert CppScheduling.define_kernel(None, another_torch_gives="this") == "cpp_0"
     assert origins == {"cpp_0": [[]]}
+
+
+def test_what_another_torch_does_not_have_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    monkeypatch.delattr(CppScheduling, "define_kernel")
+    with recorded_origins({}):
+        assert "define_kernel" not in vars(CppScheduling)
+    assert "define_kernel" not in vars(CppScheduling)
