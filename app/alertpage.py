@@ -88,8 +88,8 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        ("first bad", sighting_cell(alert.first_bad, case_key=alert.case.key, has_kernels=True)),
-        ("last good", sighting_cell(alert.last_good, case_key=alert.case.key, has_kernels=True)),
+        ("first bad", sighting_cell(alert.first_bad, case_key=alert.case.key)),
+        ("last good", sighting_cell(alert.last_good, case_key=alert.case.key)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -173,10 +173,10 @@ def _state_cell(alert: Alert, *, now: datetime) -> Cell:
     )
 
 
-def sighting_cell(seen: Sighting | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
+def sighting_cell(seen: Sighting | None, *, case_key: str = "") -> Cell:
     """Return a revision with its run, which opens with the case that is named.
 
-    A link to the kernels of that case follows if it `has_kernels`.
+    A link to the kernels of that case follows.
     """
     if seen is None:
         return Cell(text="-")
@@ -186,7 +186,7 @@ def sighting_cell(seen: Sighting | None, *, case_key: str = "", has_kernels: boo
         href=run_url(seen.run_id, case_key=case_key),
         notes=(
             Note(text=f"run {seen.run_id}, {moment(seen.at)}"),
-            *([Note(text="its kernels", href=kernels)] if has_kernels else []),
+            *([Note(text="its kernels", href=kernels)] if case_key else []),
         ),
     )
 

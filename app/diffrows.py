@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -253,15 +254,8 @@ def _table(rows: Sequence[DiffRow], state: KernelDiffState, *, label: str) -> st
 
 def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
     is_open = state.row == str(row.number)
-    opened = KernelDiffState(
-        baseline_run=state.baseline_run,
-        baseline_case=state.baseline_case,
-        candidate_run=state.candidate_run,
-        candidate_case=state.candidate_case,
-        change=state.change,
-        row="" if is_open else str(row.number),
-    )
-    href = kernel_diff_url(opened)
+    row_number = "" if is_open else str(row.number)
+    href = kernel_diff_url(dataclasses.replace(state, row=row_number))
     return (
         Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
         Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),

@@ -69,14 +69,12 @@ def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> lis
     found: dict[str, list[Alert]] = defaultdict(list)
     for alert in worst_first(alerts):
         found[alert.event_id or f"alert {alert.id}"].append(alert)
-    groups = {
-        group.worst.id: group
+    groups = [
+        EventGroup(event=events.get(together[0].event_id), alerts=tuple(together))
         for together in found.values()
-        for group in [
-            EventGroup(event=events.get(together[0].event_id), alerts=tuple(together)),
-        ]
-    }
-    return [groups[alert.id] for alert in worst_first(group.worst for group in groups.values())]
+    ]
+    by_worst = {group.worst.id: group for group in groups}
+    return [by_worst[alert.id] for alert in worst_first(group.worst for group in groups)]
 
 
 def event_table(groups: Sequence[EventGroup], *, now: datetime) -> str:

@@ -15,7 +15,7 @@ from app.format import moment, quantity, scale_for
 from app.icicle import LEVELS, SEVERAL, Rect
 from app.kernelrows import kernel_id, shown
 from app.roofline import Roof, Spot, span_of
-from app.theme import KIND_COLOURS, KIND_INK, NEUTRAL
+from app.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
 from db.kernel_queries import KernelPoint
 from db.kernels import KINDS
 
@@ -97,7 +97,7 @@ def _icicle_row(rect: Rect, *, factor: float) -> dict[str, Any]:
         "below": rect.level + 0.94,
         "name": shown(rect.name),
         "what": LEVELS[rect.level],
-        "kind": _known_kind(rect.kind),
+        "kind": rect.kind if rect.kind == SEVERAL else known_kind(rect.kind),
         "kind_shown": shown(rect.kind),
         "time": quantity(rect.end_s - rect.start_s, "s"),
         "part": quantity(rect.share, "share"),
@@ -174,7 +174,7 @@ def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
     """
     lanes = sorted({str(row["lane"]) for row in rows})
     rect = (
-        chart_of([{**row, "kind": _known_kind(row["kind"])} for row in rows])
+        chart_of([{**row, "kind": known_kind(row["kind"])} for row in rows])
         .mark_bar(stroke=KIND_INK, strokeWidth=0.25, height=_LANE_HEIGHT - 8, cursor="pointer")
         .encode(
             x=alt.X("start:Q", title=f"time ({unit})", axis=alt.Axis(grid=False)),
@@ -252,7 +252,7 @@ def _spot_row(spot: Spot, *, factor: float) -> Row:
         "intensity": spot.intensity,
         "rate": spot.flops_per_s / factor,
         "name": shown(kernel.label),
-        "kind": _known_kind(kernel.kind),
+        "kind": known_kind(kernel.kind),
         "kind_shown": shown(kernel.kind),
         "shapes": shown(kernel.shapes),
         "per_byte": f"{spot.intensity:.3g} FLOP/byte",
@@ -264,12 +264,8 @@ def _spot_row(spot: Spot, *, factor: float) -> Row:
     }
 
 
-def _known_kind(kind: str) -> str:
-    return kind if kind in KIND_COLOURS or kind == SEVERAL else "other"
-
-
 def _kind_colour() -> alt.Color:
-    colours = {**KIND_COLOURS, SEVERAL: "#c9ced4"}
+    colours = {**KIND_COLOURS, SEVERAL: MIXED_KINDS}
     return alt.Color(
         "kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
     )

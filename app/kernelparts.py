@@ -8,7 +8,7 @@ from app.format import quantity, scale_for, significant
 from app.markup import Bar, Cell, Column, Part, escaped, stack, table
 from app.pages import KernelsPage
 from app.state import perfetto_url, run_url, trace_url
-from app.theme import KIND_COLOURS
+from app.theme import known_kind
 from db.kernels import Kernel, Profile
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
@@ -24,7 +24,7 @@ KEPT_TEXT = (
 
 def kind_style(kind: str) -> str:
     """Return the class of theme.py for a kind; that of `other` for one that it does not know."""
-    return f"k-{kind if kind in KIND_COLOURS else 'other'}"
+    return f"k-{known_kind(kind)}"
 
 
 def ordered_parts(profile: Profile) -> list[tuple[str, float]]:

@@ -100,25 +100,25 @@ def link(text: str, href: str) -> str:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str) -> str:
     """Return a table that scrolls sideways when it is too wide; `label` is for screen readers."""
-    head = "".join(_heading(column) for column in columns)
     body = "".join(_row(row, columns) for row in rows)
-    return (
-        f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return _table(columns, f"<tbody>{body}</tbody>", label=label)
 
 
 def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: str) -> str:
     """Return a table in which each row opens to more."""
-    head = "".join(_heading(column) for column in columns)
-    body = "".join(
+    bodies = "".join(
         f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
         f"{folded(group.summary, group.content)}</td></tr></tbody>"
         for group in groups
     )
+    return _table(columns, bodies, label=label)
+
+
+def _table(columns: Sequence[Column], bodies: str, *, label: str) -> str:
+    head = "".join(_heading(column) for column in columns)
     return (
         f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
-        f"<thead><tr>{head}</tr></thead>{body}</table></div>"
+        f"<thead><tr>{head}</tr></thead>{bodies}</table></div>"
     )
 
 

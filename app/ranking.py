@@ -9,6 +9,7 @@ from datetime import datetime
 from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, OverviewState, decide_url, run_url, series_url
+from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
@@ -123,8 +124,7 @@ def alert_row(
 
 def verdict_style(alert: Alert) -> str:
     """Return the class of theme.py for a cell that tells the change of `alert`."""
-    styles = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
-    return styles.get(alert.verdict, "")
+    return VERDICT_STYLES.get(alert.verdict, "")
 
 
 def revision_cell(alert: Alert, *, now: datetime) -> Cell:

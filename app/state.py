@@ -124,16 +124,7 @@ _AnyState = (
     | RunsState
     | AlertsState
 )
-_State = TypeVar(
-    "_State",
-    OverviewState,
-    SeriesState,
-    RunPageState,
-    KernelsState,
-    KernelDiffState,
-    RunsState,
-    AlertsState,
-)
+_State = TypeVar("_State", bound=_AnyState)
 
 
 def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:

@@ -39,6 +39,8 @@ KIND_COLOURS = {
     "python": "#8f99a5",
     "idle": "#d3d8dd",
 }
+# Of a rectangle that stands for kernels of several kinds.
+MIXED_KINDS = "#c9ced4"
 # On any of the colours above, on a light and on a dark page.
 KIND_INK = "#14171b"
 _KIND_STYLES = "\n".join(
@@ -151,3 +153,8 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 </style>
 """
 )
+
+
+def known_kind(kind: str) -> str:
+    """Return `kind` where it has a colour, else `other`."""
+    return kind if kind in KIND_COLOURS else "other"

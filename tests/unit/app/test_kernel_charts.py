@@ -13,8 +13,9 @@ from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, stri
 from app.kernelrows import kernel_id
 from app.roofline import roofs_of, spots_of
 from app.strip import lane_name, strip_rows, strip_text
+from app.theme import KIND_COLOURS
 from db.kernel_queries import KernelPoint
-from db.kernels import Profile, Slice
+from db.kernels import KINDS, Profile, Slice
 from tests.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}
@@ -53,6 +54,13 @@ def test_names_in_tooltips_are_cut_and_kinds_without_a_colour_are_other() -> Non
         assert len(json.dumps(spec)) < 12_000
     assert rows(specs[1], 2)[0]["kind"] == "other"
     assert rows(specs[1], 2)[0]["kind_shown"] == "<i>"
+
+
+def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
+    spec = roofline_spec(spots_of([PRODUCT]), roofs=roofs_of({"peaks": PEAKS}))
+    shapes = spec["layer"][2]["encoding"]["shape"]["scale"]
+    assert len(set(shapes["range"])) == len(shapes["domain"]) == len(KINDS)
+    assert len({KIND_COLOURS[kind] for kind in KINDS}) == len(KINDS)
 
 
 def test_a_lane_of_the_timeline_is_a_thread_or_a_stream() -> None:

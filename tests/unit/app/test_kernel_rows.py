@@ -194,6 +194,6 @@ def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
         cell.href for _, cell in point_facts(series, point(3), metric="latency_s") if cell.href
     ]
     assert link.startswith("kernels?run=run-3&case=bert%2F")
-    seen = sighting_cell(make_sighting(make_run("run-9")), case_key="bert/x", has_kernels=True)
+    seen = sighting_cell(make_sighting(make_run("run-9")), case_key="bert/x")
     assert [note.href for note in seen.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
     assert len(sighting_cell(make_sighting(make_run("run-9"))).notes) == 1
