@@ -22,13 +22,22 @@ def keep_counters(
 
     A counter that is in already gets its new value; the others stay.
     """
-    of_result = KernelTable.result_id == result_id
-    wanted = select(KernelTable.position, KernelTable.name, KernelTable.launch).where(of_result)
+    columns = (KernelTable.position, KernelTable.name, KernelTable.launch)
+    wanted = select(*columns).where(KernelTable.result_id == result_id)
     with store.write() as session:
-        rows = [row for row in session.execute(wanted).all() if row.name in counters]
-        for row in rows:
-            kept = {**row.launch.get(COUNTERS, {}), **counters[row.name]}
-            launch = clean_json({**row.launch, COUNTERS: kept})
-            at = update(KernelTable).where(of_result, KernelTable.position == row.position)
-            session.execute(at.values(launch=launch))
-    return len(rows)
+        changed = [
+            {
+                "result_id": result_id,
+                "position": row.position,
+                "launch": _with_counters(row.launch, counters[row.name]),
+            }
+            for row in session.execute(wanted)
+            if row.name in counters
+        ]
+        if changed:
+            session.execute(update(KernelTable), changed)
+    return len(changed)
+
+
+def _with_counters(launch: Mapping[str, Any], counters: Mapping[str, Any]) -> Any:
+    return clean_json({**launch, COUNTERS: {**launch.get(COUNTERS, {}), **counters}})

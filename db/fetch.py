@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +51,8 @@ from db.tables import (
 )
 from db.triage import AlertChange, SeriesSettings, with_settings
 
+# Ids in one statement; every driver takes so many parameters.
+IDS_PER_READ: Final = 500
 OLDEST_RUN: Final = (RunTable.started_at, RunTable.id)
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
 LAST_RESULT: Final = (CaseResultTable.finished_at.desc(), CaseResultTable.id.desc())
@@ -72,6 +74,13 @@ RUN_COLUMNS: Final = (
     RunTable.machine,
     RunTable.fingerprint,
 )
+
+
+def batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the ids, each once, as many at a time as a statement may name."""
+    unique = list(dict.fromkeys(ids))
+    for start in range(0, len(unique), IDS_PER_READ):
+        yield unique[start : start + IDS_PER_READ]
 
 
 def one_run(connection: Connection, run_id: str) -> Run:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from sqlalchemy import func, select
 
@@ -19,9 +18,6 @@ from db.rows import utc
 from db.store import Store
 from db.tables import AlertTable, CaseResultTable, KernelTable, RunTable
 from db.triage import ONGOING
-
-# Results in one statement; every driver takes so many parameters.
-_RESULTS_PER_READ: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,20 +161,15 @@ def load_kernel_points(
 
 def load_places(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultPlace]:
     """Return the runs of these results, by result; what is not in the store is left out."""
-    ordered = sorted(result_ids)
-    found = {}
-    for start in range(0, len(ordered), _RESULTS_PER_READ):
-        some = ordered[start : start + _RESULTS_PER_READ]
-        wanted = (
-            select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at)
-            .join(RunTable, RunTable.id == CaseResultTable.run_id)
-            .where(CaseResultTable.id.in_(some))
-        )
-        with store.read() as connection:
-            for row in connection.execute(wanted):
-                at = utc(row.started_at)
-                found[row.id] = ResultPlace(run_id=row.run_id, run_started_at=at)
-    return found
+    places = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
+        RunTable, RunTable.id == CaseResultTable.run_id
+    )
+    with store.read() as connection:
+        return {
+            row.id: ResultPlace(run_id=row.run_id, run_started_at=utc(row.started_at))
+            for some in fetch.batches(result_ids)
+            for row in connection.execute(places.where(CaseResultTable.id.in_(some)))
+        }
 
 
 def load_watched_runs(store: Store) -> frozenset[str]:

@@ -13,14 +13,13 @@ from sqlalchemy import ColumnElement, Row, Subquery, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
+from db import fetch
 from db.batches import put_rows
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult
 from db.rows import Values, clean_json
 from db.tables import KernelOriginsTable, KernelSourceTable, KernelTable
 
-# Hashes in one statement; every driver takes so many parameters.
-_HASHES_PER_READ: Final = 500
 _NO_HASH: Final = ""
 # Tables of what many kernels share.
 _Hashed = type[KernelSourceTable] | type[KernelOriginsTable]
@@ -60,30 +59,32 @@ def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, K
     return {row.hash: KernelSource.from_json(row._mapping) for row in rows}
 
 
+def read_with_sources(
+    connection: Connection, where: ColumnElement[bool]
+) -> dict[str, tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]]:
+    """Return the kernels that fit `where` by result, each with the code of those generated."""
+    kernels = read_kernels(connection, where)
+    hashes = {
+        result_id: dict.fromkeys(kernel.source_hash for kernel in several)
+        for result_id, several in kernels.items()
+    }
+    sources = read_sources(connection, set().union(*hashes.values()) - {_NO_HASH})
+    return {
+        result_id: (several, tuple(sources[name] for name in hashes[result_id] if name in sources))
+        for result_id, several in kernels.items()
+    }
+
+
 def with_kernels(
     connection: Connection, results: Sequence[CaseResult], *, stored: Subquery
 ) -> list[CaseResult]:
     """Return `results`, which were read from the rows `stored`, with kernels and their code."""
-    kernels = read_kernels(connection, KernelTable.result_id.in_(select(stored.c.id)))
-    named = {kernel.source_hash for several in kernels.values() for kernel in several}
-    sources = read_sources(connection, named - {_NO_HASH})
-    return [
-        _with_kernels(result, kernels.get(result.id, ()), sources=sources) for result in results
-    ]
-
-
-def _with_kernels(
-    result: CaseResult, kernels: tuple[Kernel, ...], *, sources: dict[str, KernelSource]
-) -> CaseResult:
-    hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
-    own = tuple(sources[name] for name in hashes if name in sources)
-    return replace(result, kernels=kernels, sources=own)
-
-
-def _batches(hashes: Collection[str]) -> Iterator[list[str]]:
-    names = sorted(hashes)
-    for start in range(0, len(names), _HASHES_PER_READ):
-        yield names[start : start + _HASHES_PER_READ]
+    found = read_with_sources(connection, KernelTable.result_id.in_(select(stored.c.id)))
+    with_those = []
+    for result in results:
+        kernels, sources = found.get(result.id, ((), ()))
+        with_those.append(replace(result, kernels=kernels, sources=sources))
+    return with_those
 
 
 def _read_origins(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Origin, ...]]:
@@ -94,7 +95,7 @@ def _read_origins(connection: Connection, hashes: Collection[str]) -> dict[str, 
 def _read_by_hash(
     connection: Connection, table: _Hashed, hashes: Collection[str]
 ) -> Iterator[Row[Any]]:
-    for some in _batches(hashes):
+    for some in fetch.batches(hashes):
         yield from connection.execute(select(table.__table__).where(table.hash.in_(some)))
 
 
@@ -102,7 +103,7 @@ def _put_missing(session: Session, table: _Hashed, rows: Sequence[Values]) -> No
     by_hash = {row["hash"]: row for row in rows}
     known = {
         name
-        for some in _batches(by_hash)
+        for some in fetch.batches(by_hash)
         for name in session.execute(select(table.hash).where(table.hash.in_(some))).scalars()
     }
     put_rows(session, table, [row for name, row in by_hash.items() if name not in known])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from sqlalchemy import func, select
@@ -15,9 +14,6 @@ from db.records import Case, Outcome
 from db.store import Store
 from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
 from db.tables import CaseResultTable, CaseTable, RunTable
-
-# Cases in one statement; every driver takes so many parameters.
-_CASES_PER_READ: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +55,8 @@ def load_unusual_outcomes(
 
 def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str], Ending]:
     """Return how these cases ended in each run, by the ids of the runs and the cases' keys."""
-    ordered = sorted(case_keys)
     found = {}
-    for start in range(0, len(ordered), _CASES_PER_READ):
-        batch = ordered[start : start + _CASES_PER_READ]
+    for batch in fetch.batches(case_keys):
         last = fetch.last_results(CaseResultTable.case_key.in_(batch))
         wanted = select(last.c.id, last.c.run_id, last.c.case_key, last.c.outcome)
         with store.read() as connection:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import ColumnElement, Row, select
 
@@ -14,9 +14,6 @@ from db.rows import run_record, utc_or_none, warnings_of
 from db.store import Store
 from db.summaries import Series
 from db.tables import CaseResultTable, RunTable, SeriesTable
-
-# Ids in one statement; every driver takes so many parameters.
-_IDS_PER_READ: Final = 500
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
@@ -41,7 +38,7 @@ def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | N
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return the runs with these ids, by id; those that are not in the store are left out."""
     found: dict[str, Run] = {}
-    for ids in _batches(run_ids):
+    for ids in fetch.batches(run_ids):
         found |= {row.id: run_record(row) for row in _rows(store, RunTable.id.in_(ids))}
     return found
 
@@ -49,7 +46,7 @@ def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
     """Return the warnings of these results, by result; those not in the store are left out."""
     found: dict[str, tuple[RunWarning, ...]] = {}
-    for ids in _batches(result_ids):
+    for ids in fetch.batches(result_ids):
         wanted = select(CaseResultTable.id, CaseResultTable.warnings)
         with store.read() as connection:
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
@@ -60,7 +57,7 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     """Return why these results ended so, by result; those not in the store are left out."""
     found: dict[str, str] = {}
-    for ids in _batches(result_ids):
+    for ids in fetch.batches(result_ids):
         wanted = select(CaseResultTable.id, CaseResultTable.reason)
         with store.read() as connection:
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
@@ -79,12 +76,6 @@ def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tupl
         )
         ours = [header for header in headers if header.case.key in planned]
         return tuple(fetch.with_points(connection, ours))
-
-
-def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    unique = list(dict.fromkeys(ids))
-    for start in range(0, len(unique), _IDS_PER_READ):
-        yield unique[start : start + _IDS_PER_READ]
 
 
 def _rows(store: Store, is_wanted: ColumnElement[bool]) -> Sequence[Row[Any]]:
