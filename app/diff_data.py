@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from app import data
@@ -14,7 +13,7 @@ from app.pages import Loaded
 from app.state import KernelDiffState
 from db.errors import RecordError
 from db.imported import is_imported
-from db.kernel_profiles import ProfiledResult, load_profiled
+from db.kernel_profiles import load_profiled
 from db.kernel_queries import KernelRun, load_kernel_runs
 from db.kernels import KernelSource
 from db.queries import load_result_summaries, load_run
@@ -35,7 +34,8 @@ _DIGITS = 7
 
 class _Read(NamedTuple):
     side: DiffSide
-    result: ProfiledResult | None
+    kernels: KernelSide | None
+    sources: tuple[KernelSource, ...]
     problem: str
 
 
@@ -80,7 +80,7 @@ def _read_alert_kernels(
         found = load_profiled(data.open_store(url), names)
         if len(found) < 2:
             return None
-        diff = diff_kernels(*(_kernel_side(found[name]) for name in names))
+        diff = diff_kernels(*(kernel_side(found[name]) for name in names))
     except RecordError as error:
         logger.warning("no kernels for alert %s: %s", alert_id, error)
         return None
@@ -113,16 +113,9 @@ def _read_page(
         is_comparable=before.side.run.fingerprint == after.side.run.fingerprint,
         problem=" ".join(filter(None, (before.problem, after.problem))),
     )
-    if before.result is None or after.result is None:
+    if before.kernels is None or after.kernels is None:
         return page
-    return _with_diff(page, before.result, after.result)
-
-
-def _with_diff(page: DiffPage, before: ProfiledResult, after: ProfiledResult) -> DiffPage:
-    try:
-        diff = diff_kernels(_kernel_side(before), _kernel_side(after))
-    except RecordError as error:
-        return dataclasses.replace(page, problem=f"The kernels cannot be compared: {error}.")
+    diff = diff_kernels(before.kernels, after.kernels)
     return dataclasses.replace(
         page,
         basis=diff.basis,
@@ -130,20 +123,21 @@ def _with_diff(page: DiffPage, before: ProfiledResult, after: ProfiledResult) ->
         candidate_s=round(diff.candidate_s, _DIGITS),
         explained_s=round(diff.explained_s, _DIGITS),
         rows=_rows(diff),
-        sources=_sources(before, after),
+        sources={source.hash: source for source in (*before.sources, *after.sources)},
     )
 
 
 def _read_side(store: Store, run: Run, case_key: str) -> _Read:
     case = next((case for case in run.plan if case.key == case_key), None)
-    result, problem = None, ""
-    if case is not None:
+    wanted = [] if case is None else [(run.id, case_key)]
+    result = load_profiled(store, wanted).get((run.id, case_key))
+    kernels, problem, missing, hint = None, "", "", ""
+    if result is not None:
         try:
-            result = load_profiled(store, [(run.id, case_key)]).get((run.id, case_key))
+            kernels = kernel_side(result)
         except RecordError as error:
-            problem = f"The profile of {case_key} in run {run.id} cannot be read: {error}."
-    missing, hint = "", ""
-    if case_key and result is None and not problem:
+            problem = f"The kernels of {case_key} in run {run.id} cannot be compared: {error}."
+    elif case_key:
         missing, hint = _without_kernels(store, run, case_key, case)
     side = DiffSide(
         run=run,
@@ -153,7 +147,7 @@ def _read_side(store: Store, run: Run, case_key: str) -> _Read:
         missing=missing,
         hint=hint,
     )
-    return _Read(side, result, problem)
+    return _Read(side, kernels, () if result is None else result.sources, problem)
 
 
 def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -> tuple[str, str]:
@@ -171,19 +165,6 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     if not why:
         why = "it has no result yet" if outcome is None else f"it ended {outcome}"
     return f"{missing}: {why}.", repro_command(case, toolchain=run.toolchain)
-
-
-def _kernel_side(result: ProfiledResult) -> KernelSide:
-    return kernel_side(
-        result.kernels,
-        sources=result.sources,
-        profile=result.profile,
-        latency_s=result.latency_s,
-    )
-
-
-def _sources(before: ProfiledResult, after: ProfiledResult) -> Mapping[str, KernelSource]:
-    return {source.hash: source for source in (*before.sources, *after.sources)}
 
 
 def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:

@@ -325,6 +325,19 @@ class Profile:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledResult:
+    """What is known of the kernels of a case result: their code, its details and its latency.
+
+    `details` has the profile (`profile_of`); `latency_s` is None where there are no samples.
+    """
+
+    kernels: tuple[Kernel, ...]
+    sources: tuple[KernelSource, ...]
+    details: Mapping[str, Any]
+    latency_s: float | None
+
+
 def profile_of(details: Mapping[str, Any]) -> Profile | None:
     """Return the profile among the `details` of a case result, None without; raise RecordError."""
     document = details.get("profile")

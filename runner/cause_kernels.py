@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from db.errors import RecordError
-from db.kernel_profiles import ProfiledResult, load_profiled
+from db.kernel_profiles import load_profiled
+from db.kernels import ProfiledResult
 from db.records import Alert
 from db.store import Store
 from runner.analysis.alert_kernels import is_about_slower, kernel_ends
 from runner.analysis.kernel_diff import diff_kernels, kernel_side, top_kernels
-from runner.analysis.kernel_groups import KernelSide
 
 logger = logging.getLogger(__name__)
 
@@ -35,18 +35,9 @@ def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[di
 
 def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[dict[str, Any]]:
     try:
-        diff = diff_kernels(_side(before), _side(after))
+        diff = diff_kernels(kernel_side(before), kernel_side(after))
     except RecordError as error:
         # One damaged result hides the kernels of its own alert, and no other alert.
         logger.warning("no kernels for alert %s: %s", alert.id, error)
         return []
     return top_kernels(diff, is_slower=is_about_slower(alert))
-
-
-def _side(result: ProfiledResult) -> KernelSide:
-    return kernel_side(
-        result.kernels,
-        sources=result.sources,
-        profile=result.profile,
-        latency_s=result.latency_s,
-    )

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from db.kernels import Kernel, KernelSource, Profile, profile_of
+from db.kernels import ProfiledResult, profile_of
 from db.records import CaseResult
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
@@ -115,29 +114,25 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
 
 
 def side_of(result: CaseResult) -> KernelSide:
-    """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
+    """Return `kernel_side` of a result with everything; raise RecordError if that is damaged."""
     latency = result.measurement("latency_s")
     return kernel_side(
-        result.kernels,
-        sources=result.sources,
-        profile=profile_of(result.details),
-        latency_s=None if latency is None else latency.median,
+        ProfiledResult(
+            kernels=result.kernels,
+            sources=result.sources,
+            details=result.details,
+            latency_s=None if latency is None else latency.median,
+        )
     )
 
 
-def kernel_side(
-    kernels: tuple[Kernel, ...],
-    *,
-    sources: Iterable[KernelSource],
-    profile: Profile | None,
-    latency_s: float | None,
-) -> KernelSide:
-    """Return a side with these kernels and their code."""
+def kernel_side(result: ProfiledResult) -> KernelSide:
+    """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
     return KernelSide(
-        kernels=kernels,
-        sources={source.hash: source.text for source in sources},
-        profile=profile,
-        latency_s=latency_s,
+        kernels=result.kernels,
+        sources={source.hash: source.text for source in result.sources},
+        profile=profile_of(result.details),
+        latency_s=result.latency_s,
     )
 
 

@@ -289,7 +289,7 @@ def test_a_damaged_profile_is_said_to_be(open_page: OpenPage, store: Store) -> N
     save(store, (before, damaged), (after, result_of(after, FUSED)))
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
-    assert f"The profile of {CASE.key} in run run-0 cannot be read" in text_of(page)
+    assert f"The kernels of {CASE.key} in run run-0 cannot be compared: " in text_of(page)
 
 
 def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, store: Store) -> None:
@@ -299,7 +299,7 @@ def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, stor
     save_alerts(store, [_alert(("run-0", "run-1"))])
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
-    assert "The kernels cannot be compared: " in text_of(page)
+    assert f"The kernels of {CASE.key} in run run-0 cannot be compared: " in text_of(page)
     page = open_page("alerts", alert="alert-1")
     assert not page.exception
     assert "Kernels behind it" not in text_of(page)

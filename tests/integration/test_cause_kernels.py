@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from db.kernel_profiles import load_profiled
-from db.kernels import KernelSource, Profile
+from db.kernels import KernelSource, Profile, profile_of
 from db.records import Alert, CaseResult
 from db.store import Store
 from runner.cause_kernels import cause_kernels
@@ -80,17 +80,29 @@ def test_an_alert_without_kernels_to_compare_names_none(store: Store, alert: Ale
     assert cause_kernels([alert], store=store) == {"alert-1": []}
 
 
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (result_of("good", 1e300), "kernel 'cpp_fused_add_0' has"),
+        (replace(result_of("good", 0.001), details={"profile": {"parts": 1}}), "parts"),
+    ],
+    ids=["absurd times", "no profile"],
+)
 def test_a_damaged_result_hides_the_kernels_of_its_own_alert_alone(
-    store: Store, caplog: pytest.LogCaptureFixture
+    store: Store, caplog: pytest.LogCaptureFixture, result: CaseResult, why: str
 ) -> None:
     other = make_case("gpt2")
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
-    damaged = [replace(result_of(name, 1e300), id=name, case=other) for name in ("good", "bad")]
+    damaged = [
+        replace(item, id=f"damaged-{item.run_id}", case=other)
+        for item in (result, result_of("bad", 0.0015))
+    ]
     ingest(store, *damaged)
     alerts = [alert_between(), replace(alert_between(case=other), id="alert-2")]
     found = cause_kernels(alerts, store=store)
     assert (len(found["alert-1"]), found["alert-2"]) == (1, [])
-    assert "no kernels for alert alert-2: kernel 'cpp_fused_add_0' has" in caplog.text
+    assert "no kernels for alert alert-2: " in caplog.text
+    assert why in caplog.text
 
 
 def test_only_results_with_kernels_are_read(store: Store) -> None:
@@ -100,7 +112,7 @@ def test_only_results_with_kernels_are_read(store: Store) -> None:
     found = load_profiled(store, {("good", key), ("plain", key), ("none", key)})
     assert found.keys() == {("good", key)}
     result = found["good", key]
-    assert (result.profile, result.sources) == (PROFILE, (CODE,))
+    assert (profile_of(result.details), result.sources) == (PROFILE, (CODE,))
     assert [kernel.label for kernel in result.kernels] == ["cpp_fused_add", "mkl_gemm"]
     assert result.latency_s == pytest.approx(0.012)
     assert load_profiled(store, ()) == {}
