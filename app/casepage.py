@@ -14,14 +14,14 @@ from app.detail import (
     tolerance_facts,
     warning_table,
 )
-from app.difflinks import case_links
+from app.difflinks import has_kernels, kernel_links
 from app.format import metric_label, outcome_label
 from app.launches import compile_stack, launch_table, steps_table, training_stack
 from app.markup import folded, heading, notice
 from app.measured import measurement_table, missing_table
 from app.pages import RunPage
 from app.seriestable import SAMPLES_CAPTION
-from app.state import RunPageState, kernels_url, run_url, series_url
+from app.state import RunPageState, run_url, series_url
 from app.trend import result_samples_chart
 from db.records import Outcome
 from db.summaries import ResultSummary
@@ -103,11 +103,12 @@ def _show_explanations(result: ResultSummary) -> None:
 def _show_next(page: RunPage, result: ResultSummary) -> None:
     command = data.repro(result.case, toolchain=page.run.toolchain)
     st.code(command, language="bash", wrap_lines=True)
-    runs = diff_data.load_runs_of_kernels(result.case.key)
+    links = []
+    if has_kernels(result):
+        runs = diff_data.load_runs_of_kernels(result.case.key)
+        links = kernel_links(page, result, runs=runs)
     with st.container(horizontal=True):
-        if "profile" in result.details:
-            st.link_button("Kernels", kernels_url(page.run.id, case_key=result.case.key))
-        for label, url in case_links(page, result, runs=runs):
+        for label, url in links:
             st.link_button(label, url)
         st.link_button(
             "History of this case",

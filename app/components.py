@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import data
 from app.format import duration, moment
+from app.kernelcode import Code
 from app.markup import escaped, link, notice
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
@@ -21,6 +22,8 @@ from db.summaries import RunSummary
 POLL_S = 2.0
 # Trying again costs a wait of data.LOCK_TIMEOUT_S each time.
 RETRY_S = 5.0
+# In pixels.
+_CODE_HEIGHT = 560
 
 
 def guarded(draw: Callable[[], None]) -> None:
@@ -157,6 +160,11 @@ def choose(
     st.session_state[key] = value
     offered = list(options) if value in options else [*options, value]
     st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
+
+
+def draw_code(code: Code) -> None:
+    """Draw generated code, in a box that scrolls where it is long."""
+    st.code(code.text, language=code.language, height=_CODE_HEIGHT if code.is_long else "content")
 
 
 def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:

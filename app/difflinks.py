@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from app.diffpage import AlertKernels
+from app.diffpage import AlertKernels, class_words
 from app.format import signed_us
 from app.markup import Cell, Column, table
+from app.matrix import DIMENSIONS
 from app.pages import RunPage
-from app.state import KernelDiffState, kernel_diff_url
+from app.state import KernelDiffState, kernel_diff_url, kernels_url
 from app.theme import VERDICT_STYLES
 from db.kernel_queries import KernelRun
 from db.records import Case
@@ -26,17 +27,15 @@ _COLUMNS = (
 )
 
 
-def case_links(
+def kernel_links(
     page: RunPage, result: ResultSummary, *, runs: Sequence[KernelRun]
 ) -> list[tuple[str, str]]:
-    """Return label and URL of the diffs that a case result invites to: with eager, with before.
+    """Return label and URL of the kernels of a result, and of their diffs with eager and before.
 
     `runs` are those that have kernels of its case, the oldest first.
     """
-    if not _has_kernels(result):
-        return []
     case, run = result.case, page.run
-    found = []
+    found = [("Kernels", kernels_url(run.id, case_key=case.key))]
     if eager := next((item for item in page.results if _is_eager_of(item, case)), None):
         against = KernelDiffState(
             baseline_run=run.id,
@@ -64,7 +63,7 @@ def point_cell(
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
-    if number == 0 or not {points[place].run_id for place in (number - 1, number)} <= {*profiled}:
+    if number == 0 or not all(points[place].run_id in profiled for place in (number - 1, number)):
         return Cell(text="")
     state = KernelDiffState(
         baseline_run=points[number - 1].run_id,
@@ -79,7 +78,7 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
     rows = [
         (
             Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
-            Cell(text=row.kind.replace("_", " ")),
+            Cell(text=class_words(row.kind)),
             Cell(
                 text=row.label,
                 href=kernel_diff_url(dataclasses.replace(kernels.state, row=str(row.number))),
@@ -95,14 +94,15 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
 
 def _is_eager_of(result: ResultSummary, case: Case) -> bool:
     other = result.case
-    same = ("model", "phase", "shape", "dtype", "device")
+    same = ("model", *DIMENSIONS)
     return (
         other.variant == _EAGER != case.variant
         and all(getattr(other, name) == getattr(case, name) for name in same)
-        and _has_kernels(result)
+        and has_kernels(result)
     )
 
 
-def _has_kernels(result: ResultSummary) -> bool:
+def has_kernels(result: ResultSummary) -> bool:
+    """Return whether kernels of a case result were recorded."""
     # The worker writes where the time goes beside the kernels, or neither.
     return "profile" in result.details

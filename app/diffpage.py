@@ -11,6 +11,11 @@ from db.kernels import Kernel, KernelSource
 from db.records import Case, Run, Verdict
 
 
+def class_words(kind: str) -> str:
+    """Return the class of a change for people: `other code`."""
+    return kind.replace("_", " ")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSide:
     """One of the two results; `case` is None where the run has no case of that name.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
+from app.evidence import difference_table
 from app.format import microseconds, moment, percent, shortened, signed_us, significant
-from app.markup import Cell, Column, Note, facts, folded, table, tiles
+from app.kernelrows import NUM_ORIGINS, ORIGIN_COLUMNS, launch_facts, origin_cells, value_text
+from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
-from db.counters import COUNTERS
 from db.kernels import Kernel, Origin
 from db.text import one_line
 
@@ -22,10 +21,8 @@ SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.
 SHOWN_ROWS = 30
 _MARKDOWN_ROWS = 10
-_NUM_KERNELS, _NUM_ORIGINS = 12, 8
+_NUM_KERNELS = 12
 _NAME_LENGTH, _TEXT_LENGTH = 120, 300
-# What only one call had, and what other profilers counted, is no fact of a launch.
-_NOT_COMPARED = ("arguments", COUNTERS)
 _MARKDOWN = re.compile(r"([\\`*_\[\]<|~])")
 _COLUMNS = (
     Column(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
@@ -59,15 +56,7 @@ _KERNEL_COLUMNS = (
     Column(label="shapes", is_spare=True),
     Column(label="module", is_spare=True),
 )
-_FACT_COLUMNS = (Column(label="differs"), Column(label="baseline"), Column(label="candidate"))
-_ORIGIN_COLUMNS = (
-    Column(label="in"),
-    Column(label="node"),
-    Column(label="operator"),
-    Column(label="module"),
-    Column(label="where"),
-    Column(label="code"),
-)
+_ORIGIN_COLUMNS = (Column(label="in"), *ORIGIN_COLUMNS)
 
 
 def side_table(page: DiffPage) -> str:
@@ -99,11 +88,7 @@ def headline(page: DiffPage) -> str:
 
 def environment_table(page: DiffPage) -> str:
     """Return what the environments of both runs differ in, "" for nothing."""
-    rows = [
-        (Cell(text=name), *(Cell(text=_value(value), style="prose") for value in values))
-        for name, values in page.environment.items()
-    ]
-    return table(_FACT_COLUMNS, rows, label="environment") if rows else ""
+    return difference_table(page.environment, ends=SIDES, label="environment")
 
 
 def classes_of(page: DiffPage) -> dict[str, int]:
@@ -119,20 +104,21 @@ def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
     rows = [row for row in page.rows if state.change in ("", row.kind)]
     if not rows:
         return ""
-    first = _table(rows[:SHOWN_ROWS], state, label="changes of kernels")
-    rest = rows[SHOWN_ROWS:]
-    if not rest:
-        return first
-    rest_s = math.fsum(row.contribution_s for row in rest)
-    summary = f"{len(rest)} further rows, {signed_us(rest_s)} us together"
-    return first + folded(summary, _table(rest, state, label="further changes of kernels"))
+    rest_s = math.fsum(row.contribution_s for row in rows[SHOWN_ROWS:])
+    return long_table(
+        _COLUMNS,
+        [_cells(row, state) for row in rows],
+        label="changes of kernels",
+        num_shown=SHOWN_ROWS,
+        rest=f"further rows, {signed_us(rest_s)} us together",
+    )
 
 
 def row_facts(row: DiffRow) -> str:
     """Return what is known of one change."""
     pairs = [
         ("contributes", Cell(text=f"{signed_us(row.contribution_s)} us an iteration")),
-        ("class", Cell(text=_words(row.kind))),
+        ("class", Cell(text=class_words(row.kind))),
         ("matched by", Cell(text=_matched(row))),
     ]
     if row.count_s is not None and row.time_s is not None:
@@ -143,37 +129,33 @@ def row_facts(row: DiffRow) -> str:
 
 def kernel_table(row: DiffRow) -> str:
     """Return the kernels of both sides of a row, "" where it is about none."""
-    sides = [
-        (name, kernel)
+    rows = [
+        _kernel_cells(name, kernel)
         for name, kernels in zip(SIDES, (row.baseline, row.candidate), strict=True)
         for kernel in kernels
     ]
-    if not sides:
+    if not rows:
         return ""
-    rows = [_kernel_cells(name, kernel) for name, kernel in sides]
-    first = table(_KERNEL_COLUMNS, rows[:_NUM_KERNELS], label="kernels of the row")
-    rest = rows[_NUM_KERNELS:]
-    if not rest:
-        return first
-    more = table(_KERNEL_COLUMNS, rest, label="further kernels of the row")
-    return first + folded(f"{len(rest)} further kernels", more)
-
-
-def differing_facts(row: DiffRow) -> list[tuple[str, str, str]]:
-    """Return configuration and launch that differ, as (name, baseline, candidate)."""
-    before, after = _facts_of(row.baseline), _facts_of(row.candidate)
-    names = dict.fromkeys((*before, *after))
-    sides = [(name, before.get(name, "-"), after.get(name, "-")) for name in names]
-    return [(name, one, other) for name, one, other in sides if one != other]
+    return long_table(
+        _KERNEL_COLUMNS,
+        rows,
+        label="kernels of the row",
+        num_shown=_NUM_KERNELS,
+        rest="further kernels",
+    )
 
 
 def fact_table(row: DiffRow) -> str:
-    """Return `differing_facts` as a table, "" for none."""
-    rows = [
-        (Cell(text=name), Cell(text=one, style="prose"), Cell(text=other, style="prose"))
-        for name, one, other in differing_facts(row)
-    ]
-    return table(_FACT_COLUMNS, rows, label="configuration and launch") if rows else ""
+    """Return configuration and launch that differ, "" for none."""
+    return difference_table(differing_facts(row), ends=SIDES, label="configuration and launch")
+
+
+def differing_facts(row: DiffRow) -> dict[str, tuple[str, str]]:
+    """Return configuration and launch that differ, by name as (baseline, candidate)."""
+    before, after = _facts_of(row.baseline), _facts_of(row.candidate)
+    names = dict.fromkeys((*before, *after))
+    sides = {name: (before.get(name, "-"), after.get(name, "-")) for name in names}
+    return {name: values for name, values in sides.items() if values[0] != values[1]}
 
 
 def origin_table(row: DiffRow) -> str:
@@ -186,14 +168,12 @@ def origin_table(row: DiffRow) -> str:
     if not found:
         return ""
     rows = [
-        (Cell(text=_side_of(origin, sides), style="quiet"), *_origin_cells(origin))
+        (Cell(text=_side_of(origin, sides), style="quiet"), *origin_cells(origin))
         for origin in found
     ]
-    first = table(_ORIGIN_COLUMNS, rows[:_NUM_ORIGINS], label="origins")
-    rest = rows[_NUM_ORIGINS:]
-    if not rest:
-        return first
-    return first + folded(f"{len(rest)} more", table(_ORIGIN_COLUMNS, rest, label="more origins"))
+    return long_table(
+        _ORIGIN_COLUMNS, rows, label="origins", num_shown=NUM_ORIGINS, rest="further origins"
+    )
 
 
 def markdown(page: DiffPage) -> str:
@@ -216,7 +196,7 @@ def markdown(page: DiffPage) -> str:
     ]
     changed = [row for row in page.rows if row.kind != "unchanged"]
     lines += [
-        f"| {signed_us(row.contribution_s)} | {_words(row.kind)} | `{_code(row.label)}`"
+        f"| {signed_us(row.contribution_s)} | {class_words(row.kind)} | `{_code(row.label)}`"
         f" | {_escaped(row.text)} |"
         for row in changed[:_MARKDOWN_ROWS]
     ]
@@ -248,10 +228,6 @@ def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
     )
 
 
-def _table(rows: Sequence[DiffRow], state: KernelDiffState, *, label: str) -> str:
-    return table(_COLUMNS, [_cells(row, state) for row in rows], label=label)
-
-
 def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
     is_open = state.row == str(row.number)
     row_number = "" if is_open else str(row.number)
@@ -259,7 +235,7 @@ def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
     return (
         Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
         Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
-        Cell(text=_words(row.kind)),
+        Cell(text=class_words(row.kind)),
         Cell(
             text=shortened(row.label, limit=_NAME_LENGTH),
             href=href,
@@ -287,17 +263,6 @@ def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
     )
 
 
-def _origin_cells(origin: Origin) -> tuple[Cell, ...]:
-    line = f":{origin.line}" if origin.line else ""
-    return (
-        Cell(text=origin.node),
-        Cell(text=origin.target or "-"),
-        Cell(text=origin.module or "-", style="prose"),
-        Cell(text=f"{origin.file}{line}" if origin.file else "-", style="prose"),
-        Cell(text=origin.code or "-", style="prose"),
-    )
-
-
 def _side_of(origin: Origin, sides: Sequence[Mapping[Origin, None]]) -> str:
     found = [name for name, side in zip(SIDES, sides, strict=True) if origin in side]
     return found[0] if len(found) == 1 else "both"
@@ -312,10 +277,10 @@ def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
             "device": kernel.device,
             "shapes": kernel.shapes,
             **kernel.config,
-            **{name: item for name, item in kernel.launch.items() if name not in _NOT_COMPARED},
+            **launch_facts(kernel),
         }
         for name, value in values.items():
-            found.setdefault(name, {})[_value(value)] = None
+            found.setdefault(name, {})[value_text(value)] = None
     return {name: _joined(values) for name, values in found.items()}
 
 
@@ -331,18 +296,8 @@ def _time(time_s: float | None) -> str:
     return "-" if time_s is None else microseconds(time_s)
 
 
-def _value(value: Any) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
-
-
 def _matched(row: DiffRow) -> str:
     return row.matched_by if row.baseline and row.candidate else "-"
-
-
-def _words(kind: str) -> str:
-    return kind.replace("_", " ")
 
 
 def _code(text: str) -> str:

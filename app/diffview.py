@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from app import data
-from app.components import choose
+from app.components import choose, draw_code
 from app.diffchart import waterfall_rows, waterfall_spec
-from app.diffpage import DiffPage, DiffRow, DiffSide
+from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.diffrows import (
     classes_of,
     diff_tables,
@@ -21,8 +21,8 @@ from app.diffrows import (
     origin_table,
     row_facts,
 )
-from app.diffsource import Code, code_of, unified_diff
 from app.format import moment
+from app.kernelcode import Code, code_of, unified_diff
 from app.markup import heading, notice
 from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
@@ -34,7 +34,6 @@ WATERFALL_CAPTION = (
     " or what nobody judges. Kernels are timed under the profiler and the latencies without it:"
     " what profiling costs on one side more than on the other is unexplained."
 )
-_LONG_CODE_LINES, _CODE_HEIGHT = 40, 560
 
 
 def show_choices(
@@ -105,36 +104,31 @@ def _waterfall(*_key: str | int | list[tuple[str, str]], _page: DiffPage) -> dic
 
 
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
-    before, after = code_of(row, sources)
+    before, after = (code_of(side, sources) for side in (row.baseline, row.candidate))
     if not (before.text or after.text):
         st.html(notice("No code of either side: only what torch.compile generated has one here."))
         return
     st.html(heading("Generated code", level=3))
     if before.text == after.text:
         st.caption("The same on both sides.")
-        _draw_code(before)
+        draw_code(before)
         return
     if not (before.text and after.text):
         st.caption(f"The {'baseline' if before.text else 'candidate'} alone has generated code.")
-        _draw_code(before if before.text else after)
+        draw_code(before if before.text else after)
         return
     try:
-        _draw_code(Code(text=unified_diff(before, after), language="diff"))
+        draw_code(Code(text=unified_diff(before, after), language="diff"))
     except ValueError as error:
         st.html(notice(f"No diff: {error}."))
-    is_long = max(before.num_lines, after.num_lines) > _LONG_CODE_LINES
+    is_long = any(code.is_long for code in (before, after))
     with st.expander("Side by side", expanded=not is_long):
         for column, name, code in zip(
             st.columns(2), ("baseline", "candidate"), (before, after), strict=True
         ):
             with column:
                 st.caption(name)
-                _draw_code(code)
-
-
-def _draw_code(code: Code) -> None:
-    is_long = code.num_lines > _LONG_CODE_LINES
-    st.code(code.text, language=code.language, height=_CODE_HEIGHT if is_long else "content")
+                draw_code(code)
 
 
 def _choose_side(title: str, name: str, side: DiffSide, labels: Mapping[str, str]) -> None:
@@ -158,4 +152,4 @@ def _choose_side(title: str, name: str, side: DiffSide, labels: Mapping[str, str
 
 
 def _class_label(kind: str, counts: Mapping[str, int]) -> str:
-    return f"{kind.replace('_', ' ')} ({counts.get(kind, 0)})" if kind else "all"
+    return f"{class_words(kind)} ({counts.get(kind, 0)})" if kind else "all"

@@ -1,7 +1,8 @@
-"""What measuring an alert again said, and what its two ends differ in, as HTML. Pure."""
+"""What measuring an alert again said, and what two ends differ in, as HTML. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.format import duration, percent_interval
@@ -13,11 +14,6 @@ _METHODS = {
     "history": "against the history",
     "repeat": "repeated",
 }
-_COLUMNS = (
-    Column(label="differs"),
-    Column(label="last good"),
-    Column(label="first bad"),
-)
 
 
 def confirmation_text(alert: Alert) -> str:
@@ -37,16 +33,19 @@ def confirmation_text(alert: Alert) -> str:
     return f"{', '.join(parts)}: {found.get('reason', '')}"
 
 
-def difference_table(alert: Alert) -> str:
-    """Return a row for each fact that the two ends of `alert` differ in; "" for none."""
+def difference_table(
+    differences: Mapping[str, Sequence[Any]], *, ends: Sequence[str], label: str
+) -> str:
+    """Return a row for each fact that two `ends` differ in; "" for none."""
+    columns = [Column(label="differs"), *(Column(label=name) for name in ends)]
     rows = [
         (
             Cell(text=name),
             *(Cell(text=_text(value), style="prose", title=_text(value)) for value in values),
         )
-        for name, values in (alert.environment_diff or {}).items()
+        for name, values in differences.items()
     ]
-    return table(_COLUMNS, rows, label="what the two ends differ in") if rows else ""
+    return table(columns, rows, label=label) if rows else ""
 
 
 def _text(value: Any) -> str:

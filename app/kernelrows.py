@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from app.format import quantity, scale_for, shortened, significant
-from app.markup import Cell, Column, table
+from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
 from db.counters import COUNTERS
-from db.kernels import Kernel
+from db.kernels import Kernel, Origin
 from db.records import Case, Run
 from db.text import printable
 
@@ -24,9 +24,11 @@ _TEXT_LIMIT = 300
 _ID_LENGTH = 12
 _NAME_LIMIT = 60
 _MAX_NAMES = 6
-# Of the launch these have places of their own.
+# The rest is behind a fold.
+NUM_ORIGINS = 8
+# Of the launch: what only one call had, and what has a place of its own.
 _NOT_LAUNCH = ("arguments", COUNTERS)
-_ORIGIN_COLUMNS = (
+ORIGIN_COLUMNS = (
     Column(label="node"),
     Column(label="operator"),
     Column(label="module"),
@@ -131,17 +133,22 @@ def origin_table(kernel: Kernel) -> str:
     """Return the nodes of the graph that a kernel computes, "" where nobody said."""
     if not kernel.origins:
         return ""
-    rows = [
-        (
-            Cell(text=origin.node),
-            Cell(text=origin.target),
-            Cell(text=origin.module, style="prose"),
-            Cell(text=f"{origin.file}:{origin.line}" if origin.file else "", style="prose"),
-            Cell(text=origin.code, style="prose whole"),
-        )
-        for origin in kernel.origins
-    ]
-    return table(_ORIGIN_COLUMNS, rows, label="origins of the kernel")
+    rows = [origin_cells(origin) for origin in kernel.origins]
+    return long_table(
+        ORIGIN_COLUMNS, rows, label="origins", num_shown=NUM_ORIGINS, rest="further origins"
+    )
+
+
+def origin_cells(origin: Origin) -> tuple[Cell, ...]:
+    """Return the cells of a node of the graph for ORIGIN_COLUMNS."""
+    line = f":{origin.line}" if origin.line else ""
+    return (
+        Cell(text=origin.node),
+        Cell(text=origin.target or "-"),
+        Cell(text=origin.module or "-", style="prose"),
+        Cell(text=f"{origin.file}{line}" if origin.file else "-", style="prose"),
+        Cell(text=origin.code or "-", style="prose whole"),
+    )
 
 
 def counter_table(kernel: Kernel) -> str:
@@ -170,13 +177,26 @@ def repro_command(run: Run, case: Case, kernel: Kernel) -> str:
 
 def mapping_text(values: Mapping[str, Any]) -> str:
     """Return a mapping as `name value, name value`."""
-    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a configuration or a launch; a few numbers are `8x1x1`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and len(value) < 5 and all(isinstance(item, int) for item in value):
+        return "x".join(map(str, value))
+    return json.dumps(value, sort_keys=True)
 
 
 def launch_text(kernel: Kernel) -> str:
     """Return what the device was asked for: grid, block, registers and the like."""
-    told = {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
-    return mapping_text(told)
+    return mapping_text(launch_facts(kernel))
+
+
+def launch_facts(kernel: Kernel) -> dict[str, Any]:
+    """Return what every launch of a kernel has in common, by name."""
+    return {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
 
 
 def uncounted_text(kernels: Sequence[Kernel]) -> str:
@@ -202,12 +222,6 @@ def _searched(kernel: Kernel) -> str:
 
 def _quantity(value: float | None, unit: str) -> str:
     return "" if value is None else quantity(value, unit)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return "x".join(map(str, value)) if len(value) < 5 else json.dumps(value)
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 _Read = Callable[[Kernel], float | None]

@@ -8,7 +8,8 @@ from typing import Any
 import streamlit as st
 
 from app import kernel_data
-from app.components import choose, type_in
+from app.components import choose, draw_code, type_in
+from app.kernelcode import code_of
 from app.kernelfigures import show_kernel_trend
 from app.kernelrows import (
     KernelTable,
@@ -26,8 +27,6 @@ from db.kernels import Kernel
 
 _ROW_HEIGHT = 35
 _MAX_ROWS = 12
-_SOURCE_HEIGHT = 480
-_LANGUAGES = {"triton": "python", "cpp": "cpp"}
 _TEXTS = {
     "label": ("kernel", "the name without numbers that the compiler gives by order"),
     "kind": ("kind", "what it does"),
@@ -38,8 +37,6 @@ _TEXTS = {
     "config": ("autotune configuration", "what the autotuner chose"),
     "launch": ("launch", "what the device was asked for"),
 }
-
-
 # In pixels; what is longer opens on a click, and below the table.
 _WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
 
@@ -88,9 +85,7 @@ def _show_source(kernel: Kernel) -> None:
         st.html(notice("The code of this kernel did not come with the result."))
         return
     st.html(heading("Generated code", level=3))
-    language = _LANGUAGES.get(source.language)
-    is_long = source.text.count("\n") > 24
-    st.code(source.text, language=language, height=_SOURCE_HEIGHT if is_long else "content")
+    draw_code(code_of([kernel], {source.hash: source}))
 
 
 def _choose(label: str, name: str, found: list[str], value: str) -> None:

@@ -114,6 +114,25 @@ def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: 
     return _table(columns, bodies, label=label)
 
 
+def long_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    label: str,
+    num_shown: int,
+    rest: str,
+) -> str:
+    """Return a table of the first rows; the others are behind a line, `12 further kernels`.
+
+    `rest` is what the line says behind their number.
+    """
+    first, others = rows[:num_shown], rows[num_shown:]
+    shown = table(columns, first, label=label)
+    if not others:
+        return shown
+    return shown + folded(f"{len(others)} {rest}", table(columns, others, label=f"further {label}"))
+
+
 def _table(columns: Sequence[Column], bodies: str, *, label: str) -> str:
     head = "".join(_heading(column) for column in columns)
     return (

@@ -23,6 +23,7 @@ from db.records import Alert, AlertState
 from db.triage import AlertChange
 
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
+_ENDS = ("last good", "first bad")
 
 
 def show() -> None:
@@ -88,7 +89,10 @@ def _show_alert(alert_id: str) -> None:
     else:
         show_repro(case, toolchain=alert.toolchain)
     _show_kernels(alert)
-    if differences := difference_table(alert):
+    differences = difference_table(
+        alert.environment_diff or {}, ends=_ENDS, label="what the two ends differ in"
+    )
+    if differences:
         st.html(differences)
     _show_decisions([alert], page.changes)
 

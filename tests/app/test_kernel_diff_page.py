@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import diffsource, diffview
+from app import diffview, kernelcode
 from app.diffchart import waterfall_spec
 from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
@@ -308,7 +308,7 @@ def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, stor
 def test_code_that_is_too_long_is_shown_and_not_compared(
     open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diffsource, "MAX_DIFF_LINES", 1)
+    monkeypatch.setattr(kernelcode, "MAX_DIFF_LINES", 1)
     save_two_nights(store)
     page = _opened(open_page, "cpp_fused_add", **NIGHTS)
     assert "No diff: code of more than 1 lines is not compared here." in text_of(page)

@@ -10,8 +10,8 @@ import pytest
 from app.diffchart import MAX_BARS, waterfall_rows, waterfall_spec
 from app.diffpage import DiffPage, DiffRow, DiffSide
 from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, markdown
-from app.diffsource import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.format import microseconds, signed_us
+from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
 from db.records import Verdict
@@ -100,13 +100,13 @@ def test_what_differs_of_configuration_and_launch_is_listed() -> None:
         launch={"grid": [4, 1, 1], "arguments": ["not told"]},
     )
     row = _row(1, 5, baseline=(before,), candidate=(after,))
-    assert differing_facts(row) == [("num_warps", "4", "8"), ("grid", "[8, 1, 1]", "[4, 1, 1]")]
+    assert differing_facts(row) == {"num_warps": ("4", "8"), "grid": ("8x1x1", "4x1x1")}
 
 
 def test_of_several_kernels_each_value_is_told_once() -> None:
     one, other = make_kernel(shapes="[2]"), make_kernel(shapes="[4]")
     row = _row(1, 5, baseline=(one, other, one), candidate=(other,))
-    assert differing_facts(row) == [("shapes", "[2], [4]", "[4]")]
+    assert differing_facts(row) == {"shapes": ("[2], [4]", "[4]")}
 
 
 def test_names_in_markdown_stay_text() -> None:
@@ -122,10 +122,9 @@ def test_names_in_markdown_stay_text() -> None:
 def test_the_code_of_a_side_is_there_once_and_without_what_steers_a_page() -> None:
     kernel = make_kernel(source_hash="h")
     sources = {"h": KernelSource(hash="h", language="triton", text="def k():\x1b\n    pass")}
-    row = _row(1, 5, baseline=(kernel, kernel), candidate=(make_kernel(),))
-    before, after = code_of(row, sources)
+    before = code_of((kernel, kernel), sources)
     assert before == Code(text="def k():?\n    pass", language="python")
-    assert after == Code(text="", language=None)
+    assert code_of((make_kernel(),), sources) == Code(text="", language=None)
 
 
 def test_code_of_too_many_lines_is_not_compared() -> None:

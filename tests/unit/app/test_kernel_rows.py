@@ -100,6 +100,8 @@ def test_origins_have_their_place_in_the_code() -> None:
     assert "net.py:7" in html
     assert "x + &lt;y&gt;" in html
     assert origin_table(FUSED) == ""
+    many = tuple(dataclasses.replace(origin, node=f"add_{number}") for number in range(11))
+    assert "3 further origins" in origin_table(dataclasses.replace(FUSED, origins=many))
 
 
 @pytest.mark.parametrize("counters", [{}, "none", None])
@@ -186,6 +188,8 @@ def test_a_missing_trace_says_why() -> None:
 def test_shapes_of_an_argument_list_stay_readable() -> None:
     long: Kernel = dataclasses.replace(FUSED, launch={"streams": [1, 2, 3, 4, 5]})
     assert launch_text(long) == "streams [1, 2, 3, 4, 5]"
+    words: Kernel = dataclasses.replace(FUSED, launch={"flags": ["a", "b"]})
+    assert launch_text(words) == 'flags ["a", "b"]'
 
 
 def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:

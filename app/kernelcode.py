@@ -1,4 +1,4 @@
-"""The code of both sides of a row of a kernel diff, and how it differs. Pure."""
+"""The generated code of kernels, and how that of two sides differs. Pure."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.diffpage import DiffRow
 from db.kernels import Kernel, KernelSource
 from db.text import printable
 
 # difflib needs seconds for more lines.
 MAX_DIFF_LINES = 3000
+_SCREEN_LINES = 40
 _LANGUAGES = {"triton": "python", "cpp": "cpp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code of one side, "" where none is known; `language` is for highlighting."""
+    """The code of one or several kernels, "" for none; `language` is for highlighting."""
 
     text: str
     language: str | None
@@ -27,10 +27,20 @@ class Code:
         """Return how many lines there are."""
         return len(self.text.splitlines())
 
+    @property
+    def is_long(self) -> bool:
+        """Return whether it takes more than a screen."""
+        return self.num_lines > _SCREEN_LINES
 
-def code_of(row: DiffRow, sources: Mapping[str, KernelSource]) -> tuple[Code, Code]:
-    """Return the code of the baseline and of the candidate, each kernel's once."""
-    return _code(row.baseline, sources), _code(row.candidate, sources)
+
+def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> Code:
+    """Return the code of `kernels`, that of several with the same once."""
+    hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
+    found = [sources[name] for name in hashes if name in sources]
+    languages = {source.language for source in found}
+    language = _LANGUAGES.get(languages.pop()) if len(languages) == 1 else None
+    text = "\n\n".join(printable(source.text, kept="\n\t") for source in found)
+    return Code(text=text, language=language)
 
 
 def unified_diff(before: Code, after: Code) -> str:
@@ -41,12 +51,3 @@ def unified_diff(before: Code, after: Code) -> str:
         before.text.splitlines(), after.text.splitlines(), "baseline", "candidate", lineterm=""
     )
     return "\n".join(lines)
-
-
-def _code(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> Code:
-    hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
-    found = [sources[name] for name in hashes if name in sources]
-    languages = {source.language for source in found}
-    language = _LANGUAGES.get(languages.pop()) if len(languages) == 1 else None
-    text = "\n\n".join(printable(source.text, kept="\n\t") for source in found)
-    return Code(text=text, language=language)
