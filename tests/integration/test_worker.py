@@ -13,6 +13,7 @@ import pytest
 import runner.executor
 from db.records import CaseResult, Dtype, Outcome, Phase
 from runner.executor import LocalExecutor
+from runner.measure.settling import MIN_FALL_ROUNDS
 from tests.integration.launching import MEGABYTE, median, order, step_names
 
 
@@ -81,7 +82,9 @@ def test_an_eager_case_has_latency_memory_and_accuracy(executor: LocalExecutor) 
     assert result.outcome is Outcome.OK, result.log_tail
     latency = result.measurement("latency_s")
     assert latency is not None
-    assert latency.launches == (6, 6)
+    # Samples that begin to fall are followed for a few rounds more.
+    assert len(latency.launches) == 2
+    assert all(6 <= count <= 6 + MIN_FALL_ROUNDS for count in latency.launches)
     assert latency.warmups
     assert median(result, "cosine_similarity") == pytest.approx(1.0)
     throughput = result.measurement("throughput_samples_per_s")
