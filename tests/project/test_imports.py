@@ -14,6 +14,7 @@ TORCH_SIDE = ("runner.worker", "runner.measure", "models_zoo.")
 TORCH_FREE_ZOO = (
     "models_zoo.spec",
     "models_zoo.catalog",
+    "models_zoo.rows",
     "models_zoo.variants",
     "models_zoo.reference",
 )
