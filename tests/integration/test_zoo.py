@@ -13,23 +13,16 @@ from torch import Tensor, nn
 
 from models_zoo.catalog import CATALOG
 from models_zoo.loader import load_builder
+from tests.integration.published import PUBLISHED_NUM_PARAMETERS, UNCUT, WITHOUT_FUSED_ATTENTION
 
 README = Path(__file__).parents[2] / "models_zoo" / "README.md"
-# The counts that the models' publishers give, or that their published checkpoints hold.
-PUBLISHED_NUM_PARAMETERS = {
-    "bert": 109_514_298,
-    "gpt2": 124_439_808,
-    "llama": 1_235_814_400,
-    "moe": 46_702_792_704,
-    "t5": 222_903_552,
-    "vit": 86_567_656,
-    "resnet": 25_557_032,
-    "unet": 859_520_964,
-    "nn_transformer": 44_140_544,
-}
-UNCUT = {"moe": {"num_layers": 32}}
-
 models = pytest.mark.parametrize("name", CATALOG)
+trained = pytest.mark.parametrize(
+    "name", [name for name, spec in CATALOG.items() if "training" in spec.phases]
+)
+captured = pytest.mark.parametrize(
+    ("name", "phase"), [(name, phase) for name, spec in CATALOG.items() for phase in spec.phases]
+)
 
 
 def build(name: str) -> nn.Module:
@@ -126,25 +119,26 @@ def test_a_model_goes_to_fp64_and_back(name: str) -> None:
     assert torch.equal(infer(model.double().float(), inputs), before)
 
 
-@models
+@trained
 def test_a_training_step_reaches_every_parameter(name: str) -> None:
     model = build(name).train()
     model(**inputs_of(name)).square().mean().backward()
     unreached = [
         key
         for key, parameter in model.named_parameters()
-        if parameter.grad is None or not bool(torch.isfinite(parameter.grad).all())
+        if parameter.requires_grad
+        and (parameter.grad is None or not bool(torch.isfinite(parameter.grad).all()))
     ]
     assert unreached == []
 
 
-@models
+@trained
 def test_training_is_deterministic(name: str) -> None:
     model, inputs = build(name).train(), inputs_of(name)
     assert torch.equal(model(**inputs), model(**inputs))
 
 
-@pytest.mark.parametrize("name", [name for name in CATALOG if name != "resnet"])
+@pytest.mark.parametrize("name", [name for name in CATALOG if name not in WITHOUT_FUSED_ATTENTION])
 def test_attention_is_the_fused_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     fused = nn.functional.scaled_dot_product_attention
@@ -174,8 +168,7 @@ def num_parameters(name: str, config: Mapping[str, Any]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["inference", "training"])
-@models
+@captured
 def test_a_model_is_captured_whole(name: str, phase: str) -> None:
     model, inputs = build(name).train(phase == "training"), inputs_of(name)
     torch.compiler.reset()
