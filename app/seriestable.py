@@ -20,7 +20,7 @@ from app.pages import SeriesPage
 from app.ranking import levels_text, sightings_text
 from app.state import decide_url, kernels_url, run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
-from db.metrics import METRICS
+from db.metrics import METRICS, metric_of
 from db.records import Alert
 from db.summaries import TrendPoint
 
@@ -71,12 +71,27 @@ def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     shown = estimate(last.median, low=last.low, high=last.high, unit=unit_of(page, metric=metric))
     return [
         *pairs,
+        *_direction_fact(page, metric=metric),
         (f"latest {metric_label(metric)}", Cell(text=shown)),
         *_level_fact(page, metric=metric),
         ("measured", Cell(text=moment(last.at), href=run_url(last.run_id, case_key=case.key))),
         ("revision", Cell(text=last.revision)),
         ("points", Cell(text=str(len(page.points)))),
     ]
+
+
+def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    """Return which way a metric that others named is better, and who says so."""
+    if metric in METRICS:
+        return []
+    key = page.points[-1].series_key
+    stated = next((item.direction for item in page.headers if item.key == key), None)
+    known = metric_of(metric, unit=unit_of(page, metric=metric), stated=stated)
+    if known is None:
+        told = "neither, as its records say" if stated else "nobody says which way"
+        return [("better", Cell(text=f"{told}: not judged"))]
+    who = "as its records say" if stated else "by its name and unit"
+    return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
 
 
 def trend_caption(page: SeriesPage) -> str:

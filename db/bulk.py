@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,10 +12,21 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.orm import Session
 
 from db.batches import put_rows
+from db.imported import Statement, newest_statement
 from db.ingest import put_run, put_samples
 from db.kernel_rows import put_kernels
 from db.records import CaseResult, RunDocument
-from db.rows import Values, case_values, measurement_values, result_values, sample_columns, utc
+from db.rows import (
+    Values,
+    case_values,
+    measurement_values,
+    result_values,
+    sample_columns,
+    statement_record,
+    statement_values,
+    statements,
+    utc,
+)
 from db.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable, SeriesTable
 
 # What a series tells of its latest point.
@@ -52,7 +63,7 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
             for name, values_of in sample_columns(result).items():
                 columns[name].extend(values_of)
         put_samples(session, columns)
-        _put_series(session, measurements, machines=_machines(new))
+        _put_series(session, measurements, machines=_machines(new), stated=_statements(new))
     return len(results)
 
 
@@ -69,8 +80,22 @@ def _machines(documents: Sequence[RunDocument]) -> dict[str, tuple[str, str]]:
     }
 
 
+def _statements(documents: Sequence[RunDocument]) -> dict[str, Statement]:
+    found: dict[str, Statement] = {}
+    for document in documents:
+        for result in document.results:
+            for key, statement in statements(result, run=document.run).items():
+                newest = newest_statement(found.get(key), statement)
+                found |= {} if newest is None else {key: newest}
+    return found
+
+
 def _put_series(
-    session: Session, rows: Sequence[Values], *, machines: dict[str, tuple[str, str]]
+    session: Session,
+    rows: Sequence[Values],
+    *,
+    machines: dict[str, tuple[str, str]],
+    stated: Mapping[str, Statement],
 ) -> None:
     by_key: dict[str, list[Values]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["run_started_at"]):
@@ -80,10 +105,12 @@ def _put_series(
     fresh, moved = [], []
     for key, points in by_key.items():
         summary = _summary(key, points, machines=machines)
+        said = stated.get(key)
         if key in known:
-            moved.append(_joined(known[key], summary))
+            newest = newest_statement(statement_record(known[key]), said)
+            moved.append(_joined(known[key], summary) | statement_values(newest))
         else:
-            fresh.append(summary)
+            fresh.append(summary | statement_values(said))
     put_rows(session, SeriesTable, fresh)
     _update_series(session, moved)
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, Subquery, case, func, select
 from sqlalchemy.engine import Connection
 
 from db.errors import NotFoundError
+from db.metrics import Direction
 from db.points import PointColumns, PointRun, point_runs
 from db.records import (
     Alert,
@@ -235,6 +236,7 @@ def headers(connection: Connection, *where: ColumnElement[bool]) -> tuple[Series
             last_at=utc(row.last_at),
             last_run_id=row.last_run_id,
             last_value=row.last_value,
+            direction=None if row.direction is None else Direction(row.direction),
         )
         for row in connection.execute(wanted)
     )

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from db.batches import put_batch
 from db.errors import MixedStoreError, RecordError
+from db.imported import Statement, newest_statement
 from db.kernel_rows import put_kernels
 from db.records import CaseResult, Run, RunState
 from db.rows import (
@@ -22,6 +23,9 @@ from db.rows import (
     result_values,
     run_values,
     sample_columns,
+    statement_record,
+    statement_values,
+    statements,
     utc,
 )
 from db.tables import (
@@ -91,7 +95,9 @@ def put_result(
     session.execute(case.on_conflict_do_nothing(index_elements=["key"]))
     session.execute(insert(CaseResultTable).values(**result_values(result)))
     measurements = measurement_values(result, run=run)
-    _put_series(session, measurements, run=run, was_seen=was_seen)
+    _put_series(
+        session, measurements, run=run, stated=statements(result, run=run), was_seen=was_seen
+    )
     if measurements:
         session.execute(insert(MeasurementTable), measurements)
         put_samples(session, sample_columns(result))
@@ -124,17 +130,27 @@ def _is_case_in_run(session: Session, result: CaseResult) -> bool:
     return bool(session.execute(select(here)).scalar())
 
 
-def _put_series(session: Session, rows: list[Values], *, run: Run, was_seen: bool) -> None:
+def _put_series(
+    session: Session,
+    rows: list[Values],
+    *,
+    run: Run,
+    stated: Mapping[str, Statement],
+    was_seen: bool,
+) -> None:
     keys = [row["series_key"] for row in rows]
     found = session.execute(select(SeriesTable).where(SeriesTable.key.in_(keys))).scalars()
     known = {item.key: item for item in found}
     counted = _points_of_run(session, rows, run=run) if was_seen else set()
     for row in rows:
         point = _point(row, run=run)
+        said = stated.get(row["series_key"])
         header = known.get(row["series_key"])
         if header is None:
-            session.add(SeriesTable(**point, num_points=1))
+            session.add(SeriesTable(**point, **statement_values(said), num_points=1))
             continue
+        newest = statement_values(newest_statement(statement_record(header), said))
+        header.direction, header.direction_at = newest["direction"], newest["direction_at"]
         header.num_points += row["series_key"] not in counted
         header.first_at = min(utc(header.first_at), point["first_at"])
         if point["last_at"] >= utc(header.last_at):

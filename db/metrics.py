@@ -395,20 +395,23 @@ _SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
 _GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
 
 
-def metric_of(name: str, *, unit: str) -> Metric | None:
-    """Return the row of `name`; for what others named, one by its unit and the words of its name.
+def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:
+    """Return the row of `name`; for what others named, one with the direction that they `stated`.
 
-    None where these do not say which way is better, or contradict each other.
+    Where they stated none, its unit and the words of its name tell the direction. None where these
+    do not say which way is better, or contradict each other, and where neither way is.
     """
     if name in METRICS:
         return METRICS[name]
+    direction = stated or _direction_by_words(name, unit)
+    if direction in (None, Direction.NEITHER):
+        return None
+    return Metric(name=name, unit=unit, direction=direction, description="Measured by others.")
+
+
+def _direction_by_words(name: str, unit: str) -> Direction | None:
     is_rate = bool(_RATE.search(name)) or unit.lower().endswith(("/s", "/sec"))
     is_cost = unit.lower() in (*_TIMES, *_SIZES)
     if is_rate == is_cost or (is_cost and _GOOD.search(name)):
         return None
-    return Metric(
-        name=name,
-        unit=unit,
-        direction=HIGHER if is_rate else LOWER,
-        description="Measured by others.",
-    )
+    return HIGHER if is_rate else LOWER

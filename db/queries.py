@@ -15,7 +15,7 @@ from sqlalchemy import extract, func, select
 from db import fetch
 from db.errors import NotFoundError
 from db.kernel_rows import with_kernels
-from db.metrics import METRICS, metric_of
+from db.metrics import METRICS, Direction, metric_of
 from db.records import (
     Alert,
     AlertState,
@@ -249,10 +249,18 @@ def _batches(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
 
 def load_foreign_metrics(store: Store) -> list[str]:
     """Return the names of all metrics that others named and that can be judged."""
-    wanted = select(SeriesTable.metric, SeriesTable.unit).distinct()
+    wanted = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
     with store.read() as connection:
         found = connection.execute(wanted).all()
-    names = {row.metric for row in found if metric_of(row.metric, unit=row.unit)}
+    names = {
+        row.metric
+        for row in found
+        if metric_of(
+            row.metric,
+            unit=row.unit,
+            stated=None if row.direction is None else Direction(row.direction),
+        )
+    }
     return sorted(names - METRICS.keys())
 
 

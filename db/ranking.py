@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from db.metrics import Direction, metric_of
-from db.records import Alert
+from db.metrics import METRICS, Direction, metric_of
+from db.records import Alert, Verdict
 
 
 def worsening(alert: Alert) -> float:
@@ -19,8 +19,19 @@ def worsening(alert: Alert) -> float:
     if alert.change_pct is None:
         return 1.0
     ratio = max(1 + alert.change_pct / 100, 1e-9)
+    return 1 / ratio if is_higher_better(alert) else ratio
+
+
+def is_higher_better(alert: Alert) -> bool:
+    """Return whether more of the alert's metric is better.
+
+    Of a metric of others the verdict tells it, since its records may have stated it.
+    """
+    is_judged = alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    if alert.metric not in METRICS and alert.change_pct and is_judged:
+        return (alert.verdict is Verdict.REGRESSION) == (alert.change_pct < 0)
     known = metric_of(alert.metric, unit=alert.unit)
-    return 1 / ratio if known and known.direction is Direction.HIGHER_IS_BETTER else ratio
+    return known is not None and known.direction is Direction.HIGHER_IS_BETTER
 
 
 def worst_first(alerts: Iterable[Alert]) -> list[Alert]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from db.imported import Statement, stated_directions
+from db.metrics import Direction
 from db.records import (
     Alert,
     AlertState,
@@ -27,6 +29,7 @@ from db.records import (
     series_key,
 )
 from db.sighting import Sighting
+from db.tables import SeriesTable
 from db.text import one_line
 from db.triage import AlertChange, ChangedField, SeriesSettings
 
@@ -36,6 +39,30 @@ Values = dict[str, Any]
 def utc(moment: datetime) -> datetime:
     """Return `moment`, which a driver gave in its own time zone, in UTC."""
     return moment.astimezone(timezone.utc)
+
+
+def statements(result: CaseResult, *, run: Run) -> dict[str, Statement]:
+    """Return which way is better as the file of an imported `result` states it, by series."""
+    return {
+        series_key(result.case, metric=metric, fingerprint=run.fingerprint): Statement(
+            direction=direction, at=run.started_at
+        )
+        for metric, direction in stated_directions(result).items()
+    }
+
+
+def statement_values(statement: Statement | None) -> Values:
+    """Return the columns of `series` that keep which way is better, null where nobody said."""
+    if statement is None:
+        return {"direction": None, "direction_at": None}
+    return {"direction": str(statement.direction), "direction_at": utc(statement.at)}
+
+
+def statement_record(row: Row[Any] | SeriesTable) -> Statement | None:
+    """Return what is stated in a row of `series`, None where nothing is."""
+    if row.direction is None or row.direction_at is None:
+        return None
+    return Statement(direction=Direction(row.direction), at=utc(row.direction_at))
 
 
 def utc_or_none(moment: datetime | None) -> datetime | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from db.metrics import Direction
 from db.records import Case, Outcome, Run, RunState, RunWarning
 
 # Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
@@ -97,7 +98,10 @@ class TrendPoint(Point):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesHeader:
-    """What a series is about, and its latest point; `machine` is where that was measured."""
+    """What a series is about, and its latest point; `machine` is where that was measured.
+
+    `direction` is which way is better as records of others state it, None where none does.
+    """
 
     key: str
     case: Case
@@ -110,6 +114,7 @@ class SeriesHeader:
     last_at: datetime
     last_run_id: str
     last_value: float
+    direction: Direction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

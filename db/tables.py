@@ -185,7 +185,11 @@ class KernelOriginsTable(Base):
 
 
 class SeriesTable(Base):
-    """Summary kept by ingest: one row a series with its latest point."""
+    """Summary kept by ingest: one row a series with its latest point.
+
+    `direction` is which way is better as records of others state it (null where none does), and
+    `direction_at` when the run began whose records did so last.
+    """
 
     __tablename__ = "series"
 
@@ -200,6 +204,8 @@ class SeriesTable(Base):
     last_at: Mapped[datetime] = mapped_column(UtcTime)
     last_run_id: Mapped[str] = mapped_column(String)
     last_value: Mapped[float] = mapped_column(Double)
+    direction: Mapped[str | None] = mapped_column(String)
+    direction_at: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
 class AlertTable(Base):

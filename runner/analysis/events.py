@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from db.events import Event, EventKind
-from db.metrics import Direction, metric_of
+from db.metrics import METRICS
+from db.ranking import is_higher_better
 from db.records import Alert, Verdict
 from db.summaries import PlannedRun
 from runner.analysis.cause import MACHINE
@@ -218,8 +219,8 @@ def _size_pct(alert: Alert) -> float | None:
     """Return by how much the cost changed, in percent and without its sign."""
     if alert.change_pct is None:
         return None
-    metric = metric_of(alert.metric, unit=alert.unit)
-    is_higher_better = metric is not None and metric.direction is Direction.HIGHER_IS_BETTER
-    if is_higher_better and (metric is None or metric.ideal is None) and alert.change_pct > -100:
+    metric = METRICS.get(alert.metric)
+    has_ideal = metric is not None and metric.ideal is not None
+    if is_higher_better(alert) and not has_ideal and alert.change_pct > -100:
         return abs(100 / (1 + alert.change_pct / 100) - 100)
     return abs(alert.change_pct)

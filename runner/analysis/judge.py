@@ -125,7 +125,8 @@ def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
 
 
 def _metric(track: Track) -> Metric | None:
-    return metric_of(track.header.metric, unit=track.header.unit)
+    header = track.header
+    return metric_of(header.metric, unit=header.unit, stated=header.direction)
 
 
 def _judged(tracks: Sequence[Track]) -> list[Track]:

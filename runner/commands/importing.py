@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from db.metrics import Direction
 from db.text import printable
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.commands.values import Moment
 from runner.errors import ImportFailed
-from runner.interop.foreign import UNKNOWN
+from runner.interop.foreign import UNKNOWN, ForeignMetric
 from runner.interop.history import Unsaid
 from runner.interop.importing import READERS, ImportReport, import_file
 from runner.wiring import Workplace
@@ -98,17 +97,17 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     for metric in report.metrics:
-        if metric.judged_as is None:
-            guess = ", guessed from its name" if metric.is_guessed else ""
-            click.echo(
-                f"  charted but not judged: {metric.name} ({_words(metric.direction)}{guess})"
-            )
-        elif metric.judged_as is not metric.direction:
-            told = f"{_words(metric.judged_as)}, though the file says {_words(metric.direction)}"
-            click.echo(f"  judged by its name and unit: {metric.name} ({told})")
-        elif not metric.is_known:
-            click.echo(f"  judged by its name and unit: {metric.name} ({_words(metric.direction)})")
+        if not metric.is_known or metric.judged_as is None:
+            click.echo(f"  {_judged_how(metric)}")
+    for metric_name in report.contradicted:
+        click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
 
 
-def _words(direction: Direction) -> str:
-    return str(direction).replace("_", " ")
+def _judged_how(metric: ForeignMetric) -> str:
+    told = str(metric.direction).replace("_", " ")
+    if metric.judged_as is None:
+        guess = ", guessed from its name" if metric.is_guessed else ""
+        return f"charted but not judged: {metric.name} ({told}{guess})"
+    if metric.is_guessed:
+        return f"judged by its name and unit: {metric.name} ({told})"
+    return f"judged as its records say: {metric.name} ({told})"

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from db.metrics import METRICS
+from db.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
+from db.metrics import METRICS, Direction
 from db.records import Case, CaseResult, Measurement, Outcome
 from db.text import printable
 from runner.analysis.stats import estimate
@@ -27,8 +28,6 @@ METHOD = "imported"
 # What a harness writes as 0 when a case failed, and what no case that ran can be.
 NEVER_ZERO = ("speedup", "latency_s", "throughput_samples_per_s", "throughput_tokens_per_s")
 DERIVED = "imported: speedup times latency"
-# Behind a direction that nobody gave.
-GUESSED = "(guessed)"
 # The worst first: what one file says of a case stands against what another says.
 _WORST = (
     Outcome.OUT_OF_MEMORY,
@@ -59,7 +58,7 @@ class Evidence:
         self._extend(metric.name, metric.unit, launches)
         if metric.name not in METRICS:
             guess = f" {GUESSED}" if metric.is_guessed else ""
-            self.directions.setdefault(metric.name, f"{metric.direction}{guess}")
+            self._add_direction(metric.name, f"{metric.direction}{guess}")
 
     def add_text(self, name: str, text: str) -> None:
         """Take in what a file says in words, unless it is in already."""
@@ -73,10 +72,19 @@ class Evidence:
         """Take in all of `other`."""
         for name, launches in other.launches.items():
             self._extend(name, other.units[name], launches)
-        self.directions = {**other.directions, **self.directions}
+        for name, direction in other.directions.items():
+            self._add_direction(name, direction)
         for name, texts in other.texts.items():
             for text in texts:
                 self.add_text(name, text)
+
+    def _add_direction(self, name: str, text: str) -> None:
+        """Keep what is stated before what is guessed; statements that differ say neither."""
+        known = self.directions.setdefault(name, text)
+        if GUESSED in known:
+            self.directions[name] = text if GUESSED not in text else known
+        elif GUESSED not in text:
+            self.directions[name] = str(agreed(Direction(known), Direction(text)))
 
     def _extend(self, name: str, unit: str, launches: Sequence[tuple[float, ...]]) -> None:
         self.units.setdefault(name, unit)
@@ -97,13 +105,13 @@ class Evidence:
                 for name, launches in sorted(self.launches.items())
             },
             "texts": {name: sorted(texts) for name, texts in sorted(self.texts.items())},
-            "directions": dict(sorted(self.directions.items())),
+            DIRECTIONS: dict(sorted(self.directions.items())),
         }
 
 
 def evidence_of(result: CaseResult) -> Evidence:
     """Return the evidence that an imported `result` was made of."""
-    kept: Mapping[str, Any] = result.details.get(METHOD, {})
+    kept: Mapping[str, Any] = result.details.get(IMPORTED_DETAILS, {})
     evidence = Evidence()
     for name, values in kept.get("values", {}).items():
         evidence.units[name] = values["unit"]
@@ -112,7 +120,7 @@ def evidence_of(result: CaseResult) -> Evidence:
         if item.method != DERIVED:
             evidence.units[item.metric] = item.unit
             evidence.launches[item.metric] = split(item.samples, item.launches)
-    evidence.directions = dict(kept.get("directions", {}))
+    evidence.directions = dict(kept.get(DIRECTIONS, {}))
     evidence.texts = {name: list(texts) for name, texts in kept.get("texts", {}).items()}
     return evidence
 
@@ -125,7 +133,7 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
     """
     outcome, reason = _outcome(evidence)
     content = evidence.to_json()
-    names = ("texts", "directions") if outcome is Outcome.OK else tuple(content)
+    names = ("texts", DIRECTIONS) if outcome is Outcome.OK else tuple(content)
     identity = json.dumps([run_id, case.key, content], sort_keys=True)
     return CaseResult(
         id=f"import-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}",
@@ -137,7 +145,7 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
         reason=reason,
         effective_mode=case.mode,
         measurements=tuple(_measurements(evidence)) if outcome is Outcome.OK else (),
-        details={METHOD: {name: content[name] for name in names if content[name]}},
+        details={IMPORTED_DETAILS: {name: content[name] for name in names if content[name]}},
     )
 
 

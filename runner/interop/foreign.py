@@ -42,7 +42,8 @@ class ForeignMetric:
     @property
     def judged_as(self) -> Direction | None:
         """Return which way is better for the judge, None when no change becomes an alert."""
-        found = metric_of(self.name, unit=self.unit)
+        stated = None if self.is_guessed else self.direction
+        found = metric_of(self.name, unit=self.unit, stated=stated)
         return found.direction if found is not None and found.is_judged else None
 
     @property

@@ -63,6 +63,13 @@ class ImportReport:
     metrics: tuple[ForeignMetric, ...] = ()
     is_known: bool = False
 
+    @property
+    def contradicted(self) -> list[str]:
+        """Return the names of metrics of which the file states more than one direction."""
+        stated = {(item.name, item.direction) for item in self.metrics if not item.is_guessed}
+        names = Counter(name for name, _ in stated)
+        return sorted(name for name, count in names.items() if count > 1)
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
         return {

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from db.imported import IMPORTED_TOOLCHAIN
+from db.imported import IMPORTED_TOOLCHAIN, stated_directions
 from db.metrics import METRICS
 from db.records import CaseResult, Outcome, Run, RunDocument
-from runner.interop.evidence import ACCURACY, DERIVED, GUESSED, METHOD
+from runner.interop.evidence import ACCURACY, DERIVED
 
 _WORDS: Mapping[Outcome, str] = {
     Outcome.OK: "pass",
@@ -42,7 +42,7 @@ def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
     if result.reason:
         said["reason"] = result.reason
     yield {**common, "metric": {"name": ACCURACY, "extra_info": said}}
-    given = result.details.get(METHOD, {}).get("directions", {})
+    stated = stated_directions(result)
     for item in result.measurements:
         # What follows from other numbers follows again for whoever reads them.
         if item.method == DERIVED:
@@ -50,8 +50,8 @@ def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
         about = {"unit": item.unit}
         if known := METRICS.get(item.metric):
             about["direction"] = str(known.direction)
-        elif GUESSED not in (direction := given.get(item.metric, GUESSED)):
-            about["direction"] = direction
+        elif direction := stated.get(item.metric):
+            about["direction"] = str(direction)
         if len(item.launches) > 1:
             about["launches"] = json.dumps(list(item.launches))
         metric = {"name": item.metric, "benchmark_values": list(item.samples), "extra_info": about}

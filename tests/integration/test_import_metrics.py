@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from db.metrics import Direction
+from db.queries import find_series
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
@@ -38,7 +40,7 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
             "unit": "requests",
             "direction": "higher_is_better",
             "guessed": False,
-            "judged": False,
+            "judged": True,
         },
         {
             "name": "ttft_ms",
@@ -76,9 +78,8 @@ def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
     write_lines(terminal.folder / "records.json", records)
     _, *told = terminal.hud("import", "records.json").stdout.splitlines()
     assert told == [
-        "  charted but not judged: depth (lower is better)",
-        "  judged by its name and unit: fill_gb (lower is better, though the file says higher is"
-        " better)",
+        "  judged as its records say: depth (lower is better)",
+        "  judged as its records say: fill_gb (higher is better)",
         "  charted but not judged: queue (lower is better, guessed from its name)",
         "  judged by its name and unit: ttft_ms (lower is better)",
     ]
@@ -106,6 +107,61 @@ def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
     import_records(terminal, *records)
     found = terminal.json("detect", "--json")
     assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
+
+
+def stated(direction: str, *, nights: range, rises_at: int = 12) -> list[dict[str, Any]]:
+    """Return a metric of which only the records say which way is better, 30 % up at some night."""
+    records = [
+        make_record(
+            "queue_depth",
+            (10.0 if night < rises_at else 13.0) * (1 + 0.01 * (night % 3)),
+            night=night,
+        )
+        for night in nights
+    ]
+    for record in records:
+        record["metric"]["extra_info"] = {"direction": direction} if direction else {}
+    return records
+
+
+@pytest.mark.parametrize(
+    ("direction", "verdicts"),
+    [("lower", ["regression"]), ("higher", ["improvement"]), ("neither", [])],
+)
+def test_a_direction_that_only_the_records_state_is_judged(
+    terminal: Terminal, direction: str, verdicts: list[str]
+) -> None:
+    records = stated(direction, nights=range(20))
+    import_records(terminal, *records)
+    assert [item["verdict"] for item in terminal.json("detect", "--json")] == verdicts
+    # The same again, in another file, is nothing new.
+    report = import_records(terminal, *records[::-1], name="again.json")
+    assert (report["new"], report["changed"], report["known"]) == (0, 0, 20)
+    (header,) = find_series(terminal.store())
+    assert str(header.direction).startswith(direction)
+
+
+def test_the_newest_run_that_states_a_direction_counts_in_whatever_order_files_come(
+    terminal: Terminal,
+) -> None:
+    import_records(terminal, *stated("higher", nights=range(10, 15)))
+    import_records(terminal, *stated("lower", nights=range(10)), name="older.json")
+    import_records(terminal, *stated("", nights=range(15, 20)), name="silent.json")
+    (found,) = terminal.json("detect", "--json")
+    assert (found["verdict"], found["change_pct"] > 0) == ("improvement", True)
+    import_records(terminal, *stated("lower", nights=range(20, 21)), name="newest.json")
+    (found,) = terminal.json("detect", "--json")
+    assert (found["verdict"], found["change_pct"] > 0) == ("regression", True)
+
+
+def test_records_of_one_run_that_contradict_each_other_say_neither(terminal: Terminal) -> None:
+    (terminal.folder / "records.json").write_text(
+        json.dumps([*stated("lower", nights=range(1)), *stated("higher", nights=range(1))])
+    )
+    shown = terminal.hud("import", "records.json").stdout
+    assert "stated both ways: queue_depth; of a series the newest statement counts" in shown
+    (header,) = find_series(terminal.store())
+    assert header.direction is Direction.NEITHER
 
 
 def test_a_unit_that_is_said_counts_and_one_that_cannot_be_is_skipped(terminal: Terminal) -> None:

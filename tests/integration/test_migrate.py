@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from sqlalchemy.engine import Connection
 from db import migrate, queries
 from db.engine import open_database
 from db.errors import StoreTooNew, StoreUnavailable
-from db.rows import Values, alert_values, case_values
+from db.metrics import Direction
+from db.records import CaseResult, Run, series_key
+from db.rows import Values, alert_values, case_values, result_values, run_values
 from db.store import Store
 from db.tables import Base
 from db.turnstile import Patience
-from tests.builders import make_alert, make_result, make_run
+from tests.builders import START, make_alert, make_result, make_run
 
 NEWEST = migrate.known_revisions()[-1]
 AFTER = f"m{int(NEWEST[1:]) + 1:04}"
@@ -130,8 +133,48 @@ def test_alerts_of_the_first_release_are_kept_and_were_touched_by_nobody(
     assert queries.load_alerts(store) == (alert,)
 
 
+def test_directions_that_records_stated_are_kept_by_an_upgrade(
+    shared_url: str, tmp_path: Path
+) -> None:
+    for path in sorted(migrate.MIGRATIONS.glob("m*.py"))[:4]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    database = open_database(shared_url, patience=PATIENCE)
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, folder=tmp_path)
+        for night, said in enumerate(("lower_is_better", "higher_is_better", "x (guessed)")):
+            run = make_run(f"r{night}", trigger="import", started_at=START + timedelta(days=night))
+            details = {"imported": {"directions": {"depth": said}}}
+            result = make_result(f"c{night}", run=run, details=details)
+            _insert(connection, "runs", run_values(run))
+            _insert(connection, "case_results", result_values(result))
+        _insert(connection, "cases", case_values(result.case))
+        _insert(connection, "series", _series("depth", result=result, run=run))
+        _insert(connection, "series", _series("latency_s", result=result, run=run))
+    store = Store(shared_url)
+    store.migrate()
+    found = {header.metric: header.direction for header in queries.find_series(store)}
+    assert found == {"depth": Direction.HIGHER_IS_BETTER, "latency_s": None}
+
+
+def _series(metric: str, *, result: CaseResult, run: Run) -> Values:
+    return {
+        "key": series_key(result.case, metric=metric, fingerprint=run.fingerprint),
+        "case_key": result.case.key,
+        "metric": metric,
+        "unit": "1",
+        "machine": run.machine,
+        "fingerprint": run.fingerprint,
+        "num_points": 3,
+        "first_at": START,
+        "last_at": run.started_at,
+        "last_run_id": run.id,
+        "last_value": 1.0,
+    }
+
+
 def _insert(connection: Connection, table: str, values: Values) -> None:
-    into = sa.table(table, *(sa.column(name) for name in values))
+    types = Base.metadata.tables[table].c
+    into = sa.table(table, *(sa.column(name, types[name].type) for name in values))
     connection.execute(sa.insert(into).values(**values))
 
 

@@ -25,6 +25,12 @@ def test_a_metric_of_somebody_else_counts_as_lower_is_better() -> None:
     assert worsening(make_alert(metric="theirs", change_pct=10.0)) == pytest.approx(1.1)
 
 
+def test_of_a_metric_of_somebody_else_the_verdict_tells_which_way_is_better() -> None:
+    fewer = make_alert(metric="theirs", change_pct=-50.0)
+    more = make_alert(metric="theirs", change_pct=100.0, verdict=Verdict.IMPROVEMENT)
+    assert (worsening(fewer), worsening(more)) == (pytest.approx(2.0), pytest.approx(0.5))
+
+
 def test_a_total_loss_does_not_divide_by_zero() -> None:
     assert worsening(make_alert(metric="speedup", change_pct=-100.0)) > 1e6
 

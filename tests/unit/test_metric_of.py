@@ -44,4 +44,14 @@ def test_nothing_is_judged_that_may_be_better_either_way(name: str, unit: str) -
 
 
 def test_our_own_metrics_are_those_of_the_table() -> None:
-    assert all(metric_of(name, unit="odd") is row for name, row in METRICS.items())
+    for name, row in METRICS.items():
+        assert metric_of(name, unit="odd", stated=Direction.NEITHER) is row
+
+
+@pytest.mark.parametrize("name", ["queue_depth", "ttft_s", "throughput"])
+def test_what_records_state_counts_before_name_and_unit(name: str) -> None:
+    for direction in (Direction.LOWER_IS_BETTER, Direction.HIGHER_IS_BETTER):
+        found = metric_of(name, unit="s", stated=direction)
+        assert found is not None
+        assert found.direction is direction
+    assert metric_of(name, unit="s", stated=Direction.NEITHER) is None

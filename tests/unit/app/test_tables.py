@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.casetable import case_table
 from app.detail import environment_table, other_details, reasons, result_facts
 from app.format import Scale
@@ -10,6 +12,7 @@ from app.pages import ModeSummary
 from app.seriestable import alert_notices, header_facts, metrics_of, point_tables, sibling_table
 from app.state import OverviewState
 from app.summary import alert_sections, mode_tile
+from db.metrics import Direction
 from db.records import Outcome, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 from tests.unit.app.results import header, point, result_summary, run_page, series_page
@@ -128,6 +131,25 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
     assert [name for name, _ in header_facts(series_page(), metric="latency_s")] == [
         *("phase", "shape", "dtype", "device")
     ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "told"),
+    [
+        ("theirs", Direction.HIGHER_IS_BETTER, "higher, as its records say"),
+        ("theirs", Direction.NEITHER, "neither, as its records say: not judged"),
+        ("theirs", None, "nobody says which way: not judged"),
+        ("their_throughput", None, "higher, by its name and unit"),
+        ("latency_s", None, None),
+    ],
+)
+def test_which_way_is_better_is_told_of_metrics_of_others(
+    metric: str, direction: Direction | None, told: str | None
+) -> None:
+    headers = [header(metric=metric, key=point(0).series_key, direction=direction)]
+    page = series_page([point(0)], headers=headers)
+    facts = {name: cell.text for name, cell in header_facts(page, metric=metric)}
+    assert facts.get("better") == told
 
 
 def test_more_points_than_fit_are_folded() -> None:
