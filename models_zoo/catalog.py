@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from models_zoo.rows import generation, other, text, vision
+from models_zoo.rows import decoders, encoders, generation, other, pairs, vision
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
 
-CATALOG: dict[str, ModelSpec] = {
-    row.name: row for row in (*text.ROWS, *vision.ROWS, *generation.ROWS, *other.ROWS)
-}
+_TABLES = (encoders, decoders, pairs, vision, generation, other)
+CATALOG: dict[str, ModelSpec] = {row.name: row for table in _TABLES for row in table.ROWS}
 
 
 def find_models(

@@ -5,13 +5,27 @@ from __future__ import annotations
 # The counts that the models' publishers give, or that their published checkpoints hold.
 PUBLISHED_NUM_PARAMETERS = {
     "bert": 109_514_298,
+    "distilbert": 66_985_530,
+    "roberta": 124_697_433,
+    "albert": 11_221_680,
+    "electra": 13_549_057,
     "gpt2": 124_439_808,
     "llama": 1_235_814_400,
     "moe": 46_702_792_704,
     "t5": 222_903_552,
     "vit": 86_567_656,
     "resnet": 25_557_032,
+    "convnext": 28_589_128,
+    "swin": 28_288_354,
+    "efficientnet": 5_288_548,
+    "mobilenet": 3_504_872,
+    "segformer": 3_752_694,
+    "detr": 41_524_768,
+    "clip": 151_277_313,
     "unet": 859_520_964,
+    "dit": 749_826_464,
+    "vae": 49_490_199,
+    "dcgan": 6_342_272,
     "nn_transformer": 44_140_544,
 }
 # What a row cuts from the published configuration, so that it fits, is put back for the count.
@@ -19,4 +33,8 @@ UNCUT = {"moe": {"num_layers": 32}}
 # Models without scaled_dot_product_attention, and what they have instead.
 WITHOUT_FUSED_ATTENTION = {
     "resnet": "convolutions alone",
+    "convnext": "convolutions alone",
+    "efficientnet": "convolutions alone",
+    "mobilenet": "convolutions alone",
+    "dcgan": "convolutions alone",
 }

@@ -1,27 +1,9 @@
-"""Models that read text."""
+"""Decoders: attention sees what came before."""
 
 from __future__ import annotations
 
-from models_zoo.rows.sizes import pair_size, text_size
+from models_zoo.rows.sizes import text_size
 from models_zoo.spec import ModelSpec, Tolerance
-
-_BERT = ModelSpec(
-    name="bert",
-    family="encoder",
-    build="models_zoo.bert",
-    summary="Bidirectional attention, LayerNorm and GELU: the stock of deployed text models.",
-    sizes={
-        "tiny": text_size(
-            vocab_size=128, hidden_size=32, num_layers=1, num_heads=2, batch=2, length=8
-        ),
-        "small": text_size(
-            vocab_size=1000, hidden_size=128, num_layers=2, num_heads=4, batch=4, length=64
-        ),
-        "full": text_size(
-            vocab_size=30522, hidden_size=768, num_layers=12, num_heads=12, batch=16, length=512
-        ),
-    },
-)
 
 _GPT2 = ModelSpec(
     name="gpt2",
@@ -148,47 +130,8 @@ _MOE = ModelSpec(
     tolerance={"bf16": Tolerance(min_cosine=0.95)},
 )
 
-_T5 = ModelSpec(
-    name="t5",
-    family="encoder-decoder",
-    build="models_zoo.t5",
-    summary="Cross-attention and a learnt position bias inside the softmax: attention that the"
-    " fused kernels do not cover as it is.",
-    sizes={
-        "tiny": pair_size(
-            vocab_size=128,
-            hidden_size=32,
-            num_layers=1,
-            num_heads=2,
-            batch=2,
-            source_length=8,
-            target_length=4,
-        ),
-        "small": pair_size(
-            vocab_size=1000,
-            hidden_size=128,
-            num_layers=1,
-            num_heads=4,
-            batch=4,
-            source_length=64,
-            target_length=32,
-        ),
-        "full": pair_size(
-            vocab_size=32128,
-            hidden_size=768,
-            num_layers=12,
-            num_heads=12,
-            batch=8,
-            source_length=512,
-            target_length=128,
-        ),
-    },
-)
-
 ROWS = (
-    _BERT,
     _GPT2,
     _LLAMA,
     _MOE,
-    _T5,
 )

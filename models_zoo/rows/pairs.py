@@ -1,0 +1,45 @@
+"""Encoders with a decoder: one sequence in, another out."""
+
+from __future__ import annotations
+
+from models_zoo.rows.sizes import pair_size
+from models_zoo.spec import ModelSpec
+
+_T5 = ModelSpec(
+    name="t5",
+    family="encoder-decoder",
+    build="models_zoo.t5",
+    summary="Cross-attention and a learnt position bias inside the softmax: attention that the"
+    " fused kernels do not cover as it is.",
+    sizes={
+        "tiny": pair_size(
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            batch=2,
+            source_length=8,
+            target_length=4,
+        ),
+        "small": pair_size(
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=1,
+            num_heads=4,
+            batch=4,
+            source_length=64,
+            target_length=32,
+        ),
+        "full": pair_size(
+            vocab_size=32128,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            batch=8,
+            source_length=512,
+            target_length=128,
+        ),
+    },
+)
+
+ROWS = (_T5,)
