@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from db.metrics import METRICS
+from db.text import signed
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
@@ -136,13 +137,13 @@ def signed_us(time_s: float) -> str:
 def percent(value_pct: float) -> str:
     """Return a change with its sign, `+21.3 %`; three digits at most behind large numbers."""
     decimals = 1 if abs(value_pct) < 100 else 0
-    return f"{value_pct:+.{decimals}f} %"
+    return f"{signed(value_pct, decimals=decimals)} %"
 
 
 def percent_interval(interval_pct: tuple[float, float]) -> str:
     """Return the interval of a change, `[+19.8, +22.9] %`."""
     low, high = interval_pct
-    return f"[{low:+.1f}, {high:+.1f}] %"
+    return f"[{signed(low)}, {signed(high)}] %"
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Text that somebody gave, without what would steer a terminal that prints it."""
+"""Text that somebody gave, without what would steer a terminal, and numbers with their sign."""
 
 from __future__ import annotations
 
@@ -11,3 +11,14 @@ def printable(text: str, *, kept: str = "\n") -> str:
 def one_line(text: str) -> str:
     """Return `text` as one line that can be printed, with single spaces between its words."""
     return printable(" ".join(text.split()))
+
+
+def signed(value: float, *, decimals: int = 1) -> str:
+    """Return `value` with its sign, `+21.3`; what rounds to zero has none, `0.0`."""
+    shown = f"{value:+.{decimals}f}"
+    return shown if float(shown) else shown[1:]
+
+
+def signed_percent(share: float, *, decimals: int = 1) -> str:
+    """Return a relative change in percent with its sign, `+21.3 %` of 0.213."""
+    return f"{signed(100 * share, decimals=decimals)} %"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from db.metrics import METRICS
 from db.records import Verdict
+from db.text import signed
 from runner.analysis.bisection import (
     SEARCH_ERROR,
     EndsVerdict,
@@ -182,4 +183,4 @@ def _signature(revision: Revision) -> Iterator[str]:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f}"
+    return signed(100 * (ratio - 1))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from db.records import CaseResult
+from db.text import signed
 
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -55,7 +56,7 @@ def _bytes(value: float) -> str:
 
 def percent(value: float | None) -> str:
     """Return a change in per cent with its sign; `-` for None."""
-    return "-" if value is None else f"{value:+.1f} %"
+    return "-" if value is None else f"{signed(value)} %"
 
 
 def clock(seconds: float) -> str:

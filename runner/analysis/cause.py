@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from db.text import signed_percent
 from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.machine import ABSOLUTE_METRICS, KINDS, MachineChange, level_change
 from runner.analysis.shift import Shift, Track
@@ -104,7 +105,7 @@ def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:
     moved = witnesses.eager
     if moved is None:
         return Cause()
-    told = f"eager latency in the same processes moved by {_percent(moved)}"
+    told = f"eager latency in the same processes moved by {signed_percent(moved)}"
     # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
     share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
     if share >= EXPLAINING_SHARE:
@@ -133,12 +134,7 @@ def _beyond_compiler(witnesses: Witnesses, *, told: str) -> Cause:
 
 
 def _reference_text(model: str, change: float) -> str:
-    return f"machine side: {model} ({KINDS.get(model, model)}) moved {_percent(change)}"
-
-
-def _percent(change: float) -> str:
-    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
-    return f"{round(100 * change, 1) + 0.0:+.1f} %"
+    return f"machine side: {model} ({KINDS.get(model, model)}) moved {signed_percent(change)}"
 
 
 def _leaves_out_no_change(change: MachineChange) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from db.metrics import Direction
 from db.records import CaseResult, Measurement, Verdict
+from db.text import signed_percent
 from runner.analysis.comparison import (
     Comparison,
     Judgement,
@@ -155,4 +156,4 @@ def _largest_share(wall: Measurement, cpu: Measurement) -> float:
 
 
 def _percent(comparison: Comparison) -> str:
-    return f"{100 * ((comparison.ratio or 1) - 1):+.1f} %"
+    return signed_percent((comparison.ratio or 1) - 1)

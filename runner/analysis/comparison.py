@@ -18,6 +18,7 @@ import numpy as np
 
 from db.metrics import METRICS, Direction, Metric
 from db.records import Measurement, Verdict
+from db.text import signed_percent
 from runner.analysis.history import TRIGGER_OF_FLOOR
 from runner.analysis.noise import PRIOR_DEGREES
 from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile
@@ -253,4 +254,4 @@ def _size(ratio: float) -> float:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
+    return signed_percent(ratio - 1)

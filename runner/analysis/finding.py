@@ -21,6 +21,7 @@ from enum import StrEnum
 
 from db.metrics import METRICS, Direction
 from db.records import Alert, CaseResult, Measurement, Outcome, Verdict
+from db.text import signed_percent
 from runner.analysis.cause import (
     COMPILER,
     EAGER,
@@ -233,7 +234,7 @@ def _reason(compared: Comparison, alert: Alert, *, conclusion: Conclusion) -> st
     if is_told or None in ends or not alert.baseline or not alert.candidate:
         return compared.reason
     ratio, low, high, suspected = (
-        f"{100 * ((end or 1.0) - 1):+.1f} %" for end in (*ends, alert.candidate / alert.baseline)
+        signed_percent((end or 1.0) - 1) for end in (*ends, alert.candidate / alert.baseline)
     )
     return f"{ratio} ({low} to {high}) leaves out the suspected {suspected}"
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from db.kernels import Kernel
+from db.text import signed_percent
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_code import choices_of, likeness, without_choices
 from runner.analysis.kernel_fusion import is_as_often
@@ -207,7 +208,7 @@ def _time_clause(before: Group, after: Group, *, move: Move) -> str:
 
 
 def _percent(before_s: float, after_s: float) -> str:
-    return f"{100 * (after_s / before_s - 1):+.0f} % a call, " if before_s else ""
+    return f"{signed_percent(after_s / before_s - 1, decimals=0)} a call, " if before_s else ""
 
 
 def _sides(match: Match) -> tuple[tuple[Group, ...], tuple[Group, ...]]:

@@ -25,6 +25,7 @@ import numpy as np
 from db.metrics import METRICS
 from db.records import CaseResult
 from db.summaries import Point, Series
+from db.text import signed, signed_percent
 from runner.analysis.comparison import (
     FAMILY_ERROR,
     Comparison,
@@ -84,8 +85,8 @@ class MachineChange:
         """Return the change in words: `ref_gemm (compute) +8.1 % [+6.0, +9.9]`."""
         if self.change is None or self.low is None or self.high is None:
             return f"{self.model} ({self.kind}): {self.reason}"
-        low, high = 100 * self.low, 100 * self.high
-        return f"{self.model} ({self.kind}) {100 * self.change:+.1f} % [{low:+.1f}, {high:+.1f}]"
+        low, high = signed(100 * self.low), signed(100 * self.high)
+        return f"{self.model} ({self.kind}) {signed_percent(self.change)} [{low}, {high}]"
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as a JSON object, relative changes in percent."""
@@ -258,7 +259,7 @@ def _judged(change: MachineChange) -> MachineChange:
     if max(-change.low, change.high) <= STEADY_WITHIN:
         reason = f"a move of {100 * STEADY_WITHIN:g} % would have shown"
         return dataclasses.replace(change, verdict=MachineVerdict.STEADY, reason=reason)
-    reason = f"anything from {100 * change.low:+.1f} to {100 * change.high:+.1f} % fits"
+    reason = f"anything from {signed(100 * change.low)} to {signed_percent(change.high)} fits"
     return dataclasses.replace(change, reason=reason)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from db.metrics import METRICS
 from db.records import Measurement, RunWarning
+from db.text import signed_percent
 from runner.analysis.levels import measured_levels
 from runner.analysis.sample_checks import (
     MIN_DRIFT,
@@ -155,8 +156,8 @@ def _drift(evidence: _Evidence) -> RunWarning | None:
     has_clocks = bool(evidence.per_launch("telemetry"))
     return RunWarning(
         code="drift",
-        text=f"{evidence.metric} moved by {change:+.1%} from the first to the last round of a"
-        f" launch (Mann-Kendall z = {z:.1f})",
+        text=f"{evidence.metric} moved by {signed_percent(change)} from the first to the last round"
+        f" of a launch (Mann-Kendall z = {z:.1f})",
         hint="see the clocks and temperatures of the launches"
         if has_clocks
         else "something heats up, fills up or leaks: run the case alone on an idle machine"

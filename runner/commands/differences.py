@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from db.records import Run, Verdict
+from db.text import signed_percent
 from runner.analysis.compare import (
     CaseComparison,
     FactDifference,
@@ -111,18 +112,14 @@ def _cells(row: CaseComparison) -> tuple[str, ...]:
     found = row.comparison
     interval = "-"
     if found.low is not None and found.high is not None:
-        interval = f"{_change(found.low)} .. {_change(found.high)}"
+        interval = f"{signed_percent(found.low - 1)} .. {signed_percent(found.high - 1)}"
     return (
         row.case.key,
         row.metric,
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
-        "-" if found.ratio is None else _change(found.ratio),
+        "-" if found.ratio is None else signed_percent(found.ratio - 1),
         interval,
         str(found.verdict),
         found.reason,
     )
-
-
-def _change(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"

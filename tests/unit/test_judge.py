@@ -270,8 +270,8 @@ def test_wall_clock_of_a_gpu_stands_alone() -> None:
 @pytest.mark.parametrize(
     ("eager", "kind", "text"),
     [
-        (0.0200, "compiler", "eager latency in the same processes moved by +0.0 %"),
-        (0.019999, "compiler", "eager latency in the same processes moved by +0.0 %"),
+        (0.0200, "compiler", "eager latency in the same processes moved by 0.0 %"),
+        (0.019999, "compiler", "eager latency in the same processes moved by 0.0 %"),
         (0.0240, "eager_or_machine", "not the compiler"),
         (0.0215, "unknown", "eager latency in the same processes moved by +7.5 %"),
     ],

@@ -1,10 +1,10 @@
-"""What a terminal is spared."""
+"""What a terminal is spared, and how a change is written."""
 
 from __future__ import annotations
 
 import pytest
 
-from db.text import one_line, printable
+from db.text import one_line, printable, signed, signed_percent
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])
@@ -32,3 +32,15 @@ def test_signs_that_a_caller_does_not_keep_are_replaced() -> None:
 )
 def test_what_somebody_typed_becomes_one_line(text: str, line: str) -> None:
     assert one_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(0.2134, "+21.3 %"), (-0.03, "-3.0 %"), (-0.0004, "0.0 %"), (4e-4, "0.0 %")],
+)
+def test_what_rounds_to_zero_has_no_sign(change: float, text: str) -> None:
+    assert signed_percent(change) == text
+
+
+def test_decimals_say_where_it_is_rounded() -> None:
+    assert (signed(-0.4, decimals=0), signed(-0.04, decimals=2)) == ("0", "-0.04")

@@ -96,7 +96,7 @@ def test_a_ratio_has_no_space_before_its_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "text"), [(21.34, "+21.3 %"), (-3.0, "-3.0 %"), (0.0, "+0.0 %"), (960.4, "+960 %")]
+    ("change", "text"), [(21.34, "+21.3 %"), (-3.0, "-3.0 %"), (-0.04, "0.0 %"), (960.4, "+960 %")]
 )
 def test_a_change_carries_its_sign(change: float, text: str) -> None:
     assert percent(change) == text
