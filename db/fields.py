@@ -12,12 +12,28 @@ from db.errors import RecordError
 SCHEMA_VERSION = 1
 
 _MISSING = object()
+# What JSON calls each kind of value.
+_KINDS: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    tuple: "a list",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def kind_of(value: Any) -> str:
+    """Return what JSON calls the kind of `value`: `a number`, `null`; for what it has not, ours."""
+    return _KINDS.get(type(value), type(value).__name__)
 
 
 def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
     """Return the field as it is, `default` where it is missing."""
     if not isinstance(document, Mapping):
-        raise RecordError(f"expected an object with field {name!r}, got {type(document).__name__}")
+        raise RecordError(f"expected an object with field {name!r}, got {kind_of(document)}")
     value = document.get(name, default)
     if value is _MISSING:
         raise RecordError(f"field {name!r} is missing")
@@ -25,10 +41,10 @@ def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
 
 
 def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
-    """Return the field, which must be text."""
+    """Return the field, which must be a string."""
     value = get_value(document, name, default=default)
     if not isinstance(value, str):
-        raise RecordError(f"field {name!r} must be text, got {value!r}")
+        raise RecordError(f"field {name!r} must be a string, got {kind_of(value)}")
     return value
 
 
@@ -36,7 +52,7 @@ def get_number(document: Any, name: str) -> float:
     """Return the field, which must be a number, as a float."""
     value = get_value(document, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError(f"field {name!r} must be a number, got {value!r}")
+        raise RecordError(f"field {name!r} must be a number, got {kind_of(value)}")
     return float(value)
 
 
@@ -44,7 +60,7 @@ def get_list(document: Any, name: str) -> list[Any]:
     """Return the field, which must be a list; an empty one where it is missing."""
     value = get_value(document, name, default=[])
     if not isinstance(value, list):
-        raise RecordError(f"field {name!r} must be a list, got {type(value).__name__}")
+        raise RecordError(f"field {name!r} must be a list, got {kind_of(value)}")
     return value
 
 
@@ -52,7 +68,7 @@ def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
     """Return the field, which must be an object; an empty one where it is missing."""
     value = get_value(document, name, default={})
     if not isinstance(value, Mapping):
-        raise RecordError(f"field {name!r} must be an object, got {type(value).__name__}")
+        raise RecordError(f"field {name!r} must be an object, got {kind_of(value)}")
     return value
 
 
@@ -60,10 +76,10 @@ def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[f
     """Return the field, which must be a list of numbers, as floats."""
     value = get_value(document, name, default=default)
     if not isinstance(value, list | tuple):
-        raise RecordError(f"field {name!r} must be a list of numbers, got {value!r}")
+        raise RecordError(f"field {name!r} must be a list of numbers, got {kind_of(value)}")
     for item in value:
         if isinstance(item, bool) or not isinstance(item, int | float):
-            raise RecordError(f"field {name!r} must hold numbers only, got {item!r}")
+            raise RecordError(f"field {name!r} must hold numbers only, got {kind_of(item)}")
     return tuple(float(item) for item in value)
 
 

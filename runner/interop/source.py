@@ -8,27 +8,19 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from db.fields import kind_of
 from runner.errors import ImportFailed
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
 # One value is a record or a short list of them; what is longer is not what it says it is.
 MAX_VALUE_CHARS = 16 << 20
-# What JSON calls what is no object.
-_KINDS: Mapping[type, str] = {
-    list: "a list",
-    str: "a text",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    type(None): "null",
-}
 _SPACE = " \t\r\n"
 # Between values of a list, and between documents of a file, commas and spaces alike.
 _BETWEEN = _SPACE + ","
@@ -152,7 +144,7 @@ class _Objects:
                 line = self.line
                 value = self.take()
                 if not isinstance(value, dict):
-                    what = f"expected a JSON object, got {_KINDS[type(value)]}"
+                    what = f"expected a JSON object, got {kind_of(value)}"
                     raise self.source.error(what, line)
                 yield line, value
         if self.list_line is not None:

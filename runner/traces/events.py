@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from db.fields import kind_of
 from runner.errors import TraceError
 from runner.traces.stream import JsonStream
 
@@ -137,7 +138,7 @@ def _whole(fields: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name!r} must be a whole number, got {value!r}")
+        raise TypeError(f"{name!r} must be a whole number, got {kind_of(value)}")
     return int(value)
 
 
@@ -155,7 +156,7 @@ def _events_of_list(stream: JsonStream) -> Iterator[Event]:
 
 def _event(item: Any) -> Event:
     if type(item) is not dict:
-        raise TypeError(f"expected an object, got {type(item).__name__}")
+        raise TypeError(f"expected an object, got {kind_of(item)}")
     get = item.get
     phase, category, name = get("ph", ""), get("cat", ""), get("name", "")
     if not (type(phase) is type(category) is type(name) is str):
@@ -165,7 +166,7 @@ def _event(item: Any) -> Event:
         raise TypeError("'pid' and 'tid' must be whole numbers or text")
     if type(args) is not dict:
         if args is not _EMPTY and args is not None:
-            raise TypeError(f"'args' must be an object, got {type(args).__name__}")
+            raise TypeError(f"'args' must be an object, got {kind_of(args)}")
         args = _EMPTY
     if phase != COMPLETE:
         return Event(phase, category, name, process, thread, 0, 0, args)
@@ -179,7 +180,7 @@ def _time_ns(item: Mapping[str, Any], name: str, limit_us: float) -> int:
     value = item.get(name)
     kind = type(value)
     if kind is not float and kind is not int:
-        raise TypeError(f"{name!r} must be a number of microseconds, got {value!r}")
+        raise TypeError(f"{name!r} must be a number of microseconds, got {kind_of(value)}")
     assert isinstance(value, int | float)
     # Also refuses what is not finite.
     if not 0 <= value < limit_us:
