@@ -16,6 +16,7 @@ from db.triage import (
     fits,
     holder_of,
     is_muted,
+    is_set,
 )
 from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
@@ -126,10 +127,10 @@ def print_settings(settings: Sequence[SeriesSettings]) -> None:
     rows = [
         (
             item.pattern,
-            "-" if item.floor is None else f"{item.floor:.2%}",
-            "-" if item.muted_until is None else _moment(item.muted_until),
-            item.owner or "-",
-            item.baseline_run_id or "-",
+            _given(item, ChangedField.FLOOR),
+            _given(item, ChangedField.MUTED_UNTIL),
+            _given(item, ChangedField.OWNER),
+            _given(item, ChangedField.BASELINE_RUN_ID),
         )
         for item in settings
     ]
@@ -153,11 +154,22 @@ def held_lines(
     # A mute that is over still stands where it was set.
     ended = {item.pattern for item in settings if item.muted_until and item.muted_until <= at}
     over = {"", *(ended if field is ChangedField.MUTED_UNTIL else ())}
+    given = {item.pattern: _given(item, field) for item in settings}
     return [
-        f"the {SETTING_NAMES[field]} of {pattern!r} holds for {counts[pattern]} of these series:"
-        " change it there, or give another one here"
+        f"the {SETTING_NAMES[field]} of {pattern!r}, {given[pattern]}, holds for {counts[pattern]}"
+        " of these series: change it there, or give another one here"
         for pattern in sorted(counts.keys() - over)
     ]
+
+
+def _given(settings: SeriesSettings, field: ChangedField) -> str:
+    """Return one of the `settings` for people, `-` where it is not set."""
+    value = getattr(settings, str(field))
+    if not is_set(value):
+        return "-"
+    if isinstance(value, datetime):
+        return _moment(value)
+    return f"{value:.2%}" if isinstance(value, float) else str(value)
 
 
 def _value(change: AlertChange, text: str) -> str:

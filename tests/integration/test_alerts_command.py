@@ -212,8 +212,8 @@ def test_pattern_that_still_holds_is_named_where_a_series_takes_its_own_back(
     terminal.hud("alerts", "floor", "bert/*", "8%")
     terminal.hud("alerts", "floor", key, "9%")
     holds = (
-        "the floor of 'bert/*' holds for 1 of these series: change it there, or give another one"
-        " here\n"
+        "the floor of 'bert/*', 8.00%, holds for 1 of these series: change it there, or give"
+        " another one here\n"
     )
     taken_back = terminal.hud("alerts", "floor", key, "none")
     assert taken_back.stderr == (
@@ -229,7 +229,7 @@ def test_mute_that_is_over_holds_for_nobody(terminal: Terminal) -> None:
     key = alert_of(terminal, "aaa1").series_key
     terminal.hud("alerts", "mute", "bert/*", "--until", "2026-02-01")
     muted = terminal.hud("alerts", "mute", key, "--until", "none")
-    assert "the mute of 'bert/*' holds for 1 of these series" in muted.stderr
+    assert "the mute of 'bert/*', 2026-02-01 00:00, holds for 1 of these series" in muted.stderr
     terminal.clock.moment = START + timedelta(days=60)
     assert terminal.hud("alerts", "mute", key, "--until", "none").stderr == "nothing to change\n"
 
@@ -343,7 +343,7 @@ def test_file_that_is_no_log_is_refused(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        ({"by": 7}, "field 'by' must be text, got 7"),
+        ({"by": 7}, "field 'by' must be a string, got a number"),
         ({"new": "much"}, "field 'new' is 'much'; a floor is a number above 0, like 0.05"),
         ({"new": "nan"}, "field 'new' is 'nan'; a floor is a number above 0, like 0.05"),
         ({"field": "state", "new": "good"}, "field 'new' is 'good'; allowed: open, acknowledged"),
