@@ -36,6 +36,24 @@ def {name}(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK : tl.constexpr):
 """
 
 
+def cpp_template(mc_blocks: int = 8, *, mt_blocks: int = 8) -> str:
+    """Return a C++ template of a GEMM with its block sizes written into it."""
+    return f"""
+extern "C"
+void kernel(const float* X, const float* W, float* Y)
+{{
+    constexpr int64_t num_threads = 1;
+    constexpr int64_t N = 64;
+    constexpr int64_t Mr = 8;
+    constexpr int64_t Nr_blocks = (N + Nr - 1) / Nr;
+    constexpr int64_t Mr_blocks = (M + Mr - 1) / Mr;
+    constexpr int64_t Mt_blocks = {mt_blocks};
+    constexpr int64_t Mc_blocks = {mc_blocks};
+    const int64_t m_block_start = std::min(n_group_id * Mt_blocks, Mr_blocks);
+}}
+"""
+
+
 def template(block_m: int = 64, *, num_warps: int = 4) -> str:
     """Return a Triton template of a GEMM with what the autotuner chose written into it."""
     return f"""

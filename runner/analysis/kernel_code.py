@@ -22,8 +22,11 @@ _VOLATILE = re.compile(r"'(?:backend_hash|kernel_name|kernel_num_gb|kernel_flop)
 _SILENT_LINE = re.compile(r"^.*(?:RecordFunction|RECORD_FUNCTION).*$|^\s*(?:#(?!\w)|//).*$", re.M)
 _HEADER_PATH = re.compile(r'#include\s+[<"].*?([\w.]+)[>"]')
 _CHOSEN = re.compile(
-    r"\b(?P<name>[A-Z][A-Z0-9_]*)(?P<is>\s*:\s*tl\.constexpr\s*=\s*)[\w.'\"]+"
-    r"|\b(?P<option>num_warps|num_stages|num_consumer_groups)(?P<sign>\s*=\s*)\d+"
+    r"\b(?P<name>[A-Z][A-Z0-9_]*)\s*:\s*tl\.constexpr\s*=\s*(?P<value>[\w.'\"]+)"
+    r"|\b(?P<option>num_warps|num_stages|num_consumer_groups)\s*=\s*(?P<number>\d+)"
+    # Of Inductor's C++ GEMM templates, by M, N and K: what registers hold, and how many of these a
+    # thread and a cache take. Where a size is dynamic they are computed at run time.
+    r"|\bconstexpr int64_t (?P<block>[MNK](?:r|[tc]_blocks)) = (?P<size>\d+);"
 )
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\s\w]")
 _NUMBERED = re.compile(r"^(tmp|buf|in_ptr|out_ptr|in_out_ptr|x|r|y|z)\d+(_\d+)?$")
@@ -43,16 +46,19 @@ def plain_code(text: str) -> str:
 
 def without_choices(code: str) -> str:
     """Return `code` with a blank for each number that an autotuner chooses."""
-    return _CHOSEN.sub(lambda match: f"{match['name'] or match['option']}=?", code)
+    return _CHOSEN.sub(lambda match: f"{_choice(match)[0]}=?", code)
 
 
 def choices_of(code: str) -> dict[str, str]:
     """Return the numbers in `code` that an autotuner chooses, by name."""
-    found = {}
-    for match in _CHOSEN.finditer(code):
-        name = match["name"] or match["option"]
-        found[name] = match[0].rpartition("=")[2].strip()
-    return found
+    return dict(map(_choice, _CHOSEN.finditer(code)))
+
+
+def _choice(match: re.Match[str]) -> tuple[str, str]:
+    """Return the name of what was chosen, and the choice."""
+    if match["name"]:
+        return match["name"], match["value"]
+    return match["option"] or match["block"], match["number"] or match["size"]
 
 
 def token_pairs(code: str) -> Pairs:

@@ -17,6 +17,9 @@ from runner.traces.strip import Piece, longest, median_iteration
 from runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 DISPATCH = "dispatch"
+# How Inductor's C++ templates of products begin (torch/_inductor/codegen/cpp_gemm_template.py); no
+# name of theirs says what they are.
+_GEMM = "int64_t Mr_blocks = "
 # Every nanosecond of an iteration in which no thread was in an operator.
 REST = "python"
 
@@ -29,7 +32,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
     """
     nesting = nest(timeline)
     windows = Intervals.of(timeline.iterations or [timeline.whole_ns])
-    classes = _classes(timeline, nesting)
+    classes = _classes(timeline, nesting, notes)
     tallies: dict[tuple[str, str], Tally] = {}
     places: dict[int, Tally] = {}
     rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
@@ -53,16 +56,22 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
     )
 
 
-def _classes(timeline: Timeline, nesting: Nesting) -> dict[int, Class]:
+def _classes(timeline: Timeline, nesting: Nesting, notes: KernelNotes) -> dict[int, Class]:
     """Return the class of every call that is an operator, the same for all calls of a name."""
     calls = whole(timeline.host.calls)
     callers = set(calls[nesting.has_children == 1].tolist())
     calling = {timeline.calls[place].name for place in callers}
     return {
-        place: class_of_operator(call.name, has_children=call.name in calling)
+        place: _class_of(call.name, notes=notes, has_children=call.name in calling)
         for place, call in enumerate(timeline.calls)
         if call.what == OPERATOR
     }
+
+
+def _class_of(name: str, *, notes: KernelNotes, has_children: bool) -> Class:
+    if name not in notes.kernels:
+        return class_of_operator(name, has_children=has_children)
+    return Class("gemm" if _GEMM in notes.kernels[name].source else "fused", "inductor-cpp")
 
 
 def _tally(
@@ -76,7 +85,7 @@ def _tally(
         Tally(
             name=name,
             shapes=shapes,
-            found=Class("fused", "inductor-cpp") if name in notes.kernels else found,
+            found=found,
             operator=call,
             has_own_work=not is_dispatch,
         ),

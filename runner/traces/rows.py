@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from db.kernels import Kernel, KernelSource
+from runner.analysis.kernel_code import choices_of
 from runner.traces.inputs import tensors_of
 from runner.traces.kinds import Class
 from runner.traces.labels import label_of
@@ -122,7 +123,7 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         module=_module(tally, note),
         shapes=tally.shapes,
         source_hash=source_hash,
-        config=_config(tally),
+        config=_config(tally, note),
         launch=_launch(tally, note),
         origins=note.origins if note else (),
     )
@@ -172,7 +173,10 @@ def _module(tally: Tally, note: KernelNote | None) -> str:
     return common_path(known)
 
 
-def _config(tally: Tally) -> dict[str, Any]:
+def _config(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
+    if note is not None and note.language == "cpp":
+        # No event of a trace says it, but the code does.
+        return {name: _value(text) for name, text in choices_of(note.source).items()}
     facts = {} if tally.operator is None else tally.operator.facts
     config = {name: facts[name] for name in _CONFIG if name in facts}
     return config | _keywords(facts.get("kernel_kwargs"))
@@ -183,10 +187,11 @@ def _keywords(text: Any) -> dict[str, Any]:
     if not isinstance(text, str):
         return {}
     pairs = [part.split("=", 1) for part in text.split(",") if "=" in part]
-    return {
-        name.strip(): int(value) if value.strip().isdecimal() else value.strip()
-        for name, value in pairs
-    }
+    return {name.strip(): _value(value.strip()) for name, value in pairs}
+
+
+def _value(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:

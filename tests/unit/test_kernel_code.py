@@ -14,7 +14,7 @@ from runner.analysis.kernel_code import (
     without_choices,
 )
 from runner.analysis.kernel_groups import operator_name, told_operators
-from tests.kernel_codes import pointwise, template
+from tests.kernel_codes import cpp_template, pointwise, template
 
 CPP = """
 #include "/tmp/cache_1/xy/cpp_prefix.h"
@@ -53,6 +53,14 @@ def test_what_an_autotuner_chose_can_be_taken_out() -> None:
         "BLOCK_M": "128",
         "BLOCK_N": "64",
     }
+
+
+def test_the_blocks_of_a_template_in_cpp_are_chosen_and_its_sizes_are_not() -> None:
+    codes = [plain_code(cpp_template()), plain_code(cpp_template(1, mt_blocks=4))]
+    assert without_choices(codes[0]) == without_choices(codes[1])
+    assert choices_of(codes[1]) == {"Mr": "8", "Mt_blocks": "4", "Mc_blocks": "1"}
+    another_size = codes[0].replace("N = 64", "N = 32")
+    assert without_choices(codes[0]) != without_choices(another_size)
 
 
 def test_numbers_of_temporaries_do_not_make_code_unlike() -> None:

@@ -11,6 +11,7 @@ from db.kernels import Kernel, Origin
 from runner.errors import TraceError
 from runner.traces.kernels import KernelReport
 from runner.traces.notes import KernelNote, KernelNotes
+from tests.kernel_codes import cpp_template
 from tests.traces import Json, annotation, operator, report_of, span
 
 # One iteration of 100 us: 10 in `aten::linear` itself, 50 in the product that it calls, 5 in the
@@ -132,6 +133,27 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
     assert (fused.num_bytes, fused.roofline) == (20_000.0, pytest.approx(0.5))
     (source,) = report.sources
     assert (source.hash, source.text) == (fused.source_hash, note.source)
+
+
+def test_a_template_of_a_product_is_one_and_its_blocks_are_its_configuration(
+    tmp_path: Path,
+) -> None:
+    note = KernelNote(language="cpp", source=cpp_template(2))
+    report = report_of(tmp_path, ITERATION, notes=KernelNotes(kernels={"cpp_fused_gelu_0": note}))
+    product = row(report, "cpp_fused_gelu_0")
+    assert (product.kind, product.library) == ("gemm", "inductor-cpp")
+    assert product.config == {"Mr": 8, "Mt_blocks": 8, "Mc_blocks": 2}
+    assert report.profile.parts["gemm"] == pytest.approx(70e-6)
+    assert "fused" not in report.profile.parts
+
+
+def test_a_kernel_of_a_second_graph_is_a_part_like_that_of_the_first(tmp_path: Path) -> None:
+    note = KernelNote(language="cpp", source="void kernel() {}")
+    events = [annotation("hud/iteration", 0, 10), annotation("cpp_fused_gelu_0#2", 2, 9)]
+    notes = KernelNotes(kernels={"cpp_fused_gelu_0#2": note})
+    report = report_of(tmp_path, events, notes=notes)
+    assert [kernel.kind for kernel in report.kernels] == ["fused"]
+    assert report.profile.parts == pytest.approx({"fused": 7e-6, "python": 3e-6})
 
 
 def test_another_number_is_the_same_code(tmp_path: Path) -> None:
