@@ -26,6 +26,15 @@ FACTS_TIMEOUT_S = 120.0
 PEAKS_TIMEOUT_S = 60.0
 # Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
 PRIME_TIMEOUT_S = 300.0
+# What the compiled headers depend on.
+HEADER_FACTS = (
+    "torch_version",
+    "torch_git",
+    "python_version",
+    "cxx_compiler",
+    "cpu_capability",
+    "flags",
+)
 
 
 class LocalExecutor:
@@ -46,6 +55,7 @@ class LocalExecutor:
     ) -> None:
         self._device = device
         self._num_threads = num_threads
+        self._facts: Mapping[str, Any] = {}
         self._peaks: Mapping[str, Any] = {}
         self._now = now
         self._home = toolchain_home(state_dir, python=python)
@@ -67,14 +77,15 @@ class LocalExecutor:
         """Start the worker host and return the environment facts; raise ExecutorError."""
         self._host.wait_ready()
         _remove_leftovers(self._work)
-        facts = self._ask({"action": "facts", "device": self._device}, limit_s=FACTS_TIMEOUT_S)
+        order = {"action": "facts", "device": self._device}
+        self._facts = self._ask(order, limit_s=FACTS_TIMEOUT_S)
         peaks = {"action": "peaks", "device": self._device, "num_threads": self._num_threads}
         try:
             self._peaks = self._ask(peaks, limit_s=PEAKS_TIMEOUT_S)
         except ExecutorError as error:
             # Latencies need no peaks. What follows from peaks is missing then, and this is why.
             self._peaks = {"reason": str(error)}
-        return {**facts, "peaks": self._peaks}
+        return {**self._facts, "peaks": self._peaks}
 
     def execute(self, order: CaseOrder) -> CaseResult:
         """Return what the case did; raise ExecutorError when no host can be started any more."""
@@ -133,7 +144,8 @@ class LocalExecutor:
         """Let the toolchain build its precompiled header before a compilation is timed."""
         if self._is_primed or self._is_cancelled:
             return
-        self._host.ask({"action": "prime"}, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
+        order = {"action": "prime", "mark": header_mark(self._facts)}
+        self._host.ask(order, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
         self._is_primed = True
 
     def _amend(self, result: CaseResult, trace: Path) -> CaseResult:
@@ -188,6 +200,12 @@ def toolchain_home(state_dir: Path, *, python: Path) -> Path:
     """Return the folder of what is kept between runs under `python`: logs, compiled headers."""
     name = hashlib.sha256(str(python).encode()).hexdigest()[:16]
     return (state_dir / "toolchains" / name).absolute()
+
+
+def header_mark(facts: Mapping[str, Any]) -> str:
+    """Return the name of the file that says that the headers of an environment are compiled."""
+    text = json.dumps([facts.get(name) for name in HEADER_FACTS], sort_keys=True)
+    return f"hud-primed-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _remove_leftovers(work: Path) -> None:

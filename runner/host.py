@@ -23,7 +23,7 @@ PACKAGES = ("runner", "db", "models_zoo")
 
 
 class WorkerHost:
-    """A `python -m runner.worker` that is started when it is needed.
+    """A `python -m runner.worker_start` that is started when it is needed.
 
     `python` is the toolchain's interpreter, `home` the folder for what it keeps between runs.
     """
@@ -131,7 +131,7 @@ class WorkerHost:
             self._home.mkdir(parents=True, exist_ok=True)
             with self._log.open("wb") as stderr:
                 self._host = subprocess.Popen(
-                    [*_fixed_addresses(), str(self._python), "-m", "runner.worker"],
+                    [*_fixed_addresses(), str(self._python), "-m", "runner.worker_start"],
                     bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

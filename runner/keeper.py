@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -37,18 +38,23 @@ class Keeper:
         self._now = now
         self._rest_until: datetime | None = None
         self._trouble = ""
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keeper")
+        self._passing: list[Future[None]] = []
 
     def keep(self, run: Run, *, result: CaseResult | None = None) -> None:
         """Write `result`, or news of the run itself, to the spool and pass it on to the store.
 
-        Raises SpoolFull when it cannot even be spooled. Trouble with the store is only said: what
-        is in the spool goes in later.
+        While the run lasts, a thread passes it on: the store takes a tenth of a second, in which
+        the next case is being built. Raises SpoolFull when it cannot even be spooled. Trouble with
+        the store is only said: what is in the spool goes in later.
         """
-        if self._spool is not None:
-            self._spool.write(run, result=result)
-            is_last = run.state is not RunState.RUNNING
-            if is_last or self._rest_until is None or self._now() >= self._rest_until:
-                self.drain()
+        if self._spool is None:
+            return
+        self._spool.write(run, result=result)
+        if run.state is not RunState.RUNNING or result is None:
+            self.drain()
+        else:
+            self._passing.append(self._thread.submit(self._drain_unless_resting))
 
     def keep_state(self, run: Run) -> None:
         """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
@@ -58,12 +64,27 @@ class Keeper:
         try:
             self.keep(run)
         except SpoolFull:
+            self.drain()
             if self.store is not None:
                 with contextlib.suppress(StoreError):
                     self.store.save_run(run)
 
     def drain(self) -> DrainReport:
         """Pass on what waits in the spool and return how it went."""
+        self._wait()
+        return self._drain()
+
+    def _wait(self) -> None:
+        """Wait for what is being passed on; raise what that raised."""
+        passing, self._passing = self._passing, []
+        for future in passing:
+            future.result()
+
+    def _drain_unless_resting(self) -> None:
+        if self._rest_until is None or self._now() >= self._rest_until:
+            self._drain()
+
+    def _drain(self) -> DrainReport:
         if self._spool is None or self.store is None:
             return DrainReport()
         report = self._spool.drain(self.store)

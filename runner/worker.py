@@ -1,8 +1,8 @@
 """The worker host: a process with torch and its compiler imported that forks one child a launch.
 
-`python -m runner.worker` reads one JSON order a line from standard input and answers one JSON line
-each on standard output. A child is a fresh process in its own session with its own compile cache,
-so nothing that a model does can reach the next one; only imports are shared. The host itself
+`python -m runner.worker_start` reads one JSON order a line from standard input and answers one JSON
+line each on standard output. A child is a fresh process in its own session with its own compile
+cache, so nothing that a model does can reach the next one; only imports are shared. The host itself
 executes no operator and touches no CUDA, so that forking it is safe. It blocks in `select`; when
 the runner dies, standard input ends and the host kills what it started.
 """
@@ -23,6 +23,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,6 +38,7 @@ from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
 from runner.measure.peaks import measure_peaks
 from runner.measure.places import failure_reason
+from runner.measure.timing import uncollected
 from runner.protocol import (
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
@@ -107,7 +109,7 @@ def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
         work = _peaks_work(order)
     elif action == "prime":
         _prepare_compiler()
-        work = _prime
+        work = partial(_prime, order["mark"])
     else:
         request = LaunchRequest.from_json(order["request"])
         if action == "launch" and request.case.backend == "inductor":
@@ -140,7 +142,8 @@ def _preload(build: str) -> None:
     """
     if build.startswith("models_zoo.") and build not in sys.modules:
         try:
-            importlib.import_module(build)
+            with uncollected():
+                importlib.import_module(build)
         except (ImportError, RuntimeError):
             # transformers wraps a failing import in RuntimeError. The child meets the same error
             # and reports it as the case's outcome.
@@ -238,14 +241,25 @@ def _peaks_work(order: Mapping[str, Any]) -> Callable[[], None]:
     return work
 
 
-def _prime() -> None:
-    """Compile something tiny, so that the precompiled header exists before a case is timed."""
+def _prime(mark: str) -> None:
+    """Compile something tiny, so that the precompiled header exists before a case is timed.
+
+    Not where the file `mark` lies beside the header: then that was done, and took two seconds.
+    """
 
     def tiny(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x + 1).sum()
 
+    # Inductor keeps it in the machine's folder for temporary files, which may be emptied; another
+    # torch may keep it elsewhere.
+    headers = getattr(torch._inductor.codecache, "_HEADER_DIR", None)
+    marked = None if headers is None else Path(headers) / mark
+    if marked is not None and marked.exists():
+        return
     torch.set_num_threads(1)
     torch.compile(tiny)(torch.ones(64))
+    if marked is not None and marked.parent.is_dir():
+        marked.touch()
 
 
 def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
@@ -325,10 +339,3 @@ def _prctl(option: int, value: int) -> None:
 def _answer(stream: Any, document: Mapping[str, Any]) -> None:
     stream.write(json.dumps(document) + "\n")
     stream.flush()
-
-
-if __name__ == "__main__":
-    status = main()
-    sys.stderr.flush()
-    # Taking down what was imported lasts a third of a second, and the runner waits for the end.
-    os._exit(status)

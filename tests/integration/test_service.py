@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +22,21 @@ from runner.keeper import Keeper
 from runner.locks import waiting_lock
 from runner.protocol import MeasureSettings
 from runner.service import REFERENCE_BUDGET_S
+from runner.spool import DrainReport, ResultStore, Spool
 from runner.suites import Selection
 from tests.builders import START, make_run
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Block until `is_true`, at most a minute."""
+    pause = threading.Event()
+    for _ in range(6000):
+        if is_true():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never was")
 
 
 @pytest.fixture
@@ -52,15 +63,32 @@ def test_what_happens_is_told_in_order(place: Place) -> None:
     assert kinds == ["Said", "RunStarted", *["CaseStarted", "CaseFinished"] * 4, "RunEnded"]
 
 
-def test_a_result_is_in_the_store_before_the_next_case_starts(place: Place) -> None:
-    stored: list[int] = []
-    executor = FakeExecutor(on_execute=lambda order: stored.append(count(order.run_id)))
+def test_a_result_is_in_the_store_while_the_next_case_runs(place: Place) -> None:
+    seen: list[str] = []
 
-    def count(run_id: str) -> int:
-        return len(place.load(run_id).results)
+    def look(order: CaseOrder) -> None:
+        wait_until(lambda: len(place.load(order.run_id).results) == len(seen))
+        seen.append(order.case.key)
 
-    place.run(executor=executor)
-    assert stored == [0, 1, 2, 3]
+    place.run(executor=FakeExecutor(on_execute=look))
+    assert len(seen) == 4
+
+
+def test_a_case_does_not_wait_for_a_store_that_is_slow(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_last = threading.Event()
+    drain = Spool.drain
+
+    def drain_late(spool: Spool, store: ResultStore) -> DrainReport:
+        if threading.current_thread() is not threading.main_thread():
+            assert is_last.wait(60)
+        return drain(spool, store)
+
+    monkeypatch.setattr(Spool, "drain", drain_late)
+    document = place.run(executor=FakeExecutor(on_execute=on_case(4, is_last.set)))
+    assert len(document.results) == 4
+    assert len(place.load("latest").results) == 4
 
 
 def test_a_case_that_fails_does_not_end_the_run(place: Place) -> None:
