@@ -3,11 +3,13 @@
 Method: a kernel computes nodes of the graph, and operators. It was split where several kernels of
 the other side, all called as often as it or from its module, compute nothing that it did not, and
 together at least MIN_SHARED of what it did; merged is the same the other way round. Parts may
-overlap, since the compiler computes cheap operators again in each kernel that needs them. What is
-left and computes common things is one change if all of it together is the same on both sides and
-they are few. Nodes are looked at first: where they are known they are certain, since a fusion
-leaves the graph as it is. A graph break does not, there operators tell; and where one side is
-eager, or nobody recorded operators, the words of the labels.
+overlap, since the compiler computes cheap operators again in each kernel that needs them. What a
+kernel that was split computed may be in a kernel that was there already: both are one change then,
+since what one of them saves the other one costs. What is left and computes common things is one
+change if all of it together is the same on both sides and they are few. Nodes are looked at first:
+where they are known they are certain, since a fusion leaves the graph as it is. A graph break does
+not, there operators tell; and where one side is eager, or nobody recorded operators, the words of
+the labels.
 """
 
 from __future__ import annotations
@@ -92,7 +94,10 @@ def _fused_otherwise(
             taken |= members
             found.append(sides)
     ours, theirs = ([item for item in side if id(item) not in taken] for side in (groups, others))
-    return [*found, *_regrouped(ours, theirs, contents=contents)]
+    rests = _connected_sides(ours, theirs, contents=contents)
+    for place, sides in enumerate(found):
+        found[place], rests = _with_moved(sides, rests, contents=contents)
+    return [*found, *(rest for rest in rests if _is_regrouped(rest, contents=contents))]
 
 
 def _wholes(
@@ -163,14 +168,59 @@ def _covered(
     alike = [rival for rival in rivals if contents(rival) == contents(whole)]
     if len(parts) <= len(alike) and all(contents(part) == contents(whole) for part in parts):
         return 0.0
-    union = frozenset[str]().union(*(contents(part) for part in parts))
+    union = _union(parts, contents=contents)
     return len(union) / len(contents(whole)) if len(parts) > 1 else 0.0
 
 
-def _regrouped(
+def _with_moved(
+    sides: _Sides, rests: list[_Sides], *, contents: _Contents
+) -> tuple[_Sides, list[_Sides]]:
+    """Return `sides` with those of `rests` that some of their contents moved to, and the others.
+
+    Nothing joins `sides` where that explains no more, or is too much.
+    """
+    lost, gained = _moved(sides, contents=contents)
+    near: list[_Sides] = []
+    far: list[_Sides] = []
+    for rest in rests:
+        lost_there, gained_there = _moved(rest, contents=contents)
+        has_moved = lost & gained_there or gained & lost_there
+        (near if has_moved and _are_related(sides, rest) else far).append(rest)
+    together = (
+        [group for item in (sides, *near) for group in item[0]],
+        [group for item in (sides, *near) for group in item[1]],
+    )
+    is_better = _shared(together, contents=contents) > _shared(sides, contents=contents)
+    is_too_much = len(together[0]) + len(together[1]) > MAX_TOGETHER
+    return (together, far) if is_better and not is_too_much else (sides, rests)
+
+
+def _moved(sides: _Sides, *, contents: _Contents) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what is on the first side alone, and what on the second."""
+    before, after = (_union(side, contents=contents) for side in sides)
+    return before - after, after - before
+
+
+def _union(side: Sequence[Group], *, contents: _Contents) -> frozenset[str]:
+    return frozenset[str]().union(*map(contents, side))
+
+
+def _shared(sides: _Sides, *, contents: _Contents) -> float:
+    return shared_part(*(_union(side, contents=contents) for side in sides))
+
+
+def _are_related(sides: _Sides, others: _Sides) -> bool:
+    return any(
+        _is_related(one, other)
+        for one in (*sides[0], *sides[1])
+        for other in (*others[0], *others[1])
+    )
+
+
+def _connected_sides(
     groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
 ) -> list[_Sides]:
-    """Return what is connected by common contents, where it is the same on both sides."""
+    """Return the groups of both sides, those together that are connected by common contents."""
     found: list[_Sides] = []
     unseen = [*groups, *others]
     our_ids = {id(group) for group in groups}
@@ -180,12 +230,17 @@ def _regrouped(
         unseen = [group for group in unseen if id(group) not in members]
         ours = [group for group in together if id(group) in our_ids]
         theirs = [group for group in together if id(group) not in our_ids]
-        if not 2 < len(together) <= MAX_TOGETHER or _is_alike(ours, theirs, contents=contents):
-            continue
-        unions = [frozenset[str]().union(*map(contents, side)) for side in (ours, theirs)]
-        if shared_part(*unions) >= MIN_SHARED:
-            found.append((ours, theirs))
+        found.append((ours, theirs))
     return found
+
+
+def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
+    """Return whether both sides together do the same, each kernel another part of it."""
+    return (
+        2 < len(sides[0]) + len(sides[1]) <= MAX_TOGETHER
+        and not _is_alike(*sides, contents=contents)
+        and _shared(sides, contents=contents) >= MIN_SHARED
+    )
 
 
 def _is_alike(groups: list[Group], others: list[Group], *, contents: _Contents) -> bool:

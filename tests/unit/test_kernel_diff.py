@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from db.errors import RecordError
-from db.kernels import Kernel, Origin, Profile
+from db.kernels import Profile
 from runner.analysis import kernel_match
-from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels, top_rows
-from runner.analysis.kernel_groups import KernelSide, MatchedBy
-from tests.builders import make_kernel
+from runner.analysis.kernel_groups import MatchedBy
 from tests.kernel_codes import pointwise, template
+from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
-US = 1e-6
 HASH, OTHER_HASH = "a" * 64, "b" * 64
 
 
-def _triton(
-    name: str = "triton_poi_fused_add_gelu_0",
-    *,
-    operators: tuple[str, ...] = ("aten.add", "aten.gelu"),
-    **fields: Any,
-) -> Kernel:
-    label = name.rpartition("_")[0]
-    kernel = make_kernel(
-        name, label=label, library="triton", operators=operators, mean_s=10 * US, count=12.0
-    )
-    return replace(kernel, device="cuda:0", **fields)
-
-
-def _cublas(name: str = "ampere_sgemm_128x64_tn", **fields: Any) -> Kernel:
-    kernel = make_kernel(
-        name, label=name, kind="gemm", library="cublas", operators=["aten.addmm"], mean_s=10 * US
-    )
-    return replace(kernel, device="cuda:0", **fields)
-
-
-def _taking(kernel: Kernel, mean_us: float, *, count: float | None = None) -> Kernel:
-    count = kernel.count if count is None else count
-    mean_s = mean_us * US
-    return replace(kernel, count=count, total_s=count * mean_s, mean_s=mean_s, min_s=mean_s)
-
-
-def _side(
-    *kernels: Kernel,
-    sources: Mapping[str, str] | None = None,
-    latency_s: float | None = None,
-    parts: Mapping[str, float] | None = None,
-) -> KernelSide:
-    profile = None
-    if parts is not None:
-        profile = Profile(num_iterations=10, iteration_s=0.001, latency_s=latency_s, parts=parts)
-    return KernelSide(kernels=kernels, sources=sources or {}, profile=profile, latency_s=latency_s)
-
-
-def _only(baseline: KernelSide, candidate: KernelSide) -> KernelChange:
-    (row,) = diff_kernels(baseline, candidate).rows
-    return row
-
-
 def test_the_same_code_is_slower() -> None:
-    kernel = _triton(source_hash=HASH)
-    row = _only(_side(kernel), _side(_taking(kernel, 12)))
+    kernel = triton(source_hash=HASH)
+    row = only_row(side_with(kernel), side_with(taking(kernel, 12)))
     assert (row.kind, row.matched_by) == (ChangeKind.SLOWER, MatchedBy.CODE_AND_SHAPES)
     assert row.text == "Same code; +20 % a call, 10.0 -> 12.0 us."
     assert row.contribution_s == pytest.approx(24 * US)
@@ -74,28 +29,30 @@ def test_the_same_code_is_slower() -> None:
 
 
 def test_the_same_code_compiled_to_more_registers_says_so() -> None:
-    kernel = _triton(source_hash=HASH, launch={"registers": 32})
-    row = _only(_side(kernel), _side(replace(_taking(kernel, 8), launch={"registers": 40})))
+    kernel = triton(source_hash=HASH, launch={"registers": 32})
+    row = only_row(
+        side_with(kernel), side_with(replace(taking(kernel, 8), launch={"registers": 40}))
+    )
     assert row.kind is ChangeKind.FASTER
     assert row.text == "Same code, compiled to 32 -> 40 registers; -20 % a call, 10.0 -> 8.00 us."
 
 
 def test_what_disturbs_some_calls_is_no_change_of_the_kernel() -> None:
-    kernel = _triton(source_hash=HASH)
-    disturbed = replace(_taking(kernel, 12), min_s=10 * US)
-    row = _only(_side(kernel), _side(disturbed, parts={}))
+    kernel = triton(source_hash=HASH)
+    disturbed = replace(taking(kernel, 12), min_s=10 * US)
+    row = only_row(side_with(kernel), side_with(disturbed, parts={}))
     assert row.kind is ChangeKind.UNCHANGED
     assert "the fastest call did not follow" in row.text
 
 
 def test_few_calls_that_vary_much_are_noise() -> None:
-    kernel = replace(_taking(_triton(source_hash=HASH), 20, count=1.0), min_s=10 * US)
-    longer = replace(_taking(kernel, 25), min_s=12 * US)
-    assert _only(_side(kernel), _side(longer)).kind is ChangeKind.UNCHANGED
+    kernel = replace(taking(triton(source_hash=HASH), 20, count=1.0), min_s=10 * US)
+    longer = replace(taking(kernel, 25), min_s=12 * US)
+    assert only_row(side_with(kernel), side_with(longer)).kind is ChangeKind.UNCHANGED
     # Over 300 iterations the same two means are certain.
     profiled = Profile(num_iterations=300, iteration_s=0.001, latency_s=None, parts={})
-    sides = [replace(_side(item), profile=profiled) for item in (kernel, longer)]
-    assert _only(*sides).kind is ChangeKind.SLOWER
+    sides = [replace(side_with(item), profile=profiled) for item in (kernel, longer)]
+    assert only_row(*sides).kind is ChangeKind.SLOWER
 
 
 def test_the_number_in_a_name_means_nothing() -> None:
@@ -103,16 +60,16 @@ def test_the_number_in_a_name_means_nothing() -> None:
         HASH: pointwise("triton_poi_fused_add_gelu_0"),
         OTHER_HASH: pointwise("triton_poi_fused_add_gelu_7"),
     }
-    before = _triton(source_hash=HASH)
-    after = _triton("triton_poi_fused_add_gelu_7", source_hash=OTHER_HASH)
-    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    before = triton(source_hash=HASH)
+    after = triton("triton_poi_fused_add_gelu_7", source_hash=OTHER_HASH)
+    row = only_row(side_with(before, sources=sources), side_with(after, sources=sources))
     assert (row.kind, row.contribution_s) == (ChangeKind.UNCHANGED, 0)
 
 
 def test_a_number_more_of_warps_is_another_configuration() -> None:
-    before = _triton(source_hash=HASH, config={"num_warps": 4, "XBLOCK": 256, "num_stages": 1})
-    after = replace(_taking(before, 13), config={"num_warps": 8, "XBLOCK": 256})
-    row = _only(_side(before), _side(after))
+    before = triton(source_hash=HASH, config={"num_warps": 4, "XBLOCK": 256, "num_stages": 1})
+    after = replace(taking(before, 13), config={"num_warps": 8, "XBLOCK": 256})
+    row = only_row(side_with(before), side_with(after))
     assert row.kind is ChangeKind.OTHER_CONFIG
     assert row.text == (
         "Same code, other configuration: num_warps 4 -> 8; +30 % a call, 10.0 -> 13.0 us."
@@ -121,58 +78,58 @@ def test_a_number_more_of_warps_is_another_configuration() -> None:
 
 def test_other_block_sizes_in_the_code_of_a_template_are_another_configuration() -> None:
     sources = {HASH: template(block_m=64, num_warps=4), OTHER_HASH: template(128, num_warps=8)}
-    before = _triton("triton_tem_fused_addmm_0", source_hash=HASH, operators=("aten.addmm",))
+    before = triton("triton_tem_fused_addmm_0", source_hash=HASH, operators=("aten.addmm",))
     after = replace(before, source_hash=OTHER_HASH)
-    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    row = only_row(side_with(before, sources=sources), side_with(after, sources=sources))
     assert row.kind is ChangeKind.OTHER_CONFIG
     assert "BLOCK_M 64 -> 128, num_warps 4 -> 8" in row.text
 
 
 def test_another_grid_for_the_same_shapes_is_another_configuration() -> None:
-    before = _cublas(launch={"grid": [8, 1, 1], "block": [128, 1, 1]})
+    before = cublas(launch={"grid": [8, 1, 1], "block": [128, 1, 1]})
     after = replace(before, launch={"grid": [8, 1, 4], "block": [128, 1, 1]})
-    row = _only(_side(before), _side(after))
+    row = only_row(side_with(before), side_with(after))
     assert row.kind is ChangeKind.OTHER_CONFIG
     assert "Same library kernel, other configuration: grid [8, 1, 1] -> [8, 1, 4]" in row.text
 
 
 def test_other_code_says_how_alike_it_is() -> None:
     sources = {HASH: pointwise(), OTHER_HASH: pointwise(line="tmp2 = tmp0 * tmp1")}
-    before = _triton(source_hash=HASH)
-    after = _taking(replace(before, source_hash=OTHER_HASH), 15)
-    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    before = triton(source_hash=HASH)
+    after = taking(replace(before, source_hash=OTHER_HASH), 15)
+    row = only_row(side_with(before, sources=sources), side_with(after, sources=sources))
     assert (row.kind, row.matched_by) == (ChangeKind.OTHER_CODE, MatchedBy.NAME_AND_SHAPES)
     assert row.text == "Other code, 98 % alike; +50 % a call, 10.0 -> 15.0 us."
 
 
 def test_code_that_nobody_recorded_is_not_called_the_same() -> None:
-    row = _only(_side(_triton()), _side(_taking(_triton(), 15)))
+    row = only_row(side_with(triton()), side_with(taking(triton(), 15)))
     assert row.kind is ChangeKind.SLOWER
     assert row.text.startswith("Its code was not recorded on both sides;")
 
 
 def test_the_hash_of_inductor_tells_the_same_code_and_never_another() -> None:
-    before = _triton(launch={"kernel_hash": "c1"})
-    same = _only(_side(before), _side(_taking(before, 15)))
+    before = triton(launch={"kernel_hash": "c1"})
+    same = only_row(side_with(before), side_with(taking(before, 15)))
     assert same.text.startswith("Same code;")
-    other = _only(_side(before), _side(replace(before, launch={"kernel_hash": "c2"})))
+    other = only_row(side_with(before), side_with(replace(before, launch={"kernel_hash": "c2"})))
     assert other.kind is ChangeKind.UNCHANGED
     assert other.text.startswith("Its code was not recorded")
 
 
 def test_another_operator_in_alike_code_is_other_code() -> None:
     sources = {HASH: pointwise(), OTHER_HASH: pointwise("triton_poi_fused_relu_0", line="relu")}
-    before = _triton("triton_poi_fused_gelu_0", source_hash=HASH, operators=("aten.gelu",))
-    after = _triton("triton_poi_fused_relu_0", source_hash=OTHER_HASH, operators=("aten.relu",))
-    row = _only(_side(before, sources=sources), _side(after, sources=sources))
+    before = triton("triton_poi_fused_gelu_0", source_hash=HASH, operators=("aten.gelu",))
+    after = triton("triton_poi_fused_relu_0", source_hash=OTHER_HASH, operators=("aten.relu",))
+    row = only_row(side_with(before, sources=sources), side_with(after, sources=sources))
     assert (row.kind, row.matched_by) == (ChangeKind.OTHER_CODE, MatchedBy.LIKENESS)
     assert row.label == "triton_poi_fused_gelu -> triton_poi_fused_relu"
 
 
 def test_kernels_that_have_nothing_in_common_are_new_and_vanished() -> None:
-    before = _triton("triton_poi_fused_gelu_0", operators=("aten.gelu",))
-    after = _triton("triton_per_fused_softmax_0", operators=("aten._softmax",))
-    rows = {row.kind: row for row in diff_kernels(_side(before), _side(after)).rows}
+    before = triton("triton_poi_fused_gelu_0", operators=("aten.gelu",))
+    after = triton("triton_per_fused_softmax_0", operators=("aten._softmax",))
+    rows = {row.kind: row for row in diff_kernels(side_with(before), side_with(after)).rows}
     assert rows.keys() == {ChangeKind.NEW, ChangeKind.VANISHED}
     assert rows[ChangeKind.NEW].contribution_s == pytest.approx(120 * US)
     assert rows[ChangeKind.NEW].text == (
@@ -184,35 +141,35 @@ def test_kernels_that_have_nothing_in_common_are_new_and_vanished() -> None:
     ("count", "kind"), [(24.0, ChangeKind.MORE_OFTEN), (6.0, ChangeKind.LESS_OFTEN)]
 )
 def test_a_kernel_is_called_another_number_of_times(count: float, kind: ChangeKind) -> None:
-    kernel = _triton(source_hash=HASH)
-    row = _only(_side(kernel), _side(_taking(kernel, 10, count=count)))
+    kernel = triton(source_hash=HASH)
+    row = only_row(side_with(kernel), side_with(taking(kernel, 10, count=count)))
     assert row.kind is kind
     assert row.count_s == pytest.approx((count - 12) * 10 * US)
     assert row.time_s == pytest.approx(0)
 
 
 def test_calls_and_time_are_told_apart_where_both_changed() -> None:
-    kernel = _triton(source_hash=HASH)
-    row = _only(_side(kernel), _side(_taking(kernel, 11, count=24.0)))
+    kernel = triton(source_hash=HASH)
+    row = only_row(side_with(kernel), side_with(taking(kernel, 11, count=24.0)))
     assert row.kind is ChangeKind.MORE_OFTEN
     assert row.text == (
         "Same code; +10 % a call, 10.0 -> 11.0 us; called 12 -> 24 times an iteration"
         " (+126 us by calls, +18.0 us by the time of one)."
     )
-    slower = _only(_side(kernel), _side(_taking(kernel, 30, count=13.0)))
+    slower = only_row(side_with(kernel), side_with(taking(kernel, 30, count=13.0)))
     assert slower.kind is ChangeKind.SLOWER
 
 
 def test_equal_kernels_at_several_places_are_one_row_whichever_is_gone() -> None:
-    kernels = [_triton(f"triton_poi_fused_add_gelu_{place}", source_hash=HASH) for place in "012"]
-    row = _only(_side(*kernels), _side(kernels[2], kernels[0]))
+    kernels = [triton(f"triton_poi_fused_add_gelu_{place}", source_hash=HASH) for place in "012"]
+    row = only_row(side_with(*kernels), side_with(kernels[2], kernels[0]))
     assert row.kind is ChangeKind.LESS_OFTEN
     assert (len(row.baseline), len(row.candidate)) == (3, 2)
 
 
 def test_the_library_chose_another_algorithm() -> None:
-    after = _taking(_cublas("ampere_sgemm_64x32_sliced1x4_tn"), 14)
-    row = _only(_side(_cublas()), _side(after))
+    after = taking(cublas("ampere_sgemm_64x32_sliced1x4_tn"), 14)
+    row = only_row(side_with(cublas()), side_with(after))
     assert (row.kind, row.matched_by) == (
         ChangeKind.OTHER_ALGORITHM,
         MatchedBy.OPERATORS_AND_SHAPES,
@@ -224,131 +181,30 @@ def test_the_library_chose_another_algorithm() -> None:
 
 
 def test_another_library_does_it_now() -> None:
-    before = replace(_cublas("mkldnn_linear"), library="onednn", operators=("aten::addmm",))
-    after = replace(_cublas("aten::addmm"), library="mkl", operators=("aten.addmm.default",))
-    row = _only(_side(before), _side(after))
+    before = replace(cublas("mkldnn_linear"), library="onednn", operators=("aten::addmm",))
+    after = replace(cublas("aten::addmm"), library="mkl", operators=("aten.addmm.default",))
+    row = only_row(side_with(before), side_with(after))
     assert row.kind is ChangeKind.OTHER_ALGORITHM
     assert row.text.startswith("onednn before, mkl now: mkldnn_linear -> aten::addmm;")
 
 
 def test_gemms_of_a_trace_without_operators_are_paired_by_their_calls() -> None:
-    before = [replace(_taking(_cublas("ampere_sgemm_128x64_tn"), 10, count=12.0), operators=())]
-    before.append(replace(_taking(_cublas("ampere_sgemm_32x32_nn"), 90, count=1.0), operators=()))
+    before = [replace(taking(cublas("ampere_sgemm_128x64_tn"), 10, count=12.0), operators=())]
+    before.append(replace(taking(cublas("ampere_sgemm_32x32_nn"), 90, count=1.0), operators=()))
     after = [
         replace(kernel, name=f"cutlass_{kernel.name}", label=f"cutlass_{kernel.name}")
         for kernel in before
     ]
-    rows = diff_kernels(_side(*before), _side(*reversed(after))).rows
+    rows = diff_kernels(side_with(*before), side_with(*reversed(after))).rows
     assert [row.kind for row in rows] == [ChangeKind.OTHER_ALGORITHM] * 2
     assert all(row.candidate[0].name.endswith(row.baseline[0].name) for row in rows)
 
 
-def _parts_of_a_fusion() -> tuple[Kernel, Kernel, Kernel]:
-    return (
-        _triton("triton_poi_fused_add_gelu_0"),
-        _triton("triton_poi_fused_add_1", operators=("aten.add",)),
-        _triton("triton_poi_fused_gelu_2", operators=("aten.gelu",)),
-    )
-
-
-def test_a_kernel_that_was_split_is_one_row() -> None:
-    whole, *parts = _parts_of_a_fusion()
-    row = _only(_side(whole), _side(*parts))
-    assert (row.kind, row.matched_by) == (ChangeKind.SPLIT, MatchedBy.OPERATORS_OF_FUSION)
-    assert row.text == "2 kernels do what 1 did (add, gelu): 120 -> 240 us an iteration."
-    assert row.label == "triton_poi_fused_add_gelu -> triton_poi_fused_add + triton_poi_fused_gelu"
-
-
-def test_kernels_that_were_merged_are_one_row_with_both_sides() -> None:
-    whole, *parts = _parts_of_a_fusion()
-    row = _only(_side(*parts), _side(whole))
-    assert (row.kind, len(row.baseline), row.candidate) == (ChangeKind.MERGED, 2, (whole,))
-    assert row.contribution_s == pytest.approx(-120 * US)
-
-
-def test_an_epilogue_that_a_template_took_in_is_merged() -> None:
-    gelu = _triton("triton_poi_fused_gelu_0", operators=("aten.gelu",), count=2.0)
-    fused = _triton("triton_tem_fused_addmm_gelu_0", operators=("aten.addmm", "aten.gelu"))
-    row = _only(_side(_cublas(), gelu), _side(replace(fused, kind="gemm", count=2.0)))
-    assert row.kind is ChangeKind.MERGED
-
-
-def test_nodes_tell_which_of_two_equal_fusions_was_split() -> None:
-    def nodes(kernel: Kernel, *names: str) -> Kernel:
-        return replace(kernel, origins=tuple(Origin(node=name) for name in names))
-
-    whole, add, gelu = _parts_of_a_fusion()
-    before = [nodes(whole, "add", "gelu"), nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")]
-    kept = nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")
-    after = [nodes(add, "add"), nodes(gelu, "gelu"), kept]
-    rows = diff_kernels(_side(*before), _side(*after)).rows
-    assert {row.kind: len(row.candidate) for row in rows} == {
-        ChangeKind.SPLIT: 2,
-        ChangeKind.UNCHANGED: 1,
-    }
-    assert rows[0].matched_by is MatchedBy.NODES_OF_FUSION
-
-
-def test_eager_operators_are_merged_into_the_kernel_whose_label_has_them() -> None:
-    def eager(name: str, kind: str = "elementwise") -> Kernel:
-        kernel = make_kernel(name, label=name, kind=kind, library="aten", operators=[name])
-        return replace(kernel, shapes="float32 8x16")
-
-    before = [eager("aten::gelu"), eager("aten::_softmax"), eager("aten::softmax", "dispatch")]
-    # Inductor takes both apart.
-    fused = make_kernel(
-        "cpp_fused__softmax_gelu_0",
-        label="cpp_fused__softmax_gelu",
-        operators=["aten::amax", "aten::erf", "aten::mul"],
-    )
-    rows = {row.kind: row for row in diff_kernels(_side(*before), _side(fused)).rows}
-    assert rows.keys() == {ChangeKind.MERGED, ChangeKind.VANISHED}
-    assert rows[ChangeKind.MERGED].matched_by is MatchedBy.WORDS_OF_FUSION
-
-    assert rows[ChangeKind.MERGED].text.startswith("One kernel does what 2 did (gelu, softmax):")
-    assert rows[ChangeKind.VANISHED].label == "aten::softmax"
-
-
-def test_an_operator_that_the_compiler_writes_itself_is_other_code() -> None:
-    eager = make_kernel(
-        "aten::gelu", kind="elementwise", library="aten", operators=["aten::gelu"], count=2.0
-    )
-    fused = [
-        make_kernel(f"{label}_0", label=label, operators=["aten::erf", "aten::mul"], count=2.0)
-        for label in ("cpp_fused_gelu_view", "cpp_fused_gelu_sum")
-    ]
-    rows = {row.kind: row for row in diff_kernels(_side(eager), _side(*fused)).rows}
-    assert rows[ChangeKind.OTHER_CODE].matched_by is MatchedBy.WORDS
-    assert rows[ChangeKind.OTHER_CODE].candidate[0].label == "cpp_fused_gelu_view"
-    assert rows[ChangeKind.NEW].label == "cpp_fused_gelu_sum"
-
-
-def test_borders_of_fusions_that_moved_are_one_row() -> None:
-    before = [
-        _triton("triton_poi_fused_add_gelu_0"),
-        _triton("triton_poi_fused_mul_tanh_1", operators=("aten.mul", "aten.tanh")),
-    ]
-    after = [
-        _triton("triton_poi_fused_add_gelu_mul_0", operators=("aten.add", "aten.gelu", "aten.mul")),
-        _triton("triton_poi_fused_tanh_1", operators=("aten.tanh",)),
-    ]
-    row = _only(_side(*before), _side(*after))
-    assert (row.kind, len(row.baseline), len(row.candidate)) == (ChangeKind.REGROUPED, 2, 2)
-
-
-def test_part_of_a_kernel_is_no_fusion() -> None:
-    whole, add, _ = _parts_of_a_fusion()
-    whole = replace(whole, operators=("aten.add", "aten.mul", "aten.tanh", "aten.sin"))
-    mul = _triton("triton_poi_fused_mul_3", operators=("aten.mul",))
-    kinds = [row.kind for row in diff_kernels(_side(whole), _side(add, mul)).rows]
-    assert sorted(kinds) == [ChangeKind.NEW, ChangeKind.NEW, ChangeKind.VANISHED]
-
-
 def test_work_of_several_streams_at_a_time_is_counted_once() -> None:
-    kernels = [_taking(_cublas(name), 100, count=1.0) for name in ("one", "other")]
+    kernels = [taking(cublas(name), 100, count=1.0) for name in ("one", "other")]
     sides = [
         replace(
-            _side(*kernels, latency_s=latency_s, parts={}),
+            side_with(*kernels, latency_s=latency_s, parts={}),
             profile=Profile(
                 num_iterations=1,
                 iteration_s=latency_s,
@@ -367,7 +223,7 @@ def test_work_of_several_streams_at_a_time_is_counted_once() -> None:
 
 def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
     before = replace(
-        _cublas("aten::mkldnn_convolution"),
+        cublas("aten::mkldnn_convolution"),
         kind="convolution",
         library="onednn",
         operators=("aten::mkldnn_convolution",),
@@ -381,19 +237,19 @@ def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
         operators=("aten::_slow_conv2d_forward",),
         shapes="float32 4x3x3x3, float32 1x3x8x8; [1, 1]",
     )
-    row = _only(_side(before), _side(after))
+    row = only_row(side_with(before), side_with(after))
     assert (row.kind, row.matched_by) == (ChangeKind.OTHER_ALGORITHM, MatchedBy.LIKENESS)
     elsewhere = replace(after, shapes="float32 1x3x8x8, float32 8x3x3x3")
-    assert len(diff_kernels(_side(before), _side(elsewhere)).rows) == 2
+    assert len(diff_kernels(side_with(before), side_with(elsewhere)).rows) == 2
 
 
 def _with_idle() -> KernelDiff:
-    kernel = _triton(source_hash=HASH)
+    kernel = triton(source_hash=HASH)
     parts = {"fused": 120 * US, "idle": 30 * US}
     more_idle = {"fused": 144 * US, "idle": 80 * US}
     return diff_kernels(
-        _side(kernel, latency_s=140 * US, parts=parts),
-        _side(_taking(kernel, 12), latency_s=220 * US, parts=more_idle),
+        side_with(kernel, latency_s=140 * US, parts=parts),
+        side_with(taking(kernel, 12), latency_s=220 * US, parts=more_idle),
     )
 
 
@@ -416,8 +272,8 @@ def test_what_no_kernel_accounts_for_is_a_row_and_the_rest_is_shown() -> None:
 def test_both_sides_are_measured_by_what_both_have(
     latency_s: float | None, parts: dict[str, float] | None, basis: str
 ) -> None:
-    known = _side(_triton(), latency_s=0.2, parts={})
-    assert diff_kernels(_side(_triton(), latency_s=latency_s, parts=parts), known).basis == basis
+    known = side_with(triton(), latency_s=0.2, parts={})
+    assert diff_kernels(side_with(triton(), latency_s=latency_s, parts=parts), known).basis == basis
 
 
 @pytest.mark.parametrize(
@@ -425,13 +281,13 @@ def test_both_sides_are_measured_by_what_both_have(
 )
 def test_a_number_that_no_profiler_gives_is_one_clear_error(change: dict[str, float]) -> None:
     with pytest.raises(RecordError, match="which no profiler gives. Record the result again"):
-        _side(replace(_triton(), **change))
+        side_with(replace(triton(), **change))
 
 
 @pytest.mark.parametrize("fields", [{"latency_s": 1e300}, {"parts": {"idle": float("nan")}}])
 def test_a_latency_that_nobody_waited_for_is_one_clear_error(fields: dict[str, Any]) -> None:
     with pytest.raises(RecordError, match="is not between 0 and 1e\\+06 s"):
-        _side(_triton(), **fields)
+        side_with(triton(), **fields)
 
 
 def test_json_is_in_microseconds_that_add_up() -> None:
@@ -450,11 +306,11 @@ def test_json_is_in_microseconds_that_add_up() -> None:
 
 
 def test_top_kernels_are_those_that_made_it_slower() -> None:
-    faster = _cublas()
-    steady = _triton("triton_poi_fused_mul_0", operators=("aten.mul",), source_hash=OTHER_HASH)
-    slower = _triton(source_hash=HASH)
+    faster = cublas()
+    steady = triton("triton_poi_fused_mul_0", operators=("aten.mul",), source_hash=OTHER_HASH)
+    slower = triton(source_hash=HASH)
     diff = diff_kernels(
-        _side(faster, steady, slower), _side(_taking(faster, 1), steady, _taking(slower, 20))
+        side_with(faster, steady, slower), side_with(taking(faster, 1), steady, taking(slower, 20))
     )
     assert top_kernels(diff) == [
         {
@@ -472,9 +328,9 @@ def test_of_too_many_unlike_kernels_those_that_take_longest_are_matched(
 ) -> None:
     monkeypatch.setattr(kernel_match, "MAX_COMPARED", 2)
     sides = [
-        _side(
+        side_with(
             *(
-                _taking(_triton(f"{side}_{number}", source_hash=f"{side}{number}"), number)
+                taking(triton(f"{side}_{number}", source_hash=f"{side}{number}"), number)
                 for number in range(1, 6)
             )
         )
