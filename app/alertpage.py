@@ -45,7 +45,7 @@ DECISIONS_TEXT = (
 _COLUMNS = (
     Column(label="state", title="opens the alert, to decide about it"),
     *ALERT_COLUMNS[:-1],
-    dataclasses.replace(ALERT_COLUMNS[-1], is_spare=True),
+    dataclasses.replace(ALERT_COLUMNS[-1], is_brief=True),
 )
 _CHANGE_COLUMNS = (
     Column(label="when"),
@@ -105,8 +105,10 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
     if page.event is None:
         return []
+    if not page.num_beside:
+        return [("event", Cell(text=page.event.title))]
     others = "1 other alert" if page.num_beside == 1 else f"{page.num_beside} other alerts"
-    href = event_url(page.event.id) if page.num_beside else ""
+    href = event_url(page.event.id)
     return [("event", Cell(text=page.event.title, href=href, notes=(Note(text=others),)))]
 
 

@@ -59,7 +59,7 @@ def trend_spec(
     layers: list[alt.Chart] = []
     if bands:
         layers += _band_layers(bands, y_scale, title)
-    layers += _mark_layers(marks)
+    layers += _mark_layers(marks, y_scale, title)
     base = chart_of(points)
     value = alt.Y("value:Q", title=title, scale=y_scale)
     is_paced = any("level" in point for point in points)
@@ -166,8 +166,11 @@ def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
     return [line, dots]
 
 
-def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:
-    """Return a vertical line with words at the top for each mark, on the side with more room."""
+def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+    """Return a vertical line with words at the top for each mark, on the side with more room.
+
+    A drift has a slope beside it, from its first level to its last.
+    """
     layers: list[alt.Chart] = []
     for mark in marks:
         base = chart_of([mark])
@@ -176,6 +179,14 @@ def _mark_layers(marks: Sequence[Row]) -> list[alt.Chart]:
         is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
         dash = [] if is_verdict else [6, 3]
         layers.append(base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=x))
+        if "until" in mark:
+            slope = base.mark_rule(color=colour, strokeWidth=2.5).encode(
+                x=x,
+                x2="until:T",
+                y=alt.Y("from:Q", scale=y_scale, title=title),
+                y2="to:Q",
+            )
+            layers.append(slope)
         is_left = mark["side"] == "left"
         layers.append(
             base.mark_text(

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column(label="worst change", is_number=True),
     Column(label="series", is_number=True),
     Column(label="first bad revision", title="that of most of its alerts; opens the run"),
-    Column(label="cause", title="as far as the measurements tell", is_spare=True),
+    Column(label="cause", title="as far as the measurements tell", is_brief=True),
 )
 _UNKNOWN = "unknown"
 
@@ -107,7 +107,7 @@ def event_facts(group: EventGroup) -> str:
         ("first bad", sighting_cell(onset.first_bad)),
         ("last good", sighting_cell(onset.last_good)),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
-        ("cause", Cell(text=": ".join(filter(None, cause_texts(group))), style="whole")),
+        ("cause", Cell(text=cause_text(group), style="whole")),
     ]
     return facts(pairs)
 
@@ -121,7 +121,14 @@ def cause_texts(group: EventGroup) -> tuple[str, str]:
     if not kinds:
         return "", group.worst.cause_text or _UNKNOWN
     told = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
-    return ", ".join(kind for kind, _ in kinds.most_common()), told.cause_text
+    named = ", ".join(kind for kind, _ in kinds.most_common())
+    return named.replace("_", " "), told.cause_text
+
+
+def cause_text(group: EventGroup) -> str:
+    """Return the causes in one line; a side that the words name themselves is not put before."""
+    kinds, told = cause_texts(group)
+    return told if not kinds or f"{kinds} side" in told else f"{kinds}: {told}"
 
 
 def states_text(alerts: Sequence[Alert]) -> str:

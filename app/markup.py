@@ -42,13 +42,15 @@ class Cell:
 class Column:
     """A column: its heading, what the heading means, and whether it holds numbers.
 
-    One that `is_spare` is left out where the window is narrow.
+    Where the window is narrow one that `is_spare` is left out, and one that `is_brief` has no notes
+    and a few lines of its text.
     """
 
     label: str
     title: str = ""
     is_number: bool = False
     is_spare: bool = False
+    is_brief: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +233,11 @@ def _cell(cell: Cell, column: Column) -> str:
 
 
 def _column_style(column: Column) -> str:
-    names = (("number", column.is_number), ("spare", column.is_spare))
+    names = (
+        ("number", column.is_number),
+        ("spare", column.is_spare),
+        ("brief", column.is_brief),
+    )
     return " ".join(name for name, is_so in names if is_so)
 
 

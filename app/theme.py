@@ -78,6 +78,7 @@ table.hud td.prose .text, table.hud td.prose .note { white-space: normal; max-wi
 table.hud td.prose .text { min-width: 7.5em; }
 table.hud td.revision .text { white-space: normal; max-width: 22em; overflow-wrap: break-word; }
 table.hud tbody.group > tr:first-child { border-bottom: 0; }
+table.hud tbody.group > tr:first-child > :is(.bad, .good) { border-radius: 4px; }
 table.hud tbody.group > tr + tr > td { padding-top: 0; }
 table.hud tbody.group details.hud { margin-top: 0; }
 table.hud .number { text-align: right; }
@@ -93,7 +94,9 @@ table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
   table.hud th { white-space: normal; }
   table.hud th, table.hud td { padding: 4px 6px; }
   table.hud td.wraps .text { white-space: normal; min-width: 6.5em; }
-  table.hud .spare { display: none; }
+  table.hud .spare, table.hud td.brief .note { display: none; }
+  table.hud td.brief .text { display: -webkit-box; -webkit-box-orient: vertical;
+    -webkit-line-clamp: 3; max-width: 12em; }
 }
 .note { font-size: 11.5px; color: var(--hud-dim); }
 .bad > .text, .note.bad { color: var(--hud-bad); font-weight: 600; }

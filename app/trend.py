@@ -20,6 +20,8 @@ _NUM_LABEL_ROWS = 3
 # Right of this the words go to the left of their line.
 _RIGHT_PART = 0.6
 _NAMED_DIFFERENCES = 2
+# The kind of an alert whose level moved slowly.
+DRIFT = "drift"
 
 
 def unit_of(page: SeriesPage, *, metric: str) -> str:
@@ -40,7 +42,7 @@ def trend_chart(*_key: object, metric: str, _page: SeriesPage) -> dict[str, Any]
     return trend_spec(
         points=point_rows(_page, metric=metric, scale=scale),
         bands=band_rows(_page, scale=scale),
-        marks=mark_rows(_page, metric=metric),
+        marks=mark_rows(_page, metric=metric, scale=scale),
         failures=failure_rows(_page),
         title=_axis_title(metric, scale),
     )
@@ -75,7 +77,10 @@ def result_samples_chart(
 
 
 def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
-    """Return a row for each point, oldest first; the first of a new level has its verdict."""
+    """Return a row for each point, oldest first; the first of a new level has its verdict.
+
+    A drift has no such point.
+    """
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
     changed = {change.run_id for change in page.environment_changes}
     rows = []
@@ -91,7 +96,9 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
                 "low": point.low / scale.factor,
                 "high": point.high / scale.factor,
                 "segment": str(segment),
-                "verdict": str(alert.verdict if alert else Verdict.UNCHANGED),
+                "verdict": str(
+                    alert.verdict if alert and alert.kind != DRIFT else Verdict.UNCHANGED
+                ),
                 "shown": f"{scale.text(point.median)} {scale.interval(point.low, point.high)}",
                 "num_samples": point.num_samples,
                 "revision": shortened(point.revision, limit=_LABEL_LENGTH),
@@ -137,16 +144,19 @@ def band_rows(page: SeriesPage, *, scale: Scale) -> list[dict[str, Any]]:
     ]
 
 
-def mark_rows(page: SeriesPage, *, metric: str) -> list[dict[str, Any]]:
-    """Return a row for each alert and each change of the environment, oldest first."""
-    found: list[tuple[datetime, str, str]] = [
-        (alert.first_bad.at, alert_label(alert), str(alert.verdict))
+def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
+    """Return a row for each alert and each change of the environment, oldest first.
+
+    That of a drift says also between which levels it goes, and until when.
+    """
+    found: list[tuple[datetime, str, str, dict[str, Any]]] = [
+        (alert.first_bad.at, alert_label(alert), str(alert.verdict), _slope(alert, scale))
         for alert in alerts_of(page, metric=metric)
     ]
-    found += [(change.at, change_label(change), "") for change in page.environment_changes]
-    times = [point.at for point in page.points] or [at for at, _, _ in found]
+    found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
+    times = [point.at for point in page.points] or [at for at, *_ in found]
     rows = []
-    for number, (at, text, verdict) in enumerate(sorted(found)):
+    for number, (at, text, verdict, slope) in enumerate(sorted(found, key=lambda item: item[:3])):
         width = max(times) - min(times)
         is_right = bool(width) and (at - min(times)) / width > _RIGHT_PART
         rows.append(
@@ -156,9 +166,20 @@ def mark_rows(page: SeriesPage, *, metric: str) -> list[dict[str, Any]]:
                 "verdict": verdict,
                 "row": number % _NUM_LABEL_ROWS,
                 "side": "left" if is_right else "right",
+                **slope,
             }
         )
     return rows
+
+
+def _slope(alert: Alert, scale: Scale) -> dict[str, Any]:
+    if alert.kind != DRIFT or alert.baseline is None or alert.candidate is None:
+        return {}
+    return {
+        "until": _time(alert.last_seen),
+        "from": alert.baseline / scale.factor,
+        "to": alert.candidate / scale.factor,
+    }
 
 
 def failure_rows(page: SeriesPage) -> list[dict[str, Any]]:
@@ -205,9 +226,9 @@ def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
 
 
 def alert_label(alert: Alert) -> str:
-    """Return the words at an alert's line, `regression: +21.3 %`, or `noise: +150 %`."""
+    """Return the words at an alert's line: `regression: +21.3 %`, `drift: +4 %`."""
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
-    name = "noise" if alert.kind == "variance" else alert.verdict
+    name = {"variance": "noise", DRIFT: DRIFT}.get(alert.kind, alert.verdict)
     return f"{name}: {change_text(alert)}{state}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.alertpage import changes_table, decidable
-from app.eventtable import EventGroup, cause_texts, event_groups, event_table
+from app.eventtable import EventGroup, cause_text, cause_texts, event_groups, event_table
 from db.events import Event, EventKind
 from db.records import Alert, AlertState
 from db.triage import AlertChange, ChangedField
@@ -61,6 +61,20 @@ def test_event_begins_with_the_run_of_most_of_its_alerts() -> None:
     )
     assert group.onset.first_bad == late
     assert group_of(*group.alerts[:2]).onset.first_bad == early
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "text"),
+    [
+        ("machine", "machine side: ref_copy moved +9 %", "machine side: ref_copy moved +9 %"),
+        ("compiler", "eager moved by 0.0 %: compiler side", "eager moved by 0.0 %: compiler side"),
+        ("eager_or_machine", "eager moved by +9 %", "eager or machine: eager moved by +9 %"),
+        ("unknown", "torch differs", "torch differs"),
+    ],
+)
+def test_a_cause_says_its_side_once(kind: str, told: str, text: str) -> None:
+    alert = dataclasses.replace(member("a", cause_kind=kind), cause_text=told)
+    assert cause_text(group_of(alert)) == text
 
 
 def test_causes_are_named_once_and_told_by_the_worst_alert_that_has_one() -> None:

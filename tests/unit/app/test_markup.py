@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,9 +116,11 @@ def test_a_table_in_full() -> None:
     )
 
 
-def test_a_spare_column_is_marked_in_heading_and_cells() -> None:
-    html = table([Column(label="a", is_number=True, is_spare=True)], [[Cell(text="1")]], label="t")
-    assert html.count('class="number spare"') == 2
+@pytest.mark.parametrize("name", ["spare", "brief"])
+def test_a_column_that_is_less_in_a_narrow_window_is_marked_in_heading_and_cells(name: str) -> None:
+    column = Column(label="a", is_number=True, **{f"is_{name}": True})
+    html = table([column], [[Cell(text="1")]], label="t")
+    assert html.count(f'class="number {name}"') == 2
 
 
 def test_parts_of_a_bar_are_shares_of_the_longest_and_say_their_size() -> None:

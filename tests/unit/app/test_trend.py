@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -113,7 +114,7 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
             make_alert("2", first_bad=sighting(1), verdict=Verdict.IMPROVEMENT, change_pct=-9.0),
         ],
     )
-    rows = mark_rows(page, metric="latency_s")
+    rows = mark_rows(page, metric="latency_s", scale=MS)
     assert [(row["text"], row["verdict"], row["row"], row["side"]) for row in rows] == [
         ("improvement: -9.0 %", "improvement", 0, "right"),
         ("new baseline: driver old -> new", "", 1, "right"),
@@ -121,9 +122,22 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
     ]
 
 
+def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> None:
+    step = make_alert(first_bad=sighting(1), last_seen=START + timedelta(days=9))
+    drift = dataclasses.replace(step, kind="drift")
+    page = series_page([point(number) for number in range(11)], alerts=[drift])
+    (row,) = mark_rows(page, metric="latency_s", scale=MS)
+    assert (row["text"], row["verdict"]) == ("drift: +20.0 %", "regression")
+    assert (row["at"], row["until"]) == ("2026-01-02T02:30:00Z", "2026-01-10T02:30:00Z")
+    assert (row["from"], row["to"]) == (10.0, 12.0)
+    points = point_rows(page, metric="latency_s", scale=MS)
+    assert {row["verdict"] for row in points} == {"unchanged"}
+    assert points[1]["text"] == "drift: +20.0 %"
+
+
 def test_a_mark_without_any_points_does_not_divide_by_zero() -> None:
     page = series_page(alerts=[make_alert(first_bad=sighting(1))])
-    assert [row["side"] for row in mark_rows(page, metric="latency_s")] == ["right"]
+    assert [row["side"] for row in mark_rows(page, metric="latency_s", scale=MS)] == ["right"]
 
 
 @pytest.mark.parametrize(
