@@ -79,7 +79,72 @@ _RESNET = ModelSpec(
     },
 )
 
+_CONVNEXT = ModelSpec(
+    name="convnext",
+    family="vision",
+    build="models_zoo.convnext",
+    summary="Depthwise 7 x 7 convolutions between LayerNorms over channels: what changes memory"
+    " layout in every block.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32, hidden_sizes=(8, 16), depths=(1, 1), num_classes=10, batch=2
+        ),
+        "small": sample_size(
+            image_size=64, hidden_sizes=(32, 64), depths=(1, 1), num_classes=100, batch=4
+        ),
+        "full": sample_size(
+            image_size=224,
+            hidden_sizes=(96, 192, 384, 768),
+            depths=(3, 3, 9, 3),
+            num_classes=1000,
+            batch=64,
+        ),
+    },
+)
+
+_SWIN = ModelSpec(
+    name="swin",
+    family="vision",
+    build="models_zoo.swin",
+    summary="Attention in shifted windows with a learnt bias: rolling, partitioning and masks"
+    " around many small matrix products.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32,
+            patch_size=4,
+            hidden_size=16,
+            depths=(2,),
+            num_heads=(2,),
+            window_size=4,
+            num_classes=10,
+            batch=2,
+        ),
+        "small": sample_size(
+            image_size=64,
+            patch_size=4,
+            hidden_size=48,
+            depths=(2, 2),
+            num_heads=(2, 4),
+            window_size=4,
+            num_classes=100,
+            batch=2,
+        ),
+        "full": sample_size(
+            image_size=224,
+            patch_size=4,
+            hidden_size=96,
+            depths=(2, 2, 6, 2),
+            num_heads=(3, 6, 12, 24),
+            window_size=7,
+            num_classes=1000,
+            batch=32,
+        ),
+    },
+)
+
 ROWS = (
     _VIT,
     _RESNET,
+    _CONVNEXT,
+    _SWIN,
 )

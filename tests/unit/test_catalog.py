@@ -17,7 +17,11 @@ FAMILIES = {
     "encoder-decoder",
     "mixture-of-experts",
     "vision",
+    "segmentation",
+    "detection",
+    "vision-language",
     "diffusion",
+    "gan",
     "transformer",
 }
 LENGTHS = ("length", "source_length", "target_length")
