@@ -142,9 +142,102 @@ _SWIN = ModelSpec(
     },
 )
 
+_EFFICIENTNET = ModelSpec(
+    name="efficientnet",
+    family="vision",
+    build="models_zoo.efficientnet",
+    summary="Depthwise convolutions with SiLU and a gate over channels: little arithmetic a byte,"
+    " so fusion decides.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32,
+            stem_channels=8,
+            channels=(8, 16),
+            depths=(1, 2),
+            kernel_sizes=(3, 5),
+            strides=(1, 2),
+            expand_ratios=(1, 2),
+            head_channels=32,
+            num_classes=10,
+            batch=2,
+        ),
+        "small": sample_size(
+            image_size=64,
+            stem_channels=16,
+            channels=(16, 24, 40),
+            depths=(1, 1, 1),
+            kernel_sizes=(3, 3, 5),
+            strides=(1, 2, 2),
+            expand_ratios=(1, 6, 6),
+            head_channels=128,
+            num_classes=100,
+            batch=4,
+        ),
+        "full": sample_size(
+            image_size=224,
+            stem_channels=32,
+            channels=(16, 24, 40, 80, 112, 192, 320),
+            depths=(1, 2, 2, 3, 3, 4, 1),
+            kernel_sizes=(3, 3, 5, 3, 5, 5, 3),
+            strides=(1, 2, 2, 2, 1, 2, 1),
+            expand_ratios=(1, 6, 6, 6, 6, 6, 6),
+            head_channels=1280,
+            num_classes=1000,
+            batch=64,
+        ),
+    },
+)
+
+_MOBILENET = ModelSpec(
+    name="mobilenet",
+    family="vision",
+    build="models_zoo.mobilenet",
+    summary="Inverted bottlenecks with ReLU6 and no gate: the stock of vision on small devices.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32,
+            stem_channels=8,
+            channels=(8, 16),
+            depths=(1, 2),
+            kernel_sizes=(3, 3),
+            strides=(1, 2),
+            expand_ratios=(1, 2),
+            head_channels=32,
+            num_classes=10,
+            batch=2,
+        ),
+        "small": sample_size(
+            image_size=64,
+            stem_channels=16,
+            channels=(16, 24, 32),
+            depths=(1, 2, 1),
+            kernel_sizes=(3, 3, 3),
+            strides=(1, 2, 2),
+            expand_ratios=(1, 6, 6),
+            head_channels=128,
+            num_classes=100,
+            batch=4,
+        ),
+        "full": sample_size(
+            image_size=224,
+            stem_channels=32,
+            channels=(16, 24, 32, 64, 96, 160, 320),
+            depths=(1, 2, 3, 4, 3, 3, 1),
+            kernel_sizes=(3, 3, 3, 3, 3, 3, 3),
+            strides=(1, 2, 2, 2, 1, 2, 1),
+            expand_ratios=(1, 6, 6, 6, 6, 6, 6),
+            head_channels=1280,
+            num_classes=1000,
+            batch=64,
+        ),
+    },
+)
+
 ROWS = (
     _VIT,
     _RESNET,
     _CONVNEXT,
     _SWIN,
+    _EFFICIENTNET,
+    _MOBILENET,
 )
