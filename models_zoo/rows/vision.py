@@ -233,6 +233,98 @@ _MOBILENET = ModelSpec(
     },
 )
 
+_SEGFORMER = ModelSpec(
+    name="segformer",
+    family="segmentation",
+    build="models_zoo.segformer",
+    summary="Attention over thousands of places whose keys are reduced first, and a head that"
+    " resizes four resolutions to one.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32,
+            depths=(1, 1),
+            hidden_sizes=(8, 16),
+            num_heads=(1, 2),
+            reduction_ratios=(2, 1),
+            decoder_size=64,
+            num_classes=5,
+            batch=2,
+        ),
+        "small": sample_size(
+            image_size=64,
+            depths=(1, 1),
+            hidden_sizes=(32, 64),
+            num_heads=(1, 2),
+            reduction_ratios=(4, 2),
+            decoder_size=64,
+            num_classes=20,
+            batch=2,
+        ),
+        "full": sample_size(
+            image_size=512,
+            depths=(2, 2, 2, 2),
+            hidden_sizes=(32, 64, 160, 256),
+            num_heads=(1, 2, 5, 8),
+            reduction_ratios=(8, 4, 2, 1),
+            decoder_size=256,
+            num_classes=150,
+            batch=8,
+        ),
+    },
+)
+
+_DETR = ModelSpec(
+    name="detr",
+    family="detection",
+    build="models_zoo.detr",
+    summary="A convolutional backbone, then an encoder and a decoder with a query for each object:"
+    " two kinds of network in one graph.",
+    sizes={
+        "tiny": sample_size(
+            image_size=32,
+            embedding_size=8,
+            hidden_sizes=(8, 16),
+            depths=(1, 1),
+            layer_type="basic",
+            hidden_size=16,
+            intermediate_size=32,
+            num_layers=1,
+            num_heads=2,
+            num_queries=4,
+            num_classes=5,
+            batch=2,
+        ),
+        "small": sample_size(
+            image_size=64,
+            embedding_size=16,
+            hidden_sizes=(64, 128),
+            depths=(1, 1),
+            layer_type="bottleneck",
+            hidden_size=64,
+            intermediate_size=256,
+            num_layers=1,
+            num_heads=4,
+            num_queries=20,
+            num_classes=20,
+            batch=4,
+        ),
+        "full": sample_size(
+            image_size=800,
+            embedding_size=64,
+            hidden_sizes=(256, 512, 1024, 2048),
+            depths=(3, 4, 6, 3),
+            layer_type="bottleneck",
+            hidden_size=256,
+            intermediate_size=2048,
+            num_layers=6,
+            num_heads=8,
+            num_queries=100,
+            num_classes=91,
+            batch=4,
+        ),
+    },
+)
+
 ROWS = (
     _VIT,
     _RESNET,
@@ -240,4 +332,6 @@ ROWS = (
     _SWIN,
     _EFFICIENTNET,
     _MOBILENET,
+    _SEGFORMER,
+    _DETR,
 )
