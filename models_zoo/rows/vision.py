@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.rows.sizes import sample_size
+from models_zoo.rows.sizes import sample_size, text_size
 from models_zoo.spec import ModelSpec
 
 _VIT = ModelSpec(
@@ -325,6 +325,55 @@ _DETR = ModelSpec(
     },
 )
 
+_CLIP = ModelSpec(
+    name="clip",
+    family="vision-language",
+    build="models_zoo.clip",
+    summary="An image and a text tower that meet in one small matrix product: two graphs of"
+    " different lengths in one.",
+    sizes={
+        "tiny": text_size(
+            image_size=16,
+            patch_size=8,
+            vision_size=32,
+            num_vision_heads=2,
+            vocab_size=128,
+            text_size=16,
+            num_text_heads=2,
+            num_layers=1,
+            projection_size=16,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            image_size=64,
+            patch_size=16,
+            vision_size=128,
+            num_vision_heads=4,
+            vocab_size=1000,
+            text_size=64,
+            num_text_heads=4,
+            num_layers=2,
+            projection_size=64,
+            batch=4,
+            length=32,
+        ),
+        "full": text_size(
+            image_size=224,
+            patch_size=32,
+            vision_size=768,
+            num_vision_heads=12,
+            vocab_size=49408,
+            text_size=512,
+            num_text_heads=8,
+            num_layers=12,
+            projection_size=512,
+            batch=32,
+            length=77,
+        ),
+    },
+)
+
 ROWS = (
     _VIT,
     _RESNET,
@@ -334,4 +383,5 @@ ROWS = (
     _MOBILENET,
     _SEGFORMER,
     _DETR,
+    _CLIP,
 )
