@@ -45,4 +45,81 @@ _UNET = ModelSpec(
     },
 )
 
-ROWS = (_UNET,)
+_DIT = ModelSpec(
+    name="dit",
+    family="diffusion",
+    build="models_zoo.dit",
+    summary="A transformer whose norms are scaled and shifted by time and class: adaptive LayerNorm"
+    " that a compiler can fuse.",
+    sizes={
+        "tiny": sample_size(
+            latent_size=8,
+            patch_size=2,
+            num_heads=2,
+            head_size=16,
+            num_layers=1,
+            num_classes=10,
+            batch=2,
+        ),
+        "small": sample_size(
+            latent_size=16,
+            patch_size=2,
+            num_heads=4,
+            head_size=32,
+            num_layers=2,
+            num_classes=100,
+            batch=2,
+        ),
+        "full": sample_size(
+            latent_size=32,
+            patch_size=2,
+            num_heads=16,
+            head_size=72,
+            num_layers=28,
+            num_classes=1000,
+            batch=8,
+        ),
+    },
+)
+
+_VAE = ModelSpec(
+    name="vae",
+    family="diffusion",
+    build="models_zoo.vae",
+    summary="Latents decoded to pixels: convolutions and group norms over large images, bound by"
+    " memory, and one attention in the middle.",
+    # Two latents at least: of one, AOTAutograd gives a group norm a layout that it does not take,
+    # https://github.com/pytorch/pytorch/issues/124181.
+    sizes={
+        "tiny": sample_size(
+            latent_size=8,
+            latent_channels=4,
+            channels=(8, 16),
+            layers_per_block=1,
+            num_groups=4,
+            batch=2,
+        ),
+        "small": sample_size(
+            latent_size=16,
+            latent_channels=4,
+            channels=(16, 32),
+            layers_per_block=1,
+            num_groups=8,
+            batch=2,
+        ),
+        "full": sample_size(
+            latent_size=64,
+            latent_channels=4,
+            channels=(128, 256, 512, 512),
+            layers_per_block=2,
+            num_groups=32,
+            batch=2,
+        ),
+    },
+)
+
+ROWS = (
+    _UNET,
+    _DIT,
+    _VAE,
+)
