@@ -118,8 +118,22 @@ _VAE = ModelSpec(
     },
 )
 
+_DCGAN = ModelSpec(
+    name="dcgan",
+    family="gan",
+    build="models_zoo.dcgan",
+    summary="Transposed convolutions from noise to images; in training two networks in one graph,"
+    " one of them thrice.",
+    sizes={
+        "tiny": sample_size(noise_size=16, channels=8, num_doublings=2, batch=4),
+        "small": sample_size(noise_size=64, channels=16, num_doublings=3, batch=8),
+        "full": sample_size(noise_size=100, channels=64, num_doublings=4, batch=128),
+    },
+)
+
 ROWS = (
     _UNET,
     _DIT,
     _VAE,
+    _DCGAN,
 )
