@@ -1,0 +1,173 @@
+"""What values the settings of hud.toml take: each function returns the value or says what it takes.
+
+What is refused is a ValueError whose text completes "takes ...".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from apscheduler.triggers.cron import CronTrigger
+
+from db.records import MEASURED_DTYPES, MEASURED_PHASES
+from db.traces import is_web_address
+from models_zoo.spec import Tolerance
+
+# Above this, `inf` included, a clock somewhere overflows.
+MAX_SECONDS = 7 * 24 * 3600
+# More than this is a percentage that was meant to be a share.
+MAX_MULTIPLE = 10
+_SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
+
+
+def text(value: Any) -> str:
+    """Return `value`, a text that is not empty; raise ValueError otherwise."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text that is not empty")
+    return value
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Return one text or a list of texts as a tuple; raise ValueError otherwise."""
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not items:
+        raise ValueError("a text or a list of texts")
+    if not all(isinstance(item, str) and item.strip() for item in items):
+        raise ValueError("a text or a list of texts")
+    return tuple(items)
+
+
+def _members(value: Any, kind: Sequence[StrEnum]) -> tuple[str, ...]:
+    allowed = [str(member) for member in kind]
+    if not all(item in allowed for item in texts(value)):
+        raise ValueError(f"one or more of {', '.join(allowed)}")
+    return texts(value)
+
+
+def phases(value: Any) -> tuple[str, ...]:
+    """Return one phase or a list of them as a tuple; raise ValueError otherwise."""
+    return _members(value, MEASURED_PHASES)
+
+
+def dtypes(value: Any) -> tuple[str, ...]:
+    """Return one dtype or a list of them as a tuple; raise ValueError otherwise."""
+    return _members(value, MEASURED_DTYPES)
+
+
+def tolerances(value: Any) -> Mapping[str, Tolerance]:
+    """Return a table of dtypes, each a table of limits, as records; raise ValueError otherwise."""
+    names = [item.name for item in fields(Tolerance)]
+    problem = (
+        f"a table of {', '.join(MEASURED_DTYPES)}, each a table of numbers from 0 up (cosines up"
+        f" to 1): {', '.join(names)}; for example {{ bf16 = {{ min_cosine = 0.95 }} }}"
+    )
+    if not isinstance(value, dict) or not all(dtype in MEASURED_DTYPES for dtype in value):
+        raise ValueError(problem)
+    for limits in value.values():
+        if not isinstance(limits, dict) or not all(name in names for name in limits):
+            raise ValueError(problem)
+        for name, limit in limits.items():
+            is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+            if not is_number or not 0 <= limit < math.inf:
+                raise ValueError(problem)
+            # No result has a cosine above 1, so such a limit would call every one inaccurate.
+            if name.endswith("cosine") and limit > 1:
+                raise ValueError(problem)
+    return {dtype: Tolerance(**limits) for dtype, limits in value.items()}
+
+
+def count(value: Any) -> int:
+    """Return `value`, a whole number of at least 1; raise ValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number, 1 or more")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """Return `value`, true or false; raise ValueError otherwise."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def share(value: Any) -> float:
+    """Return `value`, a number from 0 up to but not 1; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        raise ValueError("a share from 0 up to but not 1, such as 0.02 for 2 %")
+    return float(value)
+
+
+def multiple(value: Any) -> float:
+    """Return `value`, a number from 0 to MAX_MULTIPLE; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_MULTIPLE:
+        raise ValueError(f"a number from 0 to {MAX_MULTIPLE}, such as 0.2 for 20 %")
+    return float(value)
+
+
+def seconds(value: Any) -> float:
+    """Return `value`, a number of seconds, at most a week; raise ValueError otherwise."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= MAX_SECONDS:
+        raise ValueError(f"a number of seconds above 0, at most {MAX_SECONDS} (a week)")
+    return float(value)
+
+
+def size_bytes(value: Any) -> int:
+    """Return a number of bytes, or a text such as "8 GB", as bytes; raise ValueError otherwise."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    match = _SIZE_PATTERN.fullmatch(value.upper()) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise ValueError('a number of bytes above 0 or a text such as "8 GB"')
+    unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
+    return int(float(match[1]) * _SIZE_UNITS.get(unit, 1))
+
+
+def web_address(value: Any) -> str:
+    """Return `value`, an address of a page; raise ValueError otherwise."""
+    if not isinstance(value, str) or not is_web_address(value):
+        raise ValueError('an address such as "https://perfetto.example.org"')
+    return value
+
+
+def port(value: Any) -> int:
+    """Return `value`, a TCP port; raise ValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65535:
+        raise ValueError("a port, 0 to 65535 (0 takes a free one)")
+    return value
+
+
+def cron(value: Any) -> str:
+    """Return `value`, five cron fields; raise ValueError otherwise.
+
+    Weekdays must be names: APScheduler counts them from Monday, cron itself from Sunday, so the
+    same digit would mean another day than its author expects.
+    """
+    problem = 'five cron fields such as "30 2 * * *" (minute hour day month weekday)'
+    if not isinstance(value, str) or len(value.split()) != 5:
+        raise ValueError(problem)
+    if re.search(r"\d", value.split()[4]):
+        raise ValueError('a cron text with weekdays as names, such as "30 2 * * mon-fri"')
+    try:
+        CronTrigger.from_crontab(value, timezone="UTC")
+    except ValueError as error:
+        raise ValueError(f"{problem}; {error}") from None
+    return value
+
+
+def timezone_name(value: Any) -> str:
+    """Return `value`, the name of a time zone; raise ValueError otherwise."""
+    try:
+        ZoneInfo(text(value))
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        raise ValueError('a time zone such as "Europe/Berlin" or "UTC"') from None
+    return str(value)
