@@ -100,16 +100,21 @@ def classes_of(page: DiffPage) -> dict[str, int]:
 
 
 def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
-    """Return the rows that the filter of `state` lets through, the largest first; "" for none."""
+    """Return the rows that the filter of `state` lets through, the largest first; "" for none.
+
+    The row that is open is never behind the fold.
+    """
     rows = [row for row in page.rows if state.change in ("", row.kind)]
     if not rows:
         return ""
-    rest_s = math.fsum(row.contribution_s for row in rows[SHOWN_ROWS:])
+    place = next((place for place, row in enumerate(rows) if str(row.number) == state.row), 0)
+    num_shown = max(SHOWN_ROWS, place + 1)
+    rest_s = math.fsum(row.contribution_s for row in rows[num_shown:])
     return long_table(
         _COLUMNS,
         [_cells(row, state) for row in rows],
         label="changes of kernels",
-        num_shown=SHOWN_ROWS,
+        num_shown=num_shown,
         rest=f"further rows, {signed_us(rest_s)} us together",
     )
 

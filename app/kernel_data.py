@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -44,7 +45,11 @@ def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
 
     An empty case means none. Raises NotFoundError when there is no such run, or no such case in it.
     """
-    return data.loaded(_read_page, run_id or "latest", case_key)
+    found = data.loaded(_read_page, run_id or "latest", case_key)
+    page = found.value
+    # Not from the cache: a trace can be removed while nothing is written to the store.
+    has_trace = page.result is not None and trace_path(page.result.id) is not None
+    return dataclasses.replace(found, value=dataclasses.replace(page, has_trace=has_trace))
 
 
 def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint, ...]]:
@@ -81,7 +86,6 @@ def _read_page(url: str, generation: int, run_id: str, case_key: str) -> Kernels
         kernels=load_kernels(store, result.id),
         profile=profile,
         profile_problem=problem,
-        has_trace=trace_path(result.id) is not None,
         has_traces=_traces_folder() is not None,
     )
 

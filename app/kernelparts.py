@@ -17,8 +17,8 @@ _RESTS = ("dispatch", "python", "idle")
 _HATCHED = "p3"
 KEPT_TEXT = (
     "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
-    " in all than [traces] max_size. Measuring the case again makes a new one; the page of its run"
-    " has the command."
+    " in all than [traces] max_size: larger numbers in hud.toml keep more of those to come."
+    " Measuring the case again makes a new one; the page of its run has the command."
 )
 
 

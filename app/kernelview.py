@@ -54,7 +54,9 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
         return
     # Rows are chosen by number: with other filters the number is another kernel's.
     key = f"kernels-{state.text}-{state.kind}-{state.library}"
-    _draw(kernel_table(kernels), key=key)
+    found = kernel_table(kernels)
+    _mark(state.kernel, key=key, ids=found.ids)
+    _draw(found, key=key)
     if len(kernels) < len(page.kernels):
         st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
 
@@ -101,6 +103,13 @@ def row_id(event: Mapping[str, Any], ids: Sequence[str]) -> str:
     """Return the id of the row that was selected, empty where none is."""
     rows = event.get("selection", {}).get("rows") or []
     return ids[rows[0]] if rows and rows[0] < len(ids) else ""
+
+
+def _mark(kernel: str, *, key: str, ids: Sequence[str]) -> None:
+    """Select the row of the kernel that is open, whether the table, a chart or a link opened it."""
+    rows = [ids.index(kernel)] if kernel in ids else []
+    if row_id(st.session_state.get(key, {}), ids) != (kernel if rows else ""):
+        st.session_state[key] = {"selection": {"rows": rows}}
 
 
 def _open_row(key: str, ids: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,30 @@ def test_a_link_opens_a_kernel_with_origin_code_and_script(
     assert SOURCE.text in codes
 
 
+def test_the_kernel_that_is_open_is_selected_in_the_table(
+    store: Store, open_page: OpenPage
+) -> None:
+    def selected() -> list[int]:
+        selection = json.loads(page.dataframe[0].proto.selection_state or "{}")
+        return list(selection.get("selection", selection).get("rows", []))
+
+    save(store, GENERATED, PRODUCT)
+    page = open_page("kernels", **PARAMS, kernel=kernel_id(GENERATED))
+    assert selected() == [1]
+    # A click in a chart opens another one.
+    page.query_params["kernel"] = kernel_id(PRODUCT)
+    page.run()
+    assert selected() == [0]
+    page.query_params["text"] = "fused_add"
+    page.query_params["kernel"] = kernel_id(GENERATED)
+    page.run()
+    assert selected() == [0]
+    page.query_params["kernel"] = kernel_id(PRODUCT)
+    page.run()
+    assert (selected(), page.exception) == ([], [])
+    assert "aten::addmm" in text_of(page)
+
+
 def test_ready_made_code_has_no_source_and_an_unknown_kernel_is_said(
     store: Store, open_page: OpenPage
 ) -> None:
@@ -174,6 +199,11 @@ def test_a_kept_trace_leads_to_perfetto_and_to_the_file(
     page = open_page("kernels", **PARAMS)
     assert {"perfetto/result-1", "traces/result-1"} <= set(links_of(page))
     assert "trace of this result is gone" not in text_of(page)
+    # A rule removes it, and nothing is written to the store.
+    (folder / "result-1.json.gz").unlink()
+    page.run()
+    assert not {"perfetto/result-1", "traces/result-1"} & set(links_of(page))
+    assert "trace of this result is gone" in text_of(page)
 
 
 def test_a_trace_that_was_removed_says_by_which_rule(store: Store, open_page: OpenPage) -> None:
@@ -181,7 +211,7 @@ def test_a_trace_that_was_removed_says_by_which_rule(store: Store, open_page: Op
     text = text_of(open_page("kernels", **PARAMS))
     assert "The trace of this result is gone" in text
     assert "[traces] nights" in text
-    assert "[traces] max_size" in text
+    assert "[traces] max_size: larger numbers in hud.toml keep more" in text
 
 
 def test_the_folder_that_the_runner_names_counts(

@@ -87,6 +87,10 @@ def test_rows_beyond_the_first_are_folded_with_their_sum() -> None:
     rows = [_row(number, 1) for number in range(1, SHOWN_ROWS + 3)]
     html = diff_tables(_page(*rows), STATE)
     assert "2 further rows, +2.0 us together" in html
+    # A link may open any row: it is where one sees it.
+    opened = diff_tables(_page(*rows), KernelDiffState(row=str(SHOWN_ROWS + 1)))
+    assert "1 further rows, +1.0 us together" in opened
+    assert opened.index("strong") < opened.index("further rows")
     assert diff_tables(_page(*rows), dataclasses.replace(STATE, change="new")) == ""
 
 
