@@ -31,6 +31,7 @@ from db.fields import (
 )
 from db.kernels import Kernel, KernelSource
 from db.sighting import Sighting
+from db.warning import RunWarning
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
@@ -151,28 +152,6 @@ class Case:
             variant=get_text(document, "variant"),
             backend=get_text(document, "backend"),
             device=get_text(document, "device"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWarning:
-    """Something a reader of the numbers must know, and what can be done about it."""
-
-    code: str
-    text: str
-    hint: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the warning as a JSON object."""
-        return {"code": self.code, "text": self.text, "hint": self.hint}
-
-    @classmethod
-    def from_json(cls, document: Any) -> RunWarning:
-        """Return the warning that `document` describes; raise RecordError when it does not."""
-        return cls(
-            code=get_text(document, "code"),
-            text=get_text(document, "text"),
-            hint=get_text(document, "hint", default=""),
         )
 
 

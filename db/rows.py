@@ -24,7 +24,6 @@ from db.records import (
     Phase,
     Run,
     RunState,
-    RunWarning,
     Verdict,
     series_key,
 )
@@ -32,6 +31,7 @@ from db.sighting import Sighting
 from db.tables import SeriesTable
 from db.text import one_line
 from db.triage import AlertChange, ChangedField, SeriesSettings
+from db.warning import RunWarning
 
 Values = dict[str, Any]
 

@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, select
 
 from db import fetch
-from db.records import Run, RunState, RunWarning
+from db.records import Run, RunState
 from db.rows import run_record, utc_or_none, warnings_of
 from db.store import Store
 from db.summaries import Series
 from db.tables import CaseResultTable, RunTable, SeriesTable
+from db.warning import RunWarning
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from db.metrics import Direction
-from db.records import Case, Outcome, Run, RunState, RunWarning
+from db.records import Case, Outcome, Run, RunState
+from db.warning import RunWarning
 
 # Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
 SILENT_AFTER_S = 60.0

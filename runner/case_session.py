@@ -16,7 +16,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from db.records import CaseResult, Outcome, RunWarning
+from db.records import CaseResult, Outcome
+from db.warning import RunWarning
 from runner.combine import Ending, combine, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost, tail

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from db.metrics import METRICS
-from db.records import CaseResult, Measurement, Outcome, RunWarning
+from db.records import CaseResult, Measurement, Outcome
+from db.warning import RunWarning
 from runner.analysis.levels import measured_levels
 from runner.analysis.noise import launch_spread
 from runner.analysis.sample_checks import half_width

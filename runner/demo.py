@@ -29,9 +29,9 @@ from db.records import (
     Run,
     RunDocument,
     RunState,
-    RunWarning,
 )
 from db.store import Store
+from db.warning import RunWarning
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.variants import MODES, VARIANTS

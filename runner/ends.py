@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from db.outcomes import load_ended
-from db.records import Alert, RunWarning
+from db.records import Alert
 from db.runs import load_runs_of, load_warnings
 from db.store import Store
+from db.warning import RunWarning
 from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
 from runner.analysis.explain import with_evidence

@@ -13,7 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from db.records import CaseResult, Outcome, RunWarning
+from db.records import CaseResult, Outcome
+from db.warning import RunWarning
 from runner.case_session import LocalSession
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder, CaseSession

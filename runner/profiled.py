@@ -10,8 +10,9 @@ from typing import Any
 
 from db.errors import RecordError
 from db.metrics import METRICS
-from db.records import CaseResult, Measurement, Outcome, RunWarning
+from db.records import CaseResult, Measurement, Outcome
 from db.traces import trace_name
+from db.warning import RunWarning
 from runner.errors import TraceError
 from runner.protocol import notes_path
 from runner.trace_files import copy_file

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from db.records import Case, Outcome, RunWarning
+from db.records import Case, Outcome
+from db.warning import RunWarning
 
 # 1: first version.
 PROTOCOL_VERSION = 1

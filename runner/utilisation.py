@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from db.metrics import METRICS
-from db.records import CaseResult, Dtype, Measurement, RunWarning
+from db.records import CaseResult, Dtype, Measurement
+from db.warning import RunWarning
 from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 

@@ -21,11 +21,11 @@ from db.records import (
     Run,
     RunDocument,
     RunState,
-    RunWarning,
     Verdict,
     series_key,
 )
 from db.sighting import Sighting
+from db.warning import RunWarning
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
 FINGERPRINT = "f" * 64

@@ -23,11 +23,11 @@ from db.records import (
     Run,
     RunDocument,
     RunState,
-    RunWarning,
     Verdict,
 )
 from db.sighting import Sighting
 from db.triage import AlertChange, ChangedField, SeriesSettings
+from db.warning import RunWarning
 from runner.analysis.kernel_groups import KernelSide
 
 # What both databases keep as it is: `db.rows.clean_text` replaces the rest.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from db.records import Run, RunWarning
+from db.records import Run
+from db.warning import RunWarning
 from runner.analysis.compare import SOFTWARE_FACTS, FactDifference, environment_differences
 
 # What a person looks at first, by the fact that tells it.

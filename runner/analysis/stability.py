@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from db.metrics import METRICS
-from db.records import Measurement, RunWarning
+from db.records import Measurement
 from db.text import signed_percent
+from db.warning import RunWarning
 from runner.analysis.levels import measured_levels
 from runner.analysis.sample_checks import (
     MIN_DRIFT,

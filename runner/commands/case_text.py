@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from db.errors import NotFoundError
 from db.metrics import METRICS
-from db.records import CaseResult, Measurement, RunDocument, RunWarning
+from db.records import CaseResult, Measurement, RunDocument
+from db.warning import RunWarning
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from db.records import RunWarning
+from db.warning import RunWarning
 from runner.measure.compile_events import AOT, BACKEND, DYNAMO, INDUCTOR
 from runner.measure.compiling import (
     CompileTimes,

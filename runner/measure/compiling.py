@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from db.records import Case, RunWarning
+from db.records import Case
+from db.warning import RunWarning
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs

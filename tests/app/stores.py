@@ -18,10 +18,10 @@ from db.records import (
     Run,
     RunDocument,
     RunState,
-    RunWarning,
     Verdict,
 )
 from db.store import Store
+from db.warning import RunWarning
 from tests.builders import (
     START,
     make_alert,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from db.bulk import put_documents
-from db.records import Outcome, RunDocument, RunWarning
+from db.records import Outcome, RunDocument
 from db.store import Store
+from db.warning import RunWarning
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
 from tests.builders import START, make_case, make_measurement, make_result, make_run

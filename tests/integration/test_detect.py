@@ -8,9 +8,10 @@ import pytest
 
 from db.bulk import put_documents
 from db.queries import load_alerts
-from db.records import AlertState, CaseResult, RunDocument, RunWarning
+from db.records import AlertState, CaseResult, RunDocument
 from db.runs import load_reasons
 from db.store import Store
+from db.warning import RunWarning
 from runner import detect as detect_module
 from runner.detect import MAX_REASON_LENGTH, detect
 from tests.builders import START, make_document, make_measurement, make_result, make_run

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from db.kernels import KernelSource, Profile
-from db.records import CaseResult, RunWarning
+from db.records import CaseResult
+from db.warning import RunWarning
 from tests.builders import make_case, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 

@@ -25,7 +25,7 @@ PRINTERS = re.compile(r"runner/(cli|commands/.*|cli_.*)\.py|(benchmarks|docs|\.c
 CATCHERS = re.compile(r"runner/(worker|jobloop|alerts/notifiers)\.py")
 # These run under any toolchain's interpreter, Python 3.10 included.
 WORKER_SIDE = re.compile(
-    r"runner/(worker|protocol|measure/.*)\.py|db/(records|metrics|errors)\.py|models_zoo/.*\.py"
+    r"runner/(worker|protocol|measure/.*)\.py|db/(records|warning|metrics|errors)\.py|models_zoo/.*\.py"
 )
 WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
 MODEL_PACKAGES = {"transformers", "diffusers"}

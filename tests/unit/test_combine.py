@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from db.records import CaseResult, Outcome, RunWarning
+from db.records import CaseResult, Outcome
+from db.warning import RunWarning
 from runner.combine import HOST_DIED, Ending, combine, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload

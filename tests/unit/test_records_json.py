@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from db.errors import RecordError
 from db.kernels import Kernel, KernelSource, Profile
-from db.records import Case, CaseResult, Measurement, Run, RunDocument, RunWarning
+from db.records import Case, CaseResult, Measurement, Run, RunDocument
 from db.triage import AlertChange
+from db.warning import RunWarning
 from tests.strategies import (
     CASES,
     CHANGES,

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.pages import EnvironmentChange, RunPage, SeriesPage
 from db.metrics import METRICS
-from db.records import Alert, Case, Outcome, Run, RunState, RunWarning
+from db.records import Alert, Case, Outcome, Run, RunState
 from db.summaries import (
     LatestCell,
     MeasurementSummary,
@@ -17,6 +17,7 @@ from db.summaries import (
     SeriesHeader,
     TrendPoint,
 )
+from db.warning import RunWarning
 from tests.builders import FINGERPRINT, START, make_case, make_run
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from app.markup import Cell
 from app.matrix import Matrix, build_matrix, common_dimensions, variants_in_order
-from db.records import Alert, AlertState, Outcome, RunWarning, Verdict
+from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import LatestCell
+from db.warning import RunWarning
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
 
