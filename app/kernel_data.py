@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from app import data
+from app.kernelcode import Script
 from app.pages import KernelsPage, Loaded
 from db.errors import NotFoundError, RecordError
 from db.kernel_queries import (
@@ -19,6 +20,7 @@ from db.kernel_queries import (
 from db.kernels import Kernel, KernelSource, Profile, profile_of
 from db.queries import load_result_summaries, load_run
 from db.summaries import ResultSummary
+from db.text import printable
 from db.traces import (
     PERFETTO_URL,
     PERFETTO_VARIABLE,
@@ -27,6 +29,7 @@ from db.traces import (
     is_web_address,
     traces_folder,
 )
+from runner.analysis.kernel_script import NoKernelScript, script_of, title_of
 
 
 def trace_path(result_id: str) -> Path | None:
@@ -60,6 +63,17 @@ def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint
 def load_source(source_hash: str) -> Loaded[KernelSource | None]:
     """Return the generated code with this hash, None where the store has none."""
     return data.loaded(_read_source, source_hash)
+
+
+def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Script:
+    """Return the script that runs `kernel` of `page` alone, or why there is none."""
+    assert page.result is not None
+    title = title_of(kernel, run=page.run, case=page.result.case)
+    try:
+        text = script_of(kernel, source, title=title)
+    except NoKernelScript as error:
+        return Script(reason=str(error))
+    return Script(text=printable(text, kept="\n\t"))
 
 
 def _traces_folder() -> Path | None:

@@ -33,6 +33,14 @@ class Code:
         return self.num_lines > _SCREEN_LINES
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script that runs one kernel alone; `text` is "" where there is none, `reason` says why."""
+
+    text: str = ""
+    reason: str = ""
+
+
 def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> Code:
     """Return the code of `kernels`, that of several with the same once."""
     hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)

@@ -168,9 +168,7 @@ def counter_table(kernel: Kernel) -> str:
 
 
 def repro_command(run: Run, case: Case, kernel: Kernel) -> str:
-    """Return the command that prints a script which runs `kernel` alone; "" where none can be."""
-    if not kernel.source_hash:
-        return ""
+    """Return the command that prints the script which runs `kernel` alone."""
     words = ["hud", "kernels", run.id, case.key, "--repro", kernel.name]
     return printable(shlex.join(words))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from app import kernel_data
+from app import data, kernel_data
 from app.components import choose, draw_code, type_in
-from app.kernelcode import code_of
+from app.kernelcode import Code, code_of
 from app.kernelfigures import show_kernel_trend
 from app.kernelrows import (
     KernelTable,
@@ -23,8 +23,13 @@ from app.kernelrows import (
 from app.markup import facts, folded, heading, notice
 from app.pages import KernelsPage
 from app.state import KernelsState
-from db.kernels import Kernel
+from db.kernels import Kernel, KernelSource
 
+_READY_MADE = (
+    "Ready-made code ({library}): only what is generated has a source, and a script that runs it"
+    " alone."
+)
+_WITHOUT_CODE = "The code of this kernel did not come with the result, so nothing can run it alone."
 _ROW_HEIGHT = 35
 _MAX_ROWS = 12
 _TEXTS = {
@@ -72,22 +77,32 @@ def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
         st.html(origins)
     if counters := counter_table(kernel):
         st.html(folded("Counters", counters))
-    if command := repro_command(page.run, page.result.case, kernel):
-        st.html(heading("A script that runs it alone", level=3))
-        st.code(command, language="bash", wrap_lines=True)
-    _show_source(kernel)
-
-
-def _show_source(kernel: Kernel) -> None:
     if not kernel.source_hash:
-        st.html(notice(f"Ready-made code ({kernel.library}): only what is generated has a source."))
+        st.html(notice(_READY_MADE.format(library=kernel.library)))
         return
     source = kernel_data.load_source(kernel.source_hash).value
     if source is None:
-        st.html(notice("The code of this kernel did not come with the result."))
+        st.html(notice(_WITHOUT_CODE))
         return
+    _show_script(page, kernel, source)
     st.html(heading("Generated code", level=3))
     draw_code(code_of([kernel], {source.hash: source}))
+
+
+def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> None:
+    """Draw the script that runs a kernel alone, or why there is none and what measures it again."""
+    assert page.result is not None
+    case = page.result.case
+    st.html(heading("A script that runs it alone", level=3))
+    script = kernel_data.kernel_script(page, kernel, source)
+    if not script.text:
+        st.html(notice(f"No script: {script.reason}."))
+        st.code(data.repro(case, toolchain=page.run.toolchain), language="bash", wrap_lines=True)
+        return
+    with st.expander("Copy the script"):
+        draw_code(Code(text=script.text, language="python"))
+    st.caption("It needs torch and nothing of Compile HUD. This prints it as well:")
+    st.code(repro_command(page.run, case, kernel), language="bash", wrap_lines=True)
 
 
 def _choose(label: str, name: str, found: list[str], value: str) -> None:

@@ -12,6 +12,7 @@ import click
 from db.errors import StoreError
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
+from runner.analysis.kernel_script import NoKernelScript
 from runner.analysis.triage import AlertStateError
 from runner.commands.alerts import alerts_group
 from runner.commands.bisect import bisect
@@ -36,6 +37,7 @@ _EXPECTED = (
     StoreError,
     UnknownNameError,
     NotComparableError,
+    NoKernelScript,
     AlertStateError,
     OSError,
 )

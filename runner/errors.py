@@ -16,7 +16,6 @@ RunnerError
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- TraceError        a profiler's trace cannot be read; the message has file and byte
-|-- NoKernelScript    a kernel cannot be run alone by what is known of it
 |-- ProfilerFailed    a profiler that somebody else makes did not do what it was asked
 |-- DashboardUnavailable the dashboard is not installed or its port is taken
 `-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
@@ -91,10 +90,6 @@ class TraceError(RunnerError, ValueError):
 
 class ProfilerFailed(RunnerError):
     """A program of Nsight ended with an error."""
-
-
-class NoKernelScript(RunnerError):
-    """Too little is known of a kernel to write a script that runs it alone."""
 
 
 class DashboardUnavailable(RunnerError):

@@ -18,6 +18,7 @@ from db.queries import load_result
 from db.records import CaseResult, Outcome, Run
 from db.store import Store
 from db.text import printable
+from runner.analysis.kernel_script import script_of, title_of
 from runner.analysis.repro import repro_command
 from runner.commands.case_text import case_glob, find_case, warning_text
 from runner.commands.common import (
@@ -30,7 +31,6 @@ from runner.commands.common import (
 )
 from runner.commands.compare import find_document
 from runner.commands.counter_files import names_text
-from runner.kernel_script import script_of
 from runner.text import quantity
 from runner.wiring import Workplace
 
@@ -168,11 +168,7 @@ def find_script(result: CaseResult, name: str, *, run: Run) -> str:
     same = [kernel for kernel in result.kernels if kernel.source_hash == source.hash]
     # One code may have several names; a name that was given whole is the one that is meant.
     kernel = next((item for item in same if item.name == name), same[0])
-    title = (
-        f"{kernel.name} alone, as {result.case.key} of run {run.id} called it under torch"
-        f" {run.revision}."
-    )
-    return script_of(kernel, source, title=title)
+    return script_of(kernel, source, title=title_of(kernel, run=run, case=result.case))
 
 
 def _without_kernels(result: CaseResult, *, run: Run) -> str:

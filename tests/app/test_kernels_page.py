@@ -25,11 +25,14 @@ RUN = make_run("run-1", plan=[CASE])
 GENERATED = dataclasses.replace(
     make_kernel(source_hash="ab" * 32),
     origins=(Origin(node="add_1", target="aten.add.Tensor", file="net.py", line=7, code="x + y"),),
+    launch={"arguments": [{"dtype": "float32", "sizes": [4], "strides": [1]}]},
 )
 PRODUCT = make_kernel(
     "aten::addmm", label="aten::addmm", kind="gemm", library="aten", mean_s=0.002, flops=8e6
 )
-SOURCE = KernelSource(hash="ab" * 32, language="cpp", text="void kernel() { /* <b>code</b> */ }")
+SOURCE = KernelSource(
+    hash="ab" * 32, language="cpp", text='extern "C" void kernel(float* x) { /* <b>code</b> */ }'
+)
 PROFILE: dict[str, Any] = {
     "num_iterations": 10,
     "iteration_s": 0.008,
@@ -119,8 +122,25 @@ def test_a_link_opens_a_kernel_with_origin_code_and_script(
     assert "net.py:7" in text
     assert "x + y" in text
     codes = [item.value for item in page.code]
-    assert f"hud kernels run-1 {CASE.key} --repro cpp_fused_add_0" in codes
     assert SOURCE.text in codes
+    assert f"hud kernels run-1 {CASE.key} --repro cpp_fused_add_0" in codes
+    (script,) = [code for code in codes if code.startswith('"""cpp_fused_add_0 alone, as bert/')]
+    assert SOURCE.text in script
+    assert "value_0 = strided(torch.float32, [4], [1])" in script
+
+
+def test_a_kernel_that_no_script_can_run_says_why_and_what_measures_it_again(
+    store: Store, open_page: OpenPage
+) -> None:
+    unseen = dataclasses.replace(GENERATED, launch={})
+    lost = dataclasses.replace(GENERATED, source_hash="cd" * 32)
+    save(store, unseen, lost)
+    page = open_page("kernels", **PARAMS, kernel=kernel_id(unseen))
+    assert "No script: nobody saw what cpp_fused_add_0 was called with" in text_of(page)
+    assert any(code.value.startswith("hud run --model bert") for code in page.code)
+    page.query_params["kernel"] = kernel_id(lost)
+    page.run()
+    assert "did not come with the result, so nothing can run it alone" in text_of(page)
 
 
 def test_the_kernel_that_is_open_is_selected_in_the_table(

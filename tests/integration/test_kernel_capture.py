@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from db.kernels import KernelSource
-from runner.kernel_script import script_of
+from runner.analysis.kernel_script import script_of
 from runner.measure import generated, kernels
 from runner.measure.arguments import describe_arguments
 from runner.measure.context import Context

@@ -123,7 +123,6 @@ def test_the_script_is_asked_for_by_a_command_that_a_shell_takes() -> None:
     command = repro_command(run, case, hostile)
     assert command.startswith("hud kernels run-1 'my net/")
     assert command.endswith("--repro 'a; rm -rf \"$HOME\"'")
-    assert repro_command(run, case, PRODUCT) == ""
 
 
 def test_uncounted_kernels_are_named_up_to_a_few() -> None:

@@ -14,8 +14,8 @@ from string import Template
 from typing import Any, TypeGuard
 
 from db.kernels import Kernel, KernelSource
+from db.records import Case, Run
 from db.text import printable
-from runner.errors import NoKernelScript
 
 _SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")
@@ -122,6 +122,17 @@ def main():
 if __name__ == "__main__":
     main()
 """)
+
+
+class NoKernelScript(ValueError):
+    """Too little is known of a kernel to write a script that runs it alone."""
+
+
+def title_of(kernel: Kernel, *, run: Run, case: Case) -> str:
+    """Return the first line of the script of a kernel: which one it is, and who called it."""
+    return (
+        f"{kernel.name} alone, as {case.key} of run {run.id} called it under torch {run.revision}."
+    )
 
 
 def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
