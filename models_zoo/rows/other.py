@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.rows.sizes import pair_size
+from models_zoo.rows.sizes import pair_size, sample_size, text_size
 from models_zoo.spec import ModelSpec
 
 _NN_TRANSFORMER = ModelSpec(
@@ -42,4 +42,100 @@ _NN_TRANSFORMER = ModelSpec(
     },
 )
 
-ROWS = (_NN_TRANSFORMER,)
+_LSTM = ModelSpec(
+    name="lstm",
+    family="recurrent",
+    build="models_zoo.lstm",
+    summary="One step after the other, each waiting for the one before: what a compiler leaves to"
+    " the library.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=2,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            batch=4,
+            length=16,
+        ),
+        "full": text_size(
+            vocab_size=10_000,
+            hidden_size=1500,
+            num_layers=2,
+            batch=20,
+            length=35,
+        ),
+    },
+)
+
+# The distinct values of the 26 categories of the Criteo Kaggle data, one table each.
+CRITEO_TABLE_SIZES = (
+    1_460,
+    583,
+    10_131_227,
+    2_202_608,
+    305,
+    24,
+    12_517,
+    633,
+    3,
+    93_145,
+    5_683,
+    8_351_593,
+    3_194,
+    27,
+    14_992,
+    5_461_306,
+    10,
+    5_652,
+    2_173,
+    4,
+    7_046_547,
+    18,
+    15,
+    286_181,
+    105,
+    142_572,
+)
+
+_DLRM = ModelSpec(
+    name="dlrm",
+    family="recommender",
+    build="models_zoo.dlrm",
+    summary="Tables looked up at random and tiny networks: gathering and launching, not"
+    " arithmetic.",
+    sizes={
+        "tiny": sample_size(
+            table_sizes=(10, 20, 30),
+            embedding_size=8,
+            bottom_sizes=(16,),
+            top_sizes=(16,),
+            batch=2,
+        ),
+        "small": sample_size(
+            table_sizes=(1_000,) * 26,
+            embedding_size=16,
+            bottom_sizes=(512, 256, 64),
+            top_sizes=(512, 256),
+            batch=64,
+        ),
+        "full": sample_size(
+            table_sizes=CRITEO_TABLE_SIZES,
+            embedding_size=16,
+            bottom_sizes=(512, 256, 64),
+            top_sizes=(512, 256),
+            batch=2048,
+        ),
+    },
+)
+
+ROWS = (
+    _NN_TRANSFORMER,
+    _LSTM,
+    _DLRM,
+)

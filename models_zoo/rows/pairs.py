@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.rows.sizes import pair_size
+from models_zoo.rows.sizes import pair_size, text_size
 from models_zoo.spec import ModelSpec
 
 _T5 = ModelSpec(
@@ -42,4 +42,44 @@ _T5 = ModelSpec(
     },
 )
 
-ROWS = (_T5,)
+_WHISPER = ModelSpec(
+    name="whisper",
+    family="encoder-decoder",
+    build="models_zoo.whisper",
+    summary="Convolutions over sound, a long encoder that is not causal and a short decoder:"
+    " cross-attention of unlike lengths.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            num_frames=32,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=1,
+            num_heads=4,
+            num_frames=200,
+            batch=2,
+            length=32,
+        ),
+        "full": text_size(
+            vocab_size=51_865,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            num_frames=3000,
+            batch=8,
+            length=128,
+        ),
+    },
+)
+
+ROWS = (
+    _T5,
+    _WHISPER,
+)

@@ -10,9 +10,14 @@ PUBLISHED_NUM_PARAMETERS = {
     "albert": 11_221_680,
     "electra": 13_549_057,
     "gpt2": 124_439_808,
+    "gpt2_decode": 124_439_808,
     "llama": 1_235_814_400,
+    "llama_decode": 1_235_814_400,
+    "qwen": 596_049_920,
     "moe": 46_702_792_704,
+    "mamba": 129_135_360,
     "t5": 222_903_552,
+    "whisper": 241_734_912,
     "vit": 86_567_656,
     "resnet": 25_557_032,
     "convnext": 28_589_128,
@@ -27,14 +32,23 @@ PUBLISHED_NUM_PARAMETERS = {
     "vae": 49_490_199,
     "dcgan": 6_342_272,
     "nn_transformer": 44_140_544,
+    "lstm": 66_034_000,
+    "dlrm": 540_677_217,
 }
 # What a row cuts from the published configuration, so that it fits, is put back for the count.
 UNCUT = {"moe": {"num_layers": 32}}
 # Models without scaled_dot_product_attention, and what they have instead.
 WITHOUT_FUSED_ATTENTION = {
     "resnet": "convolutions alone",
+    "mamba": "a scan",
+    "lstm": "recurrence",
+    "dlrm": "no sequence",
     "convnext": "convolutions alone",
     "efficientnet": "convolutions alone",
     "mobilenet": "convolutions alone",
     "dcgan": "convolutions alone",
+}
+# What torch.compile does not capture whole, and what it says of it.
+NOT_CAPTURED = {
+    "lstm": "Attempted to wrap RNN, GRU, or LSTM",
 }

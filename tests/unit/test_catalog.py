@@ -23,6 +23,9 @@ FAMILIES = {
     "diffusion",
     "gan",
     "transformer",
+    "state-space",
+    "recurrent",
+    "recommender",
 }
 LENGTHS = ("length", "source_length", "target_length")
 # So that a model more changes no message.

@@ -1,0 +1,44 @@
+"""A key-value cache of a fixed size that each iteration writes at the same place."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from models_zoo.inputs import normal
+
+CACHE_SEED = 7
+
+
+class StaticCache(nn.Module):
+    """The keys and values of every layer, as if the tokens before `position` had been read.
+
+    It takes the part of transformers' cache that attention calls. Theirs counts its tokens, and so
+    would do other work in each iteration; this one always writes at `position`. The tensors are
+    buffers, so that they follow the model to its device and dtype, and stay where they are: a
+    CUDA graph may write to them.
+    """
+
+    position: Tensor
+
+    def __init__(self, *shape: int, num_layers: int, position: int) -> None:
+        """Fill `num_layers` caches of `shape`: batch, heads, length, size of a head."""
+        super().__init__()
+        self.length = shape[2]
+        self.register_buffer("position", torch.tensor([position]))
+        for layer in range(num_layers):
+            for offset, kind in enumerate(("keys", "values")):
+                filling = normal(*shape, seed=CACHE_SEED + 2 * layer + offset)
+                self.register_buffer(f"{kind}_{layer}", filling)
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Write the keys and values of one token; return those of all places."""
+        all_keys, all_values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
+        all_keys.index_copy_(2, self.position, keys)
+        all_values.index_copy_(2, self.position, values)
+        return all_keys, all_values
+
+    def mask(self) -> Tensor:
+        """Return which places the token at `position` sees, (1, 1, 1, length)."""
+        places = torch.arange(self.length, device=self.position.device)
+        return (places <= self.position)[None, None, None]
