@@ -70,6 +70,12 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime) -> str:
     return table(_COLUMNS, rows, label="alerts")
 
 
+def alert_title(alert: Alert) -> str:
+    """Return the case with what changed; noise or a drift is no change of level, and says so."""
+    kind = {"variance": "noise ", "drift": "drift "}.get(alert.kind, "")
+    return f"{alert.case.model} {alert.case.variant} {kind}{change_text(alert)}"
+
+
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
     alert = page.alert

@@ -10,7 +10,8 @@ from app.format import Scale, scale_for, shortened
 from db.text import printable
 
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
-_TEXT_LIMIT = 160
+# The title of an event, with a case, a commit and where it was measured, is in one piece.
+_TEXT_LIMIT = 240
 _TITLE_LIMIT = 600
 # Shades of a bar's parts in theme.py; a further part begins with the first again.
 _NUM_SHADES = 6

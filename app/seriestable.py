@@ -28,8 +28,8 @@ TREND_CAPTION = (
     "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
     " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
     " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
-    " points on. Dashed upright lines start a new baseline, a sloping one is a drift; ticks at the"
-    " bottom are new revisions, crosses runs without a number."
+    " points on. Dashed upright lines start a new baseline or noise that grew, a sloping one is a"
+    " drift; ticks at the bottom are new revisions, crosses runs without a number."
 )
 PACED_CAPTION = (
     "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import data, diff_data
-from app.alertpage import alert_facts, alerts_table, changes_table
+from app.alertpage import alert_facts, alert_title, alerts_table, changes_table
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
 from app.difflinks import alert_kernel_table
 from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
-from app.ranking import alert_metric, change_text
+from app.ranking import alert_metric
 from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, kernel_diff_url, parse_alerts
 from app.trendview import show_repro, show_trend
 from db.errors import NotFoundError
@@ -81,7 +81,7 @@ def _show_alert(alert_id: str) -> None:
     page = loaded.value
     alert = page.alert
     case = alert.case
-    st.html(heading(f"{case.model} {case.variant} {change_text(alert)}"))
+    st.html(heading(alert_title(alert)))
     st.html(alert_facts(page, now=data.now()))
     if page.series is not None and page.series.points:
         metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
