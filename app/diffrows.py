@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from app.countercolumns import counter_columns
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.evidence import difference_table
 from app.format import microseconds, moment, percent, shortened, signed_us, significant
@@ -134,15 +135,21 @@ def row_facts(row: DiffRow) -> str:
 
 def kernel_table(row: DiffRow) -> str:
     """Return the kernels of both sides of a row, "" where it is about none."""
-    rows = [
-        _kernel_cells(name, kernel)
-        for name, kernels in zip(SIDES, (row.baseline, row.candidate), strict=True)
-        for kernel in kernels
+    kernels = [
+        (name, kernel)
+        for name, side in zip(SIDES, (row.baseline, row.candidate), strict=True)
+        for kernel in side
     ]
-    if not rows:
+    if not kernels:
         return ""
+    counters = counter_columns([kernel for _, kernel in kernels])
+    rows = [
+        (*_kernel_cells(*item), *(Cell(text=_counter(column.values[place])) for column in counters))
+        for place, item in enumerate(kernels)
+    ]
+    named = (Column(label=item.label, title=item.help, is_number=True) for item in counters)
     return long_table(
-        _KERNEL_COLUMNS,
+        (*_KERNEL_COLUMNS, *named),
         rows,
         label="kernels of the row",
         num_shown=_NUM_KERNELS,
@@ -299,6 +306,10 @@ def _calls(kernels: Sequence[Kernel]) -> str:
 
 def _time(time_s: float | None) -> str:
     return "-" if time_s is None else microseconds(time_s)
+
+
+def _counter(value: float | None) -> str:
+    return "-" if value is None else significant(value)
 
 
 def _matched(row: DiffRow) -> str:

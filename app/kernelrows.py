@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from app.countercolumns import counter_columns
 from app.format import quantity, scale_for, shortened, significant
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
@@ -98,7 +99,13 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
         "config": [shown(mapping_text(kernel.config)) for kernel in kernels],
         "launch": [shown(launch_text(kernel)) for kernel in kernels],
     }
-    frame = pd.DataFrame({name: columns[name] for name in _ORDER})
+    order = list(_ORDER)
+    for place, counter in enumerate(counter_columns(kernels)):
+        key = f"counter_{place}"
+        columns[key] = list(counter.values)
+        numbers.append(NumberColumn(key, counter.label, counter.help))
+        order.insert(order.index(_BEFORE_TEXTS), key)
+    frame = pd.DataFrame({name: columns[name] for name in order})
     ids = tuple(kernel_id(kernel) for kernel in kernels)
     return KernelTable(frame=frame, numbers=tuple(numbers), ids=ids)
 
@@ -250,6 +257,8 @@ _SCALED: tuple[tuple[str, str, str, _Read], ...] = (
         lambda kernel: kernel.roofline,
     ),
 )
+# Counters stand before what is no number.
+_BEFORE_TEXTS = "operators"
 _ORDER = (
     "label",
     "kind",

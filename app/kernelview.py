@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import data, kernel_data
 from app.components import choose, draw_code, type_in
+from app.countercolumns import hidden_counters
 from app.kernelcode import Code, code_of
 from app.kernelfigures import show_kernel_trend
 from app.kernelrows import (
@@ -62,6 +63,8 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     found = kernel_table(kernels)
     _mark(state.kernel, key=key, ids=found.ids)
     _draw(found, key=key)
+    if more := hidden_counters(kernels):
+        st.caption(more)
     if len(kernels) < len(page.kernels):
         st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from db.counters import COUNTERS
+from db.counters import SHARES, counted, counter_names
 from db.errors import NotFoundError
 from db.imported import is_imported
 from db.kernels import Kernel, KernelSource, Profile, profile_of
@@ -48,12 +48,6 @@ _COLUMNS = (
 )
 # What a narrow terminal does without, the first one first.
 _SPARE = ("shapes", "roofline", "TFLOP/s", "GB/s", "operators", "library")
-# Of what `hud kernels counters` kept, in percent of what the device can do.
-_COUNTERS = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps",
-}
 _PART_COLUMNS = (
     Column(name="part"),
     Column(name="time", is_number=True),
@@ -228,13 +222,10 @@ def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
     for name, value in facts:
         console.print(f"{name:10} {printable(value)}", markup=False, soft_wrap=True)
     console.print()
-    counted = [name for name in _COUNTERS if any(_counter(item, name) for item in kernels)]
+    shares = [name for name in counter_names(kernels) if name in SHARES]
     print_table(
-        [*_COLUMNS, *(Column(name=_COUNTERS[name], is_number=True) for name in counted)],
-        rows=[
-            (*_row(kernel), *(_counter(kernel, name) or "-" for name in counted))
-            for kernel in kernels
-        ],
+        [*_COLUMNS, *(Column(name=SHARES[name], is_number=True) for name in shares)],
+        rows=[(*_row(kernel), *(_counter(kernel, name) for name in shares)) for kernel in kernels],
         spare=_SPARE,
         console=console,
     )
@@ -277,11 +268,9 @@ def _row(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _counter(kernel: Kernel, name: str) -> str:
-    """Return a counter in percent, empty where the kernel has none of this name."""
-    counters = kernel.launch.get(COUNTERS)
-    reading = counters.get(name) if isinstance(counters, dict) else None
-    value = reading.get("value") if isinstance(reading, dict) else None
-    return quantity(value / 100, unit="share") if isinstance(value, int | float) else ""
+    """Return a counter in percent, `-` where the kernel has none of this name."""
+    reading = counted(kernel).get(name)
+    return "-" if reading is None else quantity(reading[0] / 100, unit="share")
 
 
 def _scaled(number: float | None, *, scale: float) -> str:

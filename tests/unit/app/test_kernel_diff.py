@@ -9,7 +9,7 @@ import pytest
 
 from app.diffchart import MAX_BARS, waterfall_rows, waterfall_spec
 from app.diffpage import DiffPage, DiffRow, DiffSide
-from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, markdown
+from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, kernel_table, markdown
 from app.format import microseconds, signed_us
 from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.state import KernelDiffState, kernel_diff_url, swapped
@@ -111,6 +111,16 @@ def test_of_several_kernels_each_value_is_told_once() -> None:
     one, other = make_kernel(shapes="[2]"), make_kernel(shapes="[4]")
     row = _row(1, 5, baseline=(one, other, one), candidate=(other,))
     assert differing_facts(row) == {"shapes": ("[2], [4]", "[4]")}
+
+
+def test_counters_of_the_kernels_of_a_row_are_columns() -> None:
+    counters = {"counters": {"<b>sm</b>": {"value": 61.5, "unit": "%"}}}
+    before = make_kernel("k")
+    after = dataclasses.replace(before, launch=counters)
+    html = kernel_table(_row(1, 5, baseline=(before,), candidate=(after,)))
+    assert "&lt;b&gt;sm&lt;/b&gt; (%)" in html
+    assert html.index(">-<") < html.index(">61.5<")
+    assert "<b>" not in html
 
 
 def test_names_in_markdown_stay_text() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from app.alertpage import sighting_cell
+from app.countercolumns import MAX_COLUMNS, counter_columns, hidden_counters
 from app.kernelparts import no_trace_text, ordered_parts, parts_bars, parts_table, profiler_text
 from app.kernelrows import (
     counter_table,
@@ -115,6 +116,48 @@ def test_counters_have_a_row_each() -> None:
     assert "inst&lt;x&gt;" in html
     assert "12.5" in html
     assert ">3<" in html
+
+
+SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+
+
+def _counting(kernel: Kernel, **counters: object) -> Kernel:
+    return dataclasses.replace(kernel, launch={"counters": counters})
+
+
+def test_counters_are_columns_the_best_known_first() -> None:
+    kernels = [
+        _counting(
+            FUSED,
+            **{"dram__bytes": {"value": 4 * 2**20, "unit": "B"}, SM: {"value": 61.5, "unit": "%"}},
+        ),
+        _counting(PRODUCT, odd=3, said={"value": "much"}),
+    ]
+    found = kernel_table(kernels)
+    labels = {number.key: number.label for number in found.numbers}
+    assert (labels["counter_0"], labels["counter_1"]) == ("SM (%)", "dram__bytes (MiB)")
+    assert "counter_2" not in labels
+    assert list(found.frame["counter_0"].fillna(-1)) == [61.5, -1]
+    assert list(found.frame["counter_1"].fillna(-1)) == [4.0, -1]
+    assert list(found.frame).index("counter_1") < list(found.frame).index("operators")
+    assert hidden_counters(kernels) == ""
+
+
+def test_of_hundreds_of_counters_some_are_columns_and_the_others_are_counted() -> None:
+    counters = {f"c{place:03}": {"value": place, "unit": ""} for place in range(100)}
+    found = counter_columns([_counting(FUSED, **counters)])
+    assert [column.label for column in found] == [f"c{place:03}" for place in range(MAX_COLUMNS)]
+    told = f"{100 - MAX_COLUMNS} counters more are in the list of each kernel that is opened."
+    assert hidden_counters([_counting(FUSED, **counters)]) == told
+
+
+def test_a_counter_in_two_units_is_shown_as_it_was_counted() -> None:
+    kernels = [
+        _counting(FUSED, x={"value": 5e9, "unit": "B"}),
+        _counting(PRODUCT, x={"value": 2e9, "unit": "s"}),
+    ]
+    (column,) = counter_columns(kernels)
+    assert (column.label, column.values) == ("x", (5e9, 2e9))
 
 
 def test_the_script_is_asked_for_by_a_command_that_a_shell_takes() -> None:
