@@ -17,7 +17,7 @@ from db.kernels import Kernel, KernelSource, Profile, profile_of
 from db.queries import load_result
 from db.records import CaseResult, Outcome, Run
 from db.store import Store
-from db.text import printable
+from db.text import one_line, printable
 from runner.analysis.kernel_script import script_of, title_of
 from runner.analysis.repro import repro_command
 from runner.commands.case_text import case_glob, find_case, warning_text
@@ -253,17 +253,17 @@ def _facts(
 
 def _row(kernel: Kernel) -> tuple[str, ...]:
     return (
-        kernel.label,
-        kernel.kind,
-        kernel.library,
+        one_line(kernel.label),
+        one_line(kernel.kind),
+        one_line(kernel.library),
         f"{kernel.count:g}",
         quantity(kernel.total_s, unit="s"),
         quantity(kernel.share, unit="share"),
         _scaled(kernel.bytes_per_s, scale=1e9),
         _scaled(kernel.flops_per_s, scale=1e12),
         quantity(kernel.roofline, unit="share"),
-        ", ".join(kernel.operators),
-        kernel.shapes,
+        one_line(", ".join(kernel.operators)),
+        one_line(kernel.shapes),
     )
 
 
@@ -282,7 +282,7 @@ def _print_parts(profile: Profile, *, console: Console) -> None:
     parts = sorted(profile.parts.items(), key=lambda part: part[1], reverse=True)
     whole_s = profile.iteration_s
     rows = [
-        (name, quantity(part_s, unit="s"), _share(part_s, whole_s=whole_s))
+        (one_line(name), quantity(part_s, unit="s"), _share(part_s, whole_s=whole_s))
         for name, part_s in parts
     ]
     rows.append(("an iteration, profiled", quantity(whole_s, unit="s"), ""))

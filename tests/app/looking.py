@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -20,6 +21,17 @@ def text_of(page: AppTest) -> str:
     words = [*parser.words, *(item.value for item in page.code)]
     words += [item.value for item in page.caption]
     return re.sub(r"\s+", " ", " ".join(words))
+
+
+def markdown_of(page: AppTest) -> str:
+    """Return what Streamlit reads as Markdown: captions, labels, what headings of tables say."""
+    found = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
+    for kind in ("expander", "link_button", "selectbox", "text_input"):
+        found += [item.proto.label for item in page.get(kind)]
+    for frame in page.dataframe:
+        columns = json.loads(frame.proto.columns or "{}")
+        found += [str(column.get("help", "")) for column in columns.values()]
+    return "\n".join(map(str, found))
 
 
 def links_of(page: AppTest) -> list[str]:

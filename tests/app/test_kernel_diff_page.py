@@ -18,7 +18,7 @@ from db.records import CaseResult, Run, RunDocument
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
-from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+from tests.app.looking import html_of, links_of, markdown_of, text_of, texts_of_rows
 from tests.builders import (
     START,
     make_alert,
@@ -332,18 +332,24 @@ def test_an_unknown_run_is_a_page_with_a_way_on(open_page: OpenPage, store: Stor
     assert "No such run" in text_of(page)
 
 
-def test_names_of_kernels_that_are_markup_are_shown_as_text(
-    open_page: OpenPage, store: Store
-) -> None:
+def save_a_night_with_a_hostile_kernel(store: Store) -> None:
+    """Write a night, and one with a kernel more whose trace has markup wherever a text can be."""
     name = stores.HOSTILE_NAME
     hostile = dataclasses.replace(
         make_kernel(name, label=name, operators=[name], shapes=name, source_hash=OLD_CODE.hash),
         module=name,
         config={name: name},
+        launch={name: name, "counters": {name: {"value": 1.5, "unit": name}}},
         origins=(Origin(node=name, target=name, module=name, file=name, line=1, code=name),),
     )
     before, after = night(0), night(1)
     save(store, (before, result_of(before, GEMM)), (after, result_of(after, GEMM, hostile)))
+
+
+def test_names_of_kernels_that_are_markup_are_shown_as_text(
+    open_page: OpenPage, store: Store
+) -> None:
+    save_a_night_with_a_hostile_kernel(store)
     for row in ("", "1", "2", "3"):
         page = open_page("kernel-diff", **NIGHTS, row=row)
         assert not page.exception
@@ -351,6 +357,20 @@ def test_names_of_kernels_that_are_markup_are_shown_as_text(
         assert "<script>alert('x')</script>" in text_of(page)
         assert not [tag for tag in ("<script", "<b>", "<i>", "<img") if tag in html]
         assert len(html) < 100_000
+        assert "alert(" not in markdown_of(page)
+
+
+def test_names_of_kernels_behind_an_alert_are_shown_as_text(
+    open_page: OpenPage, store: Store
+) -> None:
+    save_a_night_with_a_hostile_kernel(store)
+    save_alerts(store, [_alert(("run-0", "run-1"))])
+    page = open_page("alerts", alert="alert-1")
+    assert not page.exception
+    (row,) = texts_of_rows(page, "kernels behind the alert")
+    assert row[2].startswith("<script>alert('x')</script>")
+    assert not [tag for tag in ("<script", "<b>", "<i>", "<img") if tag in html_of(page)]
+    assert "alert('x')" not in markdown_of(page)
 
 
 def test_the_diff_can_be_copied_as_markdown(open_page: OpenPage, store: Store) -> None:

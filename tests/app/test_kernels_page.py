@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 from pathlib import Path
@@ -17,7 +18,7 @@ from db.store import Store
 from db.traces import TRACES_VARIABLE
 from tests.app import stores
 from tests.app.conftest import OpenPage
-from tests.app.looking import html_of, links_of, text_of
+from tests.app.looking import html_of, links_of, markdown_of, text_of
 from tests.builders import make_case, make_kernel, make_result, make_run
 
 CASE = make_case("bert", mode="default")
@@ -265,14 +266,30 @@ def test_names_of_a_hostile_trace_are_text(store: Store, open_page: OpenPage) ->
         module=name,
         shapes=name,
         config={name: name},
-        launch={name: name, "counters": {name: {"value": name, "unit": name}}},
+        launch={
+            name: name,
+            "arguments": GENERATED.launch["arguments"],
+            "counters": {name: {"value": 3.5, "unit": name}, "told": {"value": name, "unit": "%"}},
+        },
         origins=(origin,),
     )
-    save(store, hostile, profile=PROFILE | {"parts": {name: 0.008}})
+    # With peaks there is a roofline.
+    peaks = {"fp32_flops_per_s": 9e10, "copy_bytes_per_s": 3e10}
+    run = make_run("run-1", plan=[CASE], environment={"peaks": peaks})
+    save(store, hostile, run=run, profile=PROFILE | {"parts": {name: 0.008}})
     page = open_page("kernels", **PARAMS, kernel=kernel_id(hostile))
     assert not page.exception
     html = html_of(page)
     for element in ("<script", "<b>", "<img"):
         assert element not in html
     assert "<script>alert('x')</script>" in text_of(page)
-    assert max(map(len, page.dataframe[0].value["label"])) <= 300
+    assert "alert(" not in markdown_of(page)
+    frame = page.dataframe[0]
+    assert max(map(len, frame.value["label"])) <= 300
+    assert list(frame.value["counter_0"]) == [3.5]
+    assert len(frame.proto.columns) < 10_000
+    # In the script it is a word of its first line.
+    (script,) = [
+        code.value for code in page.code if SOURCE.text in code.value and "def " in code.value
+    ]
+    ast.parse(script)

@@ -232,6 +232,29 @@ def test_long_lists_of_names_are_cut(terminal: Terminal) -> None:
     assert message.endswith("gemm_9? and 2 more\n")
 
 
+def test_names_of_a_hostile_trace_are_words_of_the_table(terminal: Terminal) -> None:
+    name = "[red]\x1b[31mk\nernel"
+    share = {"value": 50.0, "unit": name}
+    counters = {"sm__throughput.avg.pct_of_peak_sustained_elapsed": share, name: share}
+    hostile = replace(
+        ADD, name=name, label=name, kind=name, library=name, operators=(name,), shapes=name,
+        launch={"counters": counters},
+    )  # fmt: skip
+    profile = PROFILE.to_json() | {"parts": {name: 0.010}}
+    document = document_of(with_kernels(kernels=[hostile], details={"profile": profile}))
+    Path("hostile.json").write_text(document)
+    for command in (
+        ["hostile.json", "bert"],
+        ["diff", "hostile.json", "out.json", "--case", "bert"],
+    ):
+        shown = terminal.hud("kernels", *command)
+        assert shown.exit_code == 0
+        assert "[red]" in shown.stdout
+        assert "\x1b" not in shown.stdout
+        # A name with two lines would be two rows.
+        assert not any(line.startswith("ernel") for line in shown.stdout.splitlines())
+
+
 def test_a_script_runs_one_kernel_alone(terminal: Terminal) -> None:
     code = KernelSource(hash="a" * 64, language="cpp", text='extern "C" void kernel(float* x) {}')
     given = {"dtype": "float32", "sizes": [4], "strides": [1]}
