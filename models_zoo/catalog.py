@@ -6,9 +6,10 @@ the published model. README.md in this folder says where each `full` configurati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from models_zoo.providers import provided_models
 from models_zoo.rows import decoders, encoders, generation, other, pairs, vision
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
 
@@ -21,19 +22,31 @@ def find_models(
 ) -> tuple[ModelSpec, ...]:
     """Return the models whose name matches any glob of `patterns`, in the order of `catalog`.
 
-    Raises UnknownNameError for a pattern that matches nothing.
+    Models of providers, which are in no catalog, come last. Raises UnknownNameError for a pattern
+    that matches nothing.
     """
+    known = with_provided(catalog, names=patterns)
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in catalog):
+        if not any(fnmatchcase(name, pattern) for name in known):
             raise UnknownNameError(
                 f"no model matches {pattern!r}.{_suggestion(pattern, catalog)}"
                 f" `hud list models` shows all {len(catalog)}."
             )
     return tuple(
         spec
-        for name, spec in catalog.items()
+        for name, spec in known.items()
         if any(fnmatchcase(name, pattern) for pattern in patterns)
     )
+
+
+def with_provided(
+    catalog: Mapping[str, ModelSpec], *, names: Iterable[str]
+) -> Mapping[str, ModelSpec]:
+    """Return `catalog` with those of `names` that it lacks and a provider may have.
+
+    Raises UnknownNameError for a glob of a provider's models.
+    """
+    return {**catalog, **provided_models(name for name in names if name not in catalog)}
 
 
 def find_size(spec: ModelSpec, size: str) -> SizeSpec:

@@ -13,6 +13,10 @@ class UnknownNameError(LookupError):
     """A model, variant, shape or suite name that does not exist; the message suggests near ones."""
 
 
+class UnavailableModelError(ImportError):
+    """A model needs what this interpreter lacks; the message says how to install it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeSpec:
     """One size of a model: its configuration and the inputs of its default shape.

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
-from models_zoo.catalog import find_models, find_size
+from models_zoo.catalog import find_models, find_size, with_provided
 from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
@@ -87,7 +87,7 @@ def _plan_models(
 
 def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
     """Return `case` with its workload; raise UnknownNameError when the catalog lacks its parts."""
-    known = REFERENCES if case.is_reference else catalog
+    known = REFERENCES if case.is_reference else with_provided(catalog, names=[case.model])
     find_names([case.model], known=known, kind="model")
     find_names([case.variant], known=VARIANTS, kind="mode")
     spec, variant = known[case.model], VARIANTS[case.variant]

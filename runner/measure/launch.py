@@ -14,6 +14,7 @@ from functools import partial
 import torch
 
 from db.records import Outcome, Phase
+from models_zoo.spec import UnavailableModelError
 from runner.measure.breakdown import report_breakdown
 from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
@@ -46,8 +47,11 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     if reason is not None:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=reason)
     torch.manual_seed(request.settings.seed)
-    with log.step("build"):
-        subject = build_subject(request, device=device)
+    try:
+        with log.step("build"):
+            subject = build_subject(request, device=device)
+    except UnavailableModelError as error:
+        return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
     context = Context(request=request, subject=subject, device=device, log=log, found=found)
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
     with recorded_compiles(context.compiles), _origins(context):

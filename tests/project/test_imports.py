@@ -17,6 +17,7 @@ TORCH_FREE_ZOO = (
     "models_zoo.rows",
     "models_zoo.variants",
     "models_zoo.reference",
+    "models_zoo.providers",
 )
 
 
