@@ -92,7 +92,13 @@ def _read_alert_kernels(
     ]
     (good_run, case_key), (bad_run, _) = names
     state = KernelDiffState(baseline_run=good_run, baseline_case=case_key, candidate_run=bad_run)
-    return AlertKernels(state=state, rows=tuple(rows))
+    return AlertKernels(
+        state=state,
+        rows=tuple(rows),
+        basis=diff.basis,
+        change_s=diff.change_s,
+        noise=diff.noise_text,
+    )
 
 
 def _read_page(
@@ -124,6 +130,8 @@ def _read_page(
         explained_s=round(diff.explained_s, _DIGITS),
         rows=_rows(diff),
         sources={source.hash: source for source in (*before.sources, *after.sources)},
+        noise=diff.noise_text,
+        unexplained_text=diff.unexplained_text,
     )
 
 

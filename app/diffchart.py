@@ -47,8 +47,7 @@ def waterfall_rows(page: DiffPage) -> list[dict[str, Any]]:
     bars += [
         _bar(row.number, row.label, row.contribution_s, row=row) for row in page.rows if row.is_part
     ]
-    why = "what profiling costs, and noise"
-    bars.append(_bar(None, UNEXPLAINED, page.unexplained_s, why=why))
+    bars.append(_bar(None, UNEXPLAINED, page.unexplained_s, why=page.unexplained_text))
     place = 0.0
     for bar in bars:
         bar["start"], place = place, place + bar["size"]

@@ -92,6 +92,14 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
     return table(_COLUMNS, rows, label="kernels behind the alert") if rows else ""
 
 
+def alert_kernel_text(kernels: AlertKernels) -> str:
+    """Return how much the kernels behind an alert explain."""
+    return (
+        f"{signed_us(kernels.explained_s)} us of the {signed_us(kernels.change_s)} us by which the"
+        f" {kernels.basis} changed between the two runs."
+    )
+
+
 def _is_eager_of(result: ResultSummary, case: Case) -> bool:
     other = result.case
     same = ("model", *DIMENSIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,7 +66,8 @@ class DiffPage:
     tenth of a microsecond, so that what is shown of them adds up. `environment` has what the runs
     differ in, name by name as (before, after); `is_comparable` says whether their fingerprints are
     equal. `sources` is the code of both sides by its hash. `problem` says why there is no diff
-    although both sides have kernels.
+    although both sides have kernels; `noise` what makes its times uncertain, and `unexplained_text`
+    what the unexplained part is.
     """
 
     baseline: DiffSide
@@ -79,6 +81,8 @@ class DiffPage:
     rows: tuple[DiffRow, ...] = ()
     sources: Mapping[str, KernelSource] = field(default_factory=dict)
     problem: str = ""
+    noise: str = ""
+    unexplained_text: str = ""
 
     @property
     def change_s(self) -> float:
@@ -99,7 +103,19 @@ class DiffPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertKernels:
-    """The kernels behind an alert, none where all are within noise; `state` leads to the diff."""
+    """The kernels behind an alert, none where all are within noise; `state` leads to the diff.
+
+    `noise` says what makes their times uncertain, "" where nothing is known to. `explained_s` is
+    what the rows contribute together, of `change_s` of what `basis` names, in seconds an iteration.
+    """
 
     state: KernelDiffState
     rows: tuple[DiffRow, ...]
+    basis: str
+    change_s: float
+    noise: str = ""
+
+    @property
+    def explained_s(self) -> float:
+        """Return what the rows contribute together."""
+        return math.fsum(row.contribution_s for row in self.rows)

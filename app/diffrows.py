@@ -82,7 +82,7 @@ def headline(page: DiffPage) -> str:
             "explained",
             _tile(signed_us(page.explained_s), note=f"{num_changed} of {len(kernels)} changed"),
         ),
-        ("unexplained", _tile(signed_us(page.unexplained_s), note="profiling, noise")),
+        ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
     )
     return tiles(cards)
 
@@ -202,6 +202,7 @@ def markdown(page: DiffPage) -> str:
         "",
         f"Of the {page.basis} ({times} us, {change}) the kernels explain"
         f" {signed_us(page.explained_s)} us.",
+        *(["", _escaped(page.noise)] if page.noise else []),
         "",
         "| us | class | kernel | why |",
         "| ---: | --- | --- | --- |",

@@ -32,7 +32,8 @@ WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
     " those of the table. Vermilion makes the candidate slower, blue faster; grey is within noise,"
     " or what nobody judges. Kernels are timed under the profiler and the latencies without it:"
-    " what profiling costs on one side more than on the other is unexplained."
+    " what profiling costs on one side more than on the other is unexplained, and so is what"
+    " disturbed either."
 )
 
 

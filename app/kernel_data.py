@@ -29,6 +29,7 @@ from db.traces import (
     is_web_address,
     traces_folder,
 )
+from runner.analysis.kernel_noise import result_noise
 from runner.analysis.kernel_script import NoKernelScript, script_of, title_of
 
 
@@ -93,13 +94,15 @@ def _read_page(url: str, generation: int, run_id: str, case_key: str) -> Kernels
     if result is None:
         raise NotFoundError(f"run {run.id} has no result of case {case_key!r}")
     profile, problem = _profile(result)
+    kernels = load_kernels(store, result.id)
     return KernelsPage(
         run=run,
         result=result,
         cases=cases,
-        kernels=load_kernels(store, result.id),
+        kernels=kernels,
         profile=profile,
         profile_problem=problem,
+        noise=result_noise(result.warnings, profile=profile, kernels=kernels),
         has_traces=_traces_folder() is not None,
     )
 

@@ -38,7 +38,7 @@ def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
     )
 
 
-def parts_bars(profile: Profile) -> str:
+def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
     """Return the profiled iteration above the sampled latency, and what profiling costs."""
     profiled = [
         Part(name=name, size=size_s, style=kind_style(name))
@@ -55,7 +55,7 @@ def parts_bars(profile: Profile) -> str:
             sampled.append(rest)
         bars.append(Bar(name=LATENCY, parts=tuple(sampled), whole=latency_s))
     bars_html = stack(bars, unit="s", label="where the time of an iteration goes")
-    text = profiler_text(profile)
+    text = profiler_text(profile, is_noisy=is_noisy)
     return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
 
 
@@ -79,8 +79,8 @@ def parts_table(profile: Profile) -> str:
     return table(columns, rows, label="parts of an iteration")
 
 
-def profiler_text(profile: Profile) -> str:
-    """Return a sentence on what the profiler costs, as far as it is known."""
+def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
+    """Return a sentence on what the profiler costs, as far as it is known and not disturbed."""
     whole = quantity(profile.iteration_s, "s")
     if profile.latency_s is None or profile.remainder_s is None:
         return f"An iteration took {whole} under the profiler; no latency was sampled without it."
@@ -91,7 +91,8 @@ def profiler_text(profile: Profile) -> str:
         cost = quantity(-profile.remainder_s, "s")
         return (
             f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
-            " what profiling costs. The parts say where the time goes, not how long it is."
+            f" what profiling costs{' and what disturbed either' if is_noisy else ''}. The parts"
+            " say where the time goes, not how long it is."
         )
     return (
         f"{began}: what profiling costs is lost in how much iterations differ, and no part explains"

@@ -120,8 +120,9 @@ class KernelsPage:
     """Everything the kernels page shows of a run, and of one of its results where there is one.
 
     `kernels` are those of the result, the longest first. `profile_problem` says why a stored
-    profile cannot be read. `cases` are those of the run that have kernels. `has_trace` is whether
-    the trace is kept; `has_traces` whether any trace could be.
+    profile cannot be read, `noise` what makes its times uncertain. `cases` are those of the run
+    that have kernels. `has_trace` is whether the trace is kept; `has_traces` whether any trace
+    could be.
     """
 
     run: Run
@@ -130,6 +131,7 @@ class KernelsPage:
     kernels: tuple[Kernel, ...] = ()
     profile: Profile | None = None
     profile_problem: str = ""
+    noise: str = ""
     has_trace: bool = False
     has_traces: bool = False
 

@@ -1,16 +1,19 @@
-"""The kernels of several results at once, with their profiles and without their samples."""
+"""The kernels of several results at once, with their profiles and the samples of the latency."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
+from typing import Any
 
 from sqlalchemy import select, tuple_
 
 from db import fetch
 from db.kernel_rows import read_with_sources
 from db.kernels import ProfiledResult
+from db.rows import warnings_of
 from db.store import Store
-from db.tables import CaseResultTable, KernelTable, MeasurementTable
+from db.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 
 # The id of a run and the key of a case.
 ResultName = tuple[str, str]
@@ -26,7 +29,13 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
     wanted = tuple_(CaseResultTable.run_id, CaseResultTable.case_key).in_(sorted(names))
     with store.read() as connection:
         last = fetch.last_results(wanted)
-        columns = (last.c.id, last.c.run_id, last.c.case_key, last.c.details)
+        columns: tuple[Any, ...] = (
+            last.c.id,
+            last.c.run_id,
+            last.c.case_key,
+            last.c.details,
+            last.c.warnings,
+        )
         rows = connection.execute(select(*columns)).all()
         found = read_with_sources(connection, KernelTable.result_id.in_(select(last.c.id)))
         medians = connection.execute(
@@ -35,13 +44,27 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
                 MeasurementTable.result_id.in_(select(last.c.id)),
             )
         ).all()
+        taken = connection.execute(
+            select(SampleTable.result_id, SampleTable.value)
+            .where(
+                SampleTable.metric == "latency_s",
+                SampleTable.is_warmup.is_(False),
+                SampleTable.result_id.in_(select(last.c.id)),
+            )
+            .order_by(SampleTable.position)
+        ).all()
     latencies = {row.result_id: row.median for row in medians}
+    samples: dict[str, list[float]] = defaultdict(list)
+    for sample in taken:
+        samples[sample.result_id].append(sample.value)
     return {
         (row.run_id, row.case_key): ProfiledResult(
             kernels=found[row.id][0],
             sources=found[row.id][1],
             details=row.details,
             latency_s=latencies.get(row.id),
+            samples=tuple(samples[row.id]),
+            warnings=warnings_of(row),
         )
         for row in rows
         if row.id in found

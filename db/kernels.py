@@ -14,6 +14,7 @@ from typing import Any
 
 from db.errors import RecordError
 from db.fields import get_list, get_mapping, get_number, get_text, get_value
+from db.warning import RunWarning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,13 +330,16 @@ class Profile:
 class ProfiledResult:
     """What is known of the kernels of a case result: their code, its details and its latency.
 
-    `details` has the profile (`profile_of`); `latency_s` is None where there are no samples.
+    `details` has the profile (`profile_of`); `latency_s` is the median of `samples`, None where
+    there are none.
     """
 
     kernels: tuple[Kernel, ...]
     sources: tuple[KernelSource, ...]
     details: Mapping[str, Any]
     latency_s: float | None
+    samples: tuple[float, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
 
 
 def profile_of(details: Mapping[str, Any]) -> Profile | None:

@@ -427,10 +427,13 @@ class Alert:
     confirmation: Mapping[str, Any] | None = None
     environment_diff: Mapping[str, Any] | None = None
 
-    def to_json(self, *, kernels: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    def to_json(
+        self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
+    ) -> dict[str, Any]:
         """Return the regression object of DESIGN 6.2, less `repro` and `url`.
 
-        `kernels` are those behind it, which are read with the results and not kept in the alert.
+        `kernels` are those behind it, which are read with the results and not kept in the alert;
+        `noise` says what makes their times uncertain.
         """
         case = self.case
         return {
@@ -463,6 +466,7 @@ class Alert:
                 "kind": self.cause_kind,
                 "text": self.cause_text,
                 "kernels": list(kernels),
+                "noise": noise,
             },
             "event_id": self.event_id,
             "owner": self.owner,

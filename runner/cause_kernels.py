@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from db.errors import RecordError
@@ -21,23 +22,32 @@ from runner.analysis.kernel_diff import diff_kernels, kernel_side, top_kernels
 logger = logging.getLogger(__name__)
 
 
-def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, list[dict[str, Any]]]:
-    """Return the top kernels of each alert by its id, as JSON; none where a run has no kernels."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseKernels:
+    """The top kernels of an alert, as JSON, and a line on what makes their times uncertain."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    noise: str = ""
+
+
+def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKernels]:
+    """Return the kernels of each alert by its id; none where a run has no kernels."""
     sides = {alert.id: kernel_ends(alert) for alert in alerts}
     names = {name for pair in sides.values() for name in pair}
     results = load_profiled(store, names)
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, CauseKernels] = {}
     for alert in alerts:
         pair = [results[name] for name in sides[alert.id] if name in results]
-        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else []
+        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
     return found
 
 
-def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> list[dict[str, Any]]:
+def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKernels:
     try:
         diff = diff_kernels(kernel_side(before), kernel_side(after))
     except RecordError as error:
         # One damaged result hides the kernels of its own alert, and no other alert.
         logger.warning("no kernels for alert %s: %s", alert.id, error)
-        return []
-    return top_kernels(diff, is_slower=is_about_slower(alert))
+        return CauseKernels()
+    rows = top_kernels(diff, is_slower=is_about_slower(alert))
+    return CauseKernels(rows=tuple(rows), noise=diff.noise_text)

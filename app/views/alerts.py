@@ -10,7 +10,7 @@ from app import data, diff_data
 from app.alertpage import alert_facts, alert_title, alerts_table, changes_table
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
-from app.difflinks import alert_kernel_table
+from app.difflinks import alert_kernel_table, alert_kernel_text
 from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
@@ -102,8 +102,10 @@ def _show_kernels(alert: Alert) -> None:
     if kernels is None:
         return
     st.html(heading("Kernels behind it", level=2))
+    notices([kernels.noise] if kernels.noise else [])
     if content := alert_kernel_table(kernels):
         st.html(content)
+        st.caption(alert_kernel_text(kernels))
     else:
         st.caption("No kernel changed beyond noise in the direction of the alert.")
     st.link_button("What changed in the kernels", kernel_diff_url(kernels.state))

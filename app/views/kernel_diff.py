@@ -47,6 +47,7 @@ def _show_diff(page: DiffPage, state: KernelDiffState, *, generation: int) -> No
         notices(["Both sides are the same result, so nothing can differ."])
     elif not page.is_comparable:
         notices([UNLIKE_TEXT])
+    notices([page.noise] if page.noise else [])
     st.html(headline(page))
     if environment := environment_table(page):
         st.html(folded(f"The environments differ: {', '.join(page.environment)}", environment))

@@ -71,10 +71,12 @@ def _show_result(page: KernelsPage, state: KernelsState, *, generation: int) -> 
     case = page.result.case
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
     st.html(facts(header_facts(page)))
-    notices([text for text in (page.profile_problem, no_trace_text(page)) if text])
+    texts = (page.noise, page.profile_problem, no_trace_text(page))
+    notices([text for text in texts if text])
     if page.profile is not None:
         st.html(heading("Where the time goes", level=2))
-        st.html(beside(parts_bars(page.profile), parts_table(page.profile)))
+        bars = parts_bars(page.profile, is_noisy=bool(page.noise))
+        st.html(beside(bars, parts_table(page.profile)))
     show_table(page, state)
     kernel = next((item for item in page.kernels if kernel_id(item) == state.kernel), None)
     if kernel is not None:

@@ -19,7 +19,7 @@ from runner.analysis.kernel_code import choices_of, likeness, without_choices
 from runner.analysis.kernel_fusion import is_as_often
 from runner.analysis.kernel_groups import Group, MatchedBy
 from runner.analysis.kernel_match import Match
-from runner.analysis.kernel_noise import Move, move_of
+from runner.analysis.kernel_noise import Move, Noise, move_of
 
 # A sentence has room for so many operators.
 _NUM_TOLD = 4
@@ -31,13 +31,13 @@ _PARTS = {
 }
 
 
-def change_of(match: Match, *, num_iterations: tuple[int, int]) -> KernelChange:
-    """Return the row for `match`; `num_iterations` are those that each side was profiled over."""
+def change_of(match: Match, *, noise: Noise) -> KernelChange:
+    """Return the row for `match`; `noise` is that of both sides."""
     if not match.baseline or not match.candidate:
         return _one_sided(match)
     if len(match.baseline) + len(match.candidate) > 2:
         return _fusion(match)
-    return _pair(match, num_iterations=num_iterations)
+    return _pair(match, noise=noise)
 
 
 def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelChange:
@@ -94,9 +94,9 @@ def _computed(match: Match) -> str:
     return ", ".join(names[:_NUM_TOLD]) + more
 
 
-def _pair(match: Match, *, num_iterations: tuple[int, int]) -> KernelChange:
+def _pair(match: Match, *, noise: Noise) -> KernelChange:
     (before,), (after,) = _sides(match)
-    move = move_of(before, after, num_iterations=num_iterations)
+    move = move_of(before, after, noise=noise)
     contribution_s = after.total_s - before.total_s
     count_s = (after.count - before.count) * (after.mean_s + before.mean_s) / 2
     time_s = contribution_s - count_s
@@ -202,8 +202,8 @@ def _time_clause(before: Group, after: Group, *, move: Move) -> str:
     times = f"{_us(before.mean_s)} -> {_us(after.mean_s)} us"
     if move.is_beyond_noise:
         return f"{_percent(before.mean_s, after.mean_s)}{times}"
-    if move.is_mean_alone:
-        return f"{times} a call, but the fastest call did not follow: some calls were disturbed"
+    if move.why:
+        return f"{times} a call, but {move.why}"
     return f"no change of time beyond noise, {times} a call"
 
 

@@ -16,10 +16,19 @@ from typing import Any
 
 from db.kernels import ProfiledResult, profile_of
 from db.records import CaseResult
+from db.text import signed
+from db.warning import RunWarning
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
 from runner.analysis.kernel_groups import KernelSide
 from runner.analysis.kernel_match import match_kernels
+from runner.analysis.kernel_noise import (
+    Noise,
+    codes_text,
+    deviation_of,
+    noise_between,
+    noise_warnings,
+)
 
 # What both sides of a diff are measured by; the first that both have.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
@@ -50,7 +59,8 @@ class KernelDiff:
 
     `baseline_s` and `candidate_s` are what `basis` names: the latencies, or, where one side has
     none, the iterations under the profiler, or the sums of the kernels. `parts` are those of both
-    profiles, empty where one has none.
+    profiles, empty where one has none. `noise` says how far the times can be trusted, `warnings`
+    are those of both results that say so as well.
     """
 
     rows: tuple[KernelChange, ...]
@@ -58,6 +68,8 @@ class KernelDiff:
     baseline_s: float
     candidate_s: float
     parts: tuple[PartChange, ...]
+    noise: Noise = Noise()
+    warnings: tuple[tuple[RunWarning, ...], tuple[RunWarning, ...]] = ((), ())
 
     @property
     def change_s(self) -> float:
@@ -74,6 +86,33 @@ class KernelDiff:
         """Return what is left of the change when the contributions are taken off."""
         return self.change_s - self.explained_s
 
+    @property
+    def unexplained_text(self) -> str:
+        """Return what the unexplained part is."""
+        if self.noise.is_profile_off:
+            return "the profiled iterations were disturbed"
+        if self.noise.apart_s:
+            return "more than profiling costs: one side was disturbed"
+        return "what profiling costs, and noise"
+
+    @property
+    def noise_text(self) -> str:
+        """Return a line on what makes the times uncertain, "" where nothing is known to."""
+        noisy = [
+            f"the {name} is {codes_text(found)}"
+            for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
+            if found
+        ]
+        if self.noise.apart_s:
+            profiled, sampled = (
+                signed(1e6 * part_s, decimals=0) for part_s in (self.explained_s, self.change_s)
+            )
+            noisy.append(
+                f"the profiled iterations changed by {profiled} us and the latency by {sampled} us:"
+                f" {self.unexplained_text}"
+            )
+        return f"Noise: {'; '.join(noisy)}." if noisy else ""
+
     def to_json(self) -> dict[str, Any]:
         """Return the diff as a JSON object; times are microseconds an iteration."""
         return {
@@ -83,6 +122,12 @@ class KernelDiff:
             "change_us": 1e6 * self.change_s,
             "explained_us": 1e6 * self.explained_s,
             "unexplained_us": 1e6 * self.unexplained_s,
+            "unexplained": self.unexplained_text,
+            "noise": self.noise_text,
+            "warnings": {
+                name: [warning.to_json() for warning in found]
+                for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
+            },
             "parts": [part.to_json() for part in self.parts],
             "rows": [row.to_json() for row in self.rows],
         }
@@ -91,21 +136,29 @@ class KernelDiff:
 def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
     """Return what became of each kernel of `baseline` in `candidate`."""
     basis, baseline_s, candidate_s = _measured(baseline, candidate)
-    counts = _num_iterations(baseline), _num_iterations(candidate)
-    rows = [
-        change_of(match, num_iterations=counts)
-        for match in match_kernels(baseline, candidate=candidate)
-    ]
     parts = _parts(baseline, candidate)
     # The kernels of a kind are rows already.
     kinds = {kernel.kind for side in (baseline, candidate) for kernel in side.kernels}
-    rows += [
+    rows = [
         part_change(part.name, baseline_s=part.baseline_s, candidate_s=part.candidate_s)
         for part in (*parts, *_overlap(baseline, candidate))
         if part.name not in kinds
     ]
+    noise = noise_between(
+        baseline,
+        candidate,
+        explained_s=math.fsum(row.contribution_s for row in rows)
+        + _kernels_s(candidate)
+        - _kernels_s(baseline),
+        change_s=candidate_s - baseline_s if basis == LATENCY else None,
+    )
+    rows += [
+        change_of(match, noise=noise) for match in match_kernels(baseline, candidate=candidate)
+    ]
     return KernelDiff(
         rows=tuple(sorted(rows, key=_order_of)),
+        noise=noise,
+        warnings=(noise_warnings(baseline.warnings), noise_warnings(candidate.warnings)),
         basis=basis,
         baseline_s=baseline_s,
         candidate_s=candidate_s,
@@ -122,6 +175,8 @@ def side_of(result: CaseResult) -> KernelSide:
             sources=result.sources,
             details=result.details,
             latency_s=None if latency is None else latency.median,
+            samples=() if latency is None else latency.samples,
+            warnings=result.warnings,
         )
     )
 
@@ -133,6 +188,8 @@ def kernel_side(result: ProfiledResult) -> KernelSide:
         sources={source.hash: source.text for source in result.sources},
         profile=profile_of(result.details),
         latency_s=result.latency_s,
+        deviation=deviation_of(result.samples),
+        warnings=result.warnings,
     )
 
 
@@ -171,12 +228,11 @@ def _measured(baseline: KernelSide, candidate: KernelSide) -> tuple[str, float, 
         return LATENCY, baseline.latency_s, candidate.latency_s
     if baseline.profile is not None and candidate.profile is not None:
         return ITERATION, baseline.profile.iteration_s, candidate.profile.iteration_s
-    sums = [math.fsum(item.total_s for item in side.kernels) for side in (baseline, candidate)]
-    return KERNELS, sums[0], sums[1]
+    return KERNELS, _kernels_s(baseline), _kernels_s(candidate)
 
 
-def _num_iterations(side: KernelSide) -> int:
-    return 1 if side.profile is None else side.profile.num_iterations
+def _kernels_s(side: KernelSide) -> float:
+    return math.fsum(kernel.total_s for kernel in side.kernels)
 
 
 def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:

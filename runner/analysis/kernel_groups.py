@@ -17,6 +17,7 @@ from typing import Any
 
 from db.errors import RecordError
 from db.kernels import Kernel, Profile
+from db.warning import RunWarning
 from runner.analysis.kernel_code import Pairs, plain_code, token_pairs
 
 # Whose kernels are generated for the model; the others come from libraries, which choose them.
@@ -55,13 +56,16 @@ class KernelSide:
     """What is known of one of the two results: `sources` is the code of its kernels by hash.
 
     `latency_s` is the median of samples that were taken without the profiler, None where there are
-    none, as for a trace file.
+    none, as for a trace file; `deviation` is the standard deviation of their logarithms.
+    `warnings` are those of the result.
     """
 
     kernels: tuple[Kernel, ...]
     sources: Mapping[str, str]
     profile: Profile | None = None
     latency_s: float | None = None
+    deviation: float = 0.0
+    warnings: tuple[RunWarning, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise RecordError for a number that no profiler gives: sums of them would overflow."""

@@ -131,6 +131,8 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
     """Print a line for each change, and how they add up to the difference."""
     for name, title in zip(("baseline ", "candidate"), titles, strict=True):
         click.echo(f"{name} {printable(title, kept='')}")
+    if diff.noise_text:
+        click.echo(one_line(diff.noise_text))
     click.echo()
     shown = [row for row in diff.rows if show_all or row.kind is not ChangeKind.UNCHANGED]
     hidden = [row for row in diff.rows if row not in shown]
@@ -144,7 +146,7 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
         rows.append((_us(hidden_s), str(ChangeKind.UNCHANGED), count, "--all shows them"))
     times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
     rows += [
-        (_us(diff.unexplained_s), "", "unexplained", "what profiling costs, and noise"),
+        (_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text),
         (_us(diff.change_s), "", diff.basis, times),
     ]
     print_table(_COLUMNS, rows=rows, spare=_SPARE)

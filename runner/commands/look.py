@@ -305,7 +305,7 @@ def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[s
     kernels = cause_kernels(alerts, store=workplace.store())
     return [
         {
-            **alert.to_json(kernels=kernels[alert.id]),
+            **alert.to_json(kernels=kernels[alert.id].rows, noise=kernels[alert.id].noise),
             "event": events[alert.event_id].to_json() if alert.event_id in events else None,
             "repro": repro_command(alert.case, toolchain=alert.toolchain),
             "url": series_url(alert, host=config.host, port=config.port),

@@ -16,6 +16,7 @@ from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult, Run, RunDocument
 from db.store import Store
+from db.warning import RunWarning
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, markdown_of, text_of, texts_of_rows
@@ -419,6 +420,28 @@ def test_an_alert_names_its_kernels_and_leads_to_each(open_page: OpenPage, store
     links = [url for url in links_of(page) if url.startswith("kernel-diff?")]
     assert len(links) == len(rows)
     assert all("baseline_run=run-0" in url and "&row=" in url for url in links)
+
+
+def test_noise_of_a_side_is_told_on_the_diff_and_on_the_alert(
+    open_page: OpenPage, store: Store
+) -> None:
+    before, after = night(0), night(1)
+    slower = dataclasses.replace(FUSED, mean_s=0.0013, total_s=0.0026, min_s=0.0013)
+    busy = RunWarning(code="noisy-neighbour", text="other work")
+    save(
+        store,
+        (before, result_of(before, GEMM, FUSED, warnings=[busy])),
+        (after, result_of(after, GEMM, slower, latency_s=0.0076)),
+    )
+    save_alerts(store, [_alert(("run-0", "run-1"))])
+    text = text_of(open_page("kernel-diff", **NIGHTS))
+    assert "Noise: the baseline is noisy-neighbour." in text
+    text = text_of(open_page("alerts", alert="alert-1"))
+    assert "Noise: the baseline is noisy-neighbour." in text
+    told = "us of the +600.0 us by which the latency changed between the two runs."
+    assert told in text
+    text = text_of(open_page("kernels", run="run-0", case=CASE.key))
+    assert "Noise: the result is noisy-neighbour" in text
 
 
 def test_an_alert_whose_runs_have_no_kernels_says_nothing_of_them(

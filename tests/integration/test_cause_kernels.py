@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from db.kernel_profiles import load_profiled
 from db.kernels import KernelSource, Profile, profile_of
 from db.records import Alert, CaseResult
 from db.store import Store
-from runner.cause_kernels import cause_kernels
+from db.warning import RunWarning
+from runner.cause_kernels import CauseKernels, cause_kernels
 from tests.builders import (
+    START,
     make_alert,
     make_case,
     make_kernel,
@@ -28,6 +31,7 @@ from tests.stored import save_alerts
 CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
 PROFILE = Profile(num_iterations=5, iteration_s=0.01, latency_s=0.009, parts={"python": 0.001})
 ADD = make_kernel(source_hash=CODE.hash, mean_s=0.001)
+LATER = START + timedelta(days=1)
 GEMM = make_kernel("mkl_gemm", label="mkl_gemm", library="mkl", kind="gemm", mean_s=0.005)
 
 
@@ -55,13 +59,27 @@ def alert_between(**fields: Any) -> Alert:
 
 def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
-    (kernel,) = cause_kernels([alert_between()], store=store)["alert-1"]
+    found = cause_kernels([alert_between()], store=store)["alert-1"]
+    (kernel,) = found.rows
     assert kernel == {
         "label": "cpp_fused_add",
         "class": "same_code_slower",
         "contribution_us": pytest.approx(1000),
         "text": "Same code; +50 % a call, 1,000 -> 1,500 us.",
     }
+    assert found.noise == ""
+
+
+def test_kernels_behind_an_alert_say_what_makes_their_times_uncertain(store: Store) -> None:
+    slower = result_of("bad", 0.0015)
+    noisy = replace(slower, warnings=(RunWarning(code="noisy-neighbour", text="busy"),))
+    ingest(store, result_of("good", 0.001), noisy)
+    found = cause_kernels([alert_between()], store=store)["alert-1"]
+    assert found.noise == "Noise: the candidate is noisy-neighbour."
+    scattered = make_measurement(samples=[0.008, 0.012, 0.02])
+    ingest(store, replace(noisy, id="again", measurements=(scattered,), finished_at=LATER))
+    again = cause_kernels([alert_between()], store=store)["alert-1"]
+    assert (again.rows, again.noise) == ((), found.noise)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +95,7 @@ def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
 )
 def test_an_alert_without_kernels_to_compare_names_none(store: Store, alert: Alert) -> None:
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
-    assert cause_kernels([alert], store=store) == {"alert-1": []}
+    assert cause_kernels([alert], store=store) == {"alert-1": CauseKernels()}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +118,7 @@ def test_a_damaged_result_hides_the_kernels_of_its_own_alert_alone(
     ingest(store, *damaged)
     alerts = [alert_between(), replace(alert_between(case=other), id="alert-2")]
     found = cause_kernels(alerts, store=store)
-    assert (len(found["alert-1"]), found["alert-2"]) == (1, [])
+    assert (len(found["alert-1"].rows), found["alert-2"].rows) == (1, ())
     assert "no kernels for alert alert-2: " in caplog.text
     assert why in caplog.text
 
@@ -114,7 +132,7 @@ def test_only_results_with_kernels_are_read(store: Store) -> None:
     result = found["good", key]
     assert (profile_of(result.details), result.sources) == (PROFILE, (CODE,))
     assert [kernel.label for kernel in result.kernels] == ["cpp_fused_add", "mkl_gemm"]
-    assert result.latency_s == pytest.approx(0.012)
+    assert (result.latency_s, result.samples) == (0.012, (0.012,))
     assert load_profiled(store, ()) == {}
 
 
@@ -127,3 +145,4 @@ def test_regressions_in_json_have_the_kernels_in_their_cause(
     save_alerts(terminal.store(), [alert_between()])
     (alert,) = terminal.json("regressions", "--json")
     assert [kernel["label"] for kernel in alert["cause"]["kernels"]] == ["cpp_fused_add"]
+    assert alert["cause"]["noise"] == ""

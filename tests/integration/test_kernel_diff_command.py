@@ -11,6 +11,7 @@ import pytest
 
 from db.kernels import KernelSource, Profile
 from db.records import CaseResult
+from db.warning import RunWarning
 from tests.builders import (
     make_case,
     make_document,
@@ -79,6 +80,17 @@ def test_the_table_adds_up_to_the_change_of_the_latency(terminal: Terminal) -> N
     ]
     shown = terminal.hud("kernels", "diff", "a.json", "b.json", "--all").stdout
     assert "triton_poi_fused_mul" in shown
+
+
+def test_what_makes_times_uncertain_stands_above_the_table(terminal: Terminal) -> None:
+    busy = RunWarning(code="noisy-neighbour", text="other work", hint="stop it")
+    slower = result_of(0.0052, AFTER, mean_s=1.5e-4, warnings=[busy])
+    write_run(Path("b.json"), "run-b", slower)
+    shown = terminal.hud("kernels", "diff", "a.json", "b.json").stdout
+    assert shown.splitlines()[2] == "Noise: the candidate is noisy-neighbour."
+    document = json.loads(terminal.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
+    assert document["warnings"] == {"baseline": [], "candidate": [busy.to_json()]}
+    assert document["noise"] == "Noise: the candidate is noisy-neighbour."
 
 
 def test_json_tells_both_sides_and_every_row(terminal: Terminal) -> None:

@@ -194,6 +194,9 @@ def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts(
 
 
 def test_the_profiler_has_its_price_told() -> None:
+    assert "is what profiling costs and what disturbed either." in profiler_text(
+        PROFILE, is_noisy=True
+    )
     text = profiler_text(PROFILE)
     assert "8.00 ms under the profiler and 6.00 ms (median) without it" in text
     assert "2.00 ms (33 % of the latency), is what profiling costs" in text
