@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from models_zoo.candidates import candidate_models
 from models_zoo.providers import provided_models
 from models_zoo.rows import decoders, encoders, generation, other, pairs, vision
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
@@ -42,11 +43,13 @@ def find_models(
 def with_provided(
     catalog: Mapping[str, ModelSpec], *, names: Iterable[str]
 ) -> Mapping[str, ModelSpec]:
-    """Return `catalog` with those of `names` that it lacks and a provider may have.
+    """Return `catalog` with those of `names` that it lacks and that name architectures, or models
+    that a provider may have.
 
-    Raises UnknownNameError for a glob of a provider's models.
+    Raises UnknownNameError for a glob of a provider's models, and for what is no architecture.
     """
-    return {**catalog, **provided_models(name for name in names if name not in catalog)}
+    lacking = [name for name in names if name not in catalog]
+    return {**catalog, **candidate_models(lacking), **provided_models(lacking)}
 
 
 def find_size(spec: ModelSpec, size: str) -> SizeSpec:

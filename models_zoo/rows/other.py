@@ -134,8 +134,63 @@ _DLRM = ModelSpec(
     },
 )
 
+_FLEX_ATTENTION = ModelSpec(
+    name="flex_attention",
+    family="decoder",
+    build="models_zoo.flex_attention",
+    summary="Attention that is written down as a mask and generated as a kernel: whole blocks are"
+    " left out.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            intermediate_size=64,
+            num_layers=2,
+            num_heads=2,
+            num_key_value_heads=1,
+            head_size=16,
+            window=16,
+            pattern=2,
+            block_size=16,
+            batch=2,
+            length=64,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=64,
+            intermediate_size=256,
+            num_layers=2,
+            num_heads=2,
+            num_key_value_heads=1,
+            head_size=32,
+            window=64,
+            pattern=2,
+            block_size=64,
+            batch=1,
+            length=256,
+        ),
+        "full": text_size(
+            vocab_size=262_144,
+            hidden_size=640,
+            intermediate_size=2048,
+            num_layers=18,
+            num_heads=4,
+            num_key_value_heads=1,
+            head_size=256,
+            window=512,
+            pattern=6,
+            block_size=128,
+            batch=1,
+            length=4096,
+        ),
+    },
+    # FlexAttention has no backward pass on a CPU.
+    phases=("inference",),
+)
+
 ROWS = (
     _NN_TRANSFORMER,
     _LSTM,
     _DLRM,
+    _FLEX_ATTENTION,
 )

@@ -34,6 +34,7 @@ PUBLISHED_NUM_PARAMETERS = {
     "nn_transformer": 44_140_544,
     "lstm": 66_034_000,
     "dlrm": 540_677_217,
+    "flex_attention": 268_098_176,
 }
 # What a row cuts from the published configuration, so that it fits, is put back for the count.
 UNCUT = {"moe": {"num_layers": 32}}
@@ -43,6 +44,7 @@ WITHOUT_FUSED_ATTENTION = {
     "mamba": "a scan",
     "lstm": "recurrence",
     "dlrm": "no sequence",
+    "flex_attention": "its own kernel, made from a mask",
     "convnext": "convolutions alone",
     "efficientnet": "convolutions alone",
     "mobilenet": "convolutions alone",

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import Unsupported
+from torch._inductor import config as inductor_config
 
 from models_zoo.catalog import CATALOG
 from models_zoo.loader import load_builder
@@ -179,14 +180,19 @@ def num_parameters(name: str, config: Mapping[str, Any]) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+# Inductor's own, when it is first imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 @pytest.mark.slow
 @captured
 def test_a_model_is_captured_whole(name: str, phase: str) -> None:
     model, inputs = build(name).train(phase == "training"), inputs_of(name)
     torch.compiler.reset()
-    # `fullgraph` makes a graph break an error; `aot_eager` captures the backward pass as well.
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    with torch.set_grad_enabled(phase == "training"):
+    # Training as far as both passes are captured: generating their code would take twice as long.
+    backend = "aot_eager" if phase == "training" else "inductor"
+    # `fullgraph` makes a graph break an error.
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    # One thread, or each of the modules that pytest runs side by side starts a pool of compilers.
+    with torch.set_grad_enabled(phase == "training"), inductor_config.patch(compile_threads=1):
         eager, captured = model(**inputs), compiled(**inputs)
     torch.testing.assert_close(captured, eager, rtol=1e-4, atol=1e-5)
     if phase == "training":
