@@ -1,15 +1,15 @@
 """How much the nights since a certain one speak for another level, held against the noise before.
 
-Method: a log likelihood ratio. The density of a night's distance from the level is learnt from the
-distances of earlier nights: a kernel density (Student's with 3 degrees of freedom, so that tails
-stay heavy), in which those earlier nights count more whose own predecessor lay where this night's
-did (a conditional density: Rosenblatt, 1969). A slow mode that holds for days is thereby expected
-to hold. Little history is supplemented by a prior and by the chance of an outlier anywhere.
+Method: a log likelihood ratio, by each of the two densities of densities.py: the kernel, which
+knows modes, and the bell, which knows clean noise. Their ratios are joined as by Bayes' theorem
+where the chances of both are known: 1 / (sum of chance / ratio), which is about the lesser of both
+unless one of them is unlikely. A slow mode that holds for days is thereby expected to hold.
 A step by d makes a distance x as likely as x - d was before. No single night counts for more than
 5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
 of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
 Rivals are weighed the same way: a step of half the floor, and noise that doubled. What is enough
-depends on how far the nights stand out from the noise, and on how many points tell it.
+depends on how far the nights stand out from the noise, on how many points tell it, and on whether
+it has modes.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from runner.analysis.densities import MIN_BANDWIDTH, Bell, Kernel
 from runner.analysis.history import middle
 from runner.analysis.stats import robust_sd
 
@@ -35,39 +37,33 @@ MIN_NIGHT = -4.0
 # Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
 SURPRISE = 0.9
 FAR_WEIGHT = 2.0
-# The kernel's width is 0.64 (0.9 / sqrt(2)) of Silverman's rule, a tenth of the floor at least:
-# finer noise changes no decision about the floor.
-BANDWIDTH = 0.9 / math.sqrt(2)
-MIN_BANDWIDTH = 0.1
 # Of normal values, this share lies more than one sd below.
 SHARE_BELOW = 0.16
-# An unknown series is taken to have a noise of 2 % where the floor is 5 %, as six nights would say.
-PRIOR_SD = 0.4
-PRIOR_NIGHTS = 6.0
-# One night in thirty is an outlier, anywhere within 20 floors.
-OUTLIERS = 0.03
-OUTLIER_RANGE = 20.0
-# What a night not preceded by its like counts, and what staying where one was yesterday does.
-UNLIKE_WEIGHT = 0.05
-STAY_WEIGHT = 1.0
+# Of four series three have noise of one peak, as a logarithm of odds, before its points are seen.
+MORE_FOR_BELL = 1.0
+# The most that these odds may become. The tails of the bell are a guess: less of it counts where
+# nights stand out so far that only the points themselves tell.
+MAX_ODDS = 6.0
+MAX_ODDS_FAR = 2.0
 # What any step needs, and how much more than its rivals.
-NEEDED_EVIDENCE = 7.5
+NEEDED_EVIDENCE = 7.0
 NEEDED_ADVANTAGE = 2.0
 # A mode that was never seen stands out from the noise, what the noise does by itself does not.
 # Times the logarithm of the contrast.
-MORE_FOR_CONTRAST = 2.0
+MORE_FOR_CONTRAST = 2.5
 MAX_CONTRAST = 8.0
 # What stands out so far and goes between its nights is a mode: a step does not go.
-HIGH_CONTRAST = 4.0
-MORE_FOR_A_NIGHT_BACK = 2.4
+HIGH_CONTRAST = 5.0
+MORE_FOR_A_NIGHT_BACK = 5.0
+# Noise that is told by its points rather than by a bell has modes, and a mode may hold for days.
+MORE_FOR_MODES = 2.5
 # Of the noise, fewer points than these: times the logarithm of how many times fewer.
 LITTLE_NOISE = 34
 MORE_FOR_LITTLE_NOISE = 1.8
-# Student's density with 3 degrees of freedom at 0.
-_PEAK = 2 / (math.pi * math.sqrt(3))
 # One row a hypothesis: steps, what is no step, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
 _FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
+_LOG_FACTORS = np.log(_FACTORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +72,14 @@ class Evidence:
 
     `offset` says how many nights after the first one the step is most likely, `contrast` how many
     times the width of the noise the median of the nights from there on lies from the old level.
+    `has_modes` where the noise is likelier by the kernel than by the bell.
     """
 
     step: float
     rival: float
     offset: int
     contrast: float
+    has_modes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +96,11 @@ class Demand:
 
     def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
         """Return whether `found` exceeds `share` of what is needed, and its rival."""
-        is_enough = found.step > share * self.needed(found.contrast)
+        needed = self.needed(found.contrast, has_modes=found.has_modes)
+        is_enough = found.step > share * needed
         return is_enough and found.step - found.rival > NEEDED_ADVANTAGE
 
-    def needed(self, contrast: float) -> float:
+    def needed(self, contrast: float, *, has_modes: bool = False) -> float:
         """Return what the evidence for a step of `contrast` must exceed."""
         contrast = min(MAX_CONTRAST, max(1.0, contrast))
         missing = math.log(max(1.0, LITTLE_NOISE / self.num_noise))
@@ -109,6 +108,8 @@ class Demand:
         needed += MORE_FOR_LITTLE_NOISE * missing
         if self.is_back and contrast > HIGH_CONTRAST:
             needed += MORE_FOR_A_NIGHT_BACK
+        if has_modes:
+            needed += MORE_FOR_MODES
         return self.factor * needed
 
 
@@ -121,14 +122,24 @@ class Scales:
 
     def __init__(self, noise: np.ndarray, *, level_error: float) -> None:
         self.noise = noise
+        self.level_error = level_error
         self.sd = robust_sd(noise)
         # On the other side than the nights lie: a second mode on theirs makes noise no wider.
         below = -float(np.sort(noise)[int(SHARE_BELOW * noise.size)])
         self.width_below = max(MIN_BANDWIDTH, below)
-        silverman = BANDWIDTH * self.sd * noise.size**-0.2
-        self.width = math.sqrt(silverman**2 + MIN_BANDWIDTH**2 + level_error * self.sd**2)
+        self.kernel = Kernel(noise, sd=self.sd, level_error=level_error)
         # Of the nights so far: another night changes nothing of those before it.
         self.logs = np.empty((_SHIFTS.size, 0))
+
+    @cached_property
+    def bell(self) -> Bell:
+        """The noise as if it had one peak."""
+        return Bell(self.noise, sd=self.sd, level_error=self.level_error)
+
+    @cached_property
+    def odds(self) -> float:
+        """The logarithm of how much likelier the bell makes the noise than the kernel does."""
+        return self.bell.log_likelihood() - self.kernel.log_likelihood()
 
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
         """Return the evidence that the last nights lie on a higher level, from the likeliest on.
@@ -137,49 +148,56 @@ class Scales:
         `min_nights` are taken to be on the new level.
         """
         self._add(distances)
-        logs, num_steps = self.logs, len(STEPS)
-        step = middle(sorted(distances.tolist()))
-        if step > STEPS[0]:
-            logs = np.vstack([self._log_density(distances[None] - step), logs])
-            num_steps += 1
-        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
-        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
-        ratios = np.minimum(np.maximum(logs[:-1] - logs[-1], MIN_NIGHT), most)
-        # Sums over each night and all after it.
-        sums = ratios[:, ::-1].cumsum(axis=1)[:, ::-1]
+        median = middle(sorted(distances.tolist()))
+        num_steps = len(STEPS) + (median > STEPS[0])
         num_offsets = distances.size - min_nights + 1
-        best, offset = divmod(int(sums[:num_steps, :num_offsets].argmax()), num_offsets)
+        sums = self._sums(self.kernel, self.logs, distances)[:, :num_offsets]
+        missing = NEEDED_EVIDENCE - float(sums[:num_steps].max())
+        max_odds = MAX_ODDS_FAR if median > HIGH_CONTRAST * self.width_below else MAX_ODDS
+        # What is too little however much the bell would add is not worth its time.
+        is_close = missing < max_odds
+        if is_close:
+            sums = self._joined(sums, distances, missing=missing, max_odds=max_odds)
+        best, offset = divmod(int(sums[:num_steps].argmax()), num_offsets)
         return Evidence(
             step=float(sums[best, offset]),
             rival=float(sums[num_steps:, offset].max()),
             offset=offset,
             contrast=middle(sorted(distances[offset:].tolist())) / self.width_below,
+            has_modes=is_close and self.odds < 0.0,
         )
+
+    def _joined(
+        self, sums: np.ndarray, distances: np.ndarray, *, missing: float, max_odds: float
+    ) -> np.ndarray:
+        """Return `sums` by the kernel joined with those by the bell."""
+        odds = min(max_odds, self.odds + MORE_FOR_BELL)
+        log_kernel, log_bell = -np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)
+        if missing >= -log_kernel:
+            return sums
+        logs = self.bell.log_density(_hypotheses(distances)) - _LOG_FACTORS
+        of_bell = self._sums(self.bell, logs, distances)[:, : sums.shape[1]]
+        return np.asarray(-np.logaddexp(log_kernel - sums, log_bell - of_bell))
+
+    def _sums(self, density: Kernel | Bell, logs: np.ndarray, distances: np.ndarray) -> np.ndarray:
+        """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
+        median = middle(sorted(distances.tolist()))
+        if median > STEPS[0]:
+            logs = np.vstack([density.log_density(distances[None] - median), logs])
+        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
+        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
+        ratios = np.minimum(np.maximum(logs[:-1] - logs[-1], MIN_NIGHT), most)
+        return np.asarray(ratios[:, ::-1].cumsum(axis=1)[:, ::-1])
 
     def _add(self, distances: np.ndarray) -> None:
         num_known = self.logs.shape[1]
         if num_known < distances.size:
             # With the last one known, which the first new one follows.
             nights = distances[max(0, num_known - 1) :]
-            logs = self._log_density((nights - _SHIFTS) / _FACTORS) - np.log(_FACTORS)
+            logs = self.kernel.log_density(_hypotheses(nights)) - _LOG_FACTORS
             self.logs = np.hstack([self.logs, logs[:, nights.size - distances.size + num_known :]])
 
-    def _log_density(self, distances: np.ndarray) -> np.ndarray:
-        """Return that of each distance after the one before it, one row a hypothesis."""
-        near = _kernel((distances[:, :, None] - self.noise) / self.width)
-        learnt = near.mean(axis=2)
-        # Weights of the earlier nights: how near their predecessors lay to this night's, and they
-        # themselves.
-        weights = STAY_WEIGHT * near[:, :-1]
-        weights[:, :, 1:] += UNLIKE_WEIGHT + near[:, :-1, :-1]
-        learnt[:, 1:] = (weights * near[:, 1:]).sum(axis=2) / weights.sum(axis=2)
-        share = PRIOR_NIGHTS / (self.noise.size + PRIOR_NIGHTS)
-        known = (1 - share) * (_PEAK / self.width) * learnt
-        known += share * (_PEAK / PRIOR_SD) * _kernel(distances / PRIOR_SD)
-        return np.asarray(np.log((1 - OUTLIERS) * known + OUTLIERS / OUTLIER_RANGE))
 
-
-def _kernel(distances: np.ndarray) -> np.ndarray:
-    """Return Student's density with 3 degrees of freedom, 1 at its peak."""
-    root = 1 + distances * distances / 3
-    return np.asarray(1 / (root * root))
+def _hypotheses(distances: np.ndarray) -> np.ndarray:
+    """Return where `distances` would lie in the noise, one row a hypothesis."""
+    return np.asarray((distances - _SHIFTS) / _FACTORS)

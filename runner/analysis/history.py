@@ -9,6 +9,8 @@ import numpy as np
 
 # Points before a place that a change there is held against.
 BASELINE_POINTS = 14
+# Points whose median is the level: more would lag behind a drift, fewer err more.
+LEVEL_POINTS = 42
 # Fewer points give no usable level or noise.
 MIN_BASELINE_POINTS = 6
 # One-night and two-night blips are common on shared machines and gone when one looks.

@@ -3,11 +3,13 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is likelier than no change by 7.5 (natural logarithm), and the more the farther it stands
-  out from the noise, the fewer nights tell the noise, and after a level that came back; and
+- a step is likelier than no change by 7 (natural logarithm), and the more the farther it stands
+  out from the noise, the fewer nights tell the noise, where that has modes, and after a level that
+  came back; and
 - 2 likelier than its rivals; and
 - both still hold for the night at which two medians fit best, give or take a tenth; and
 - no line fits better than those medians: that is a drift.
+It begins on the night from which on it is likeliest.
 An excursion of more than 20 nights without that is a change too small to report: a new level, but
 no step. Noise is how far the points of the level lie from it, those of an excursion that ended
 among them, and how far those before lay from theirs, those of a level that came back among them.
@@ -22,10 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.analysis.evidence import Demand, Scales
-from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS, middle
+from runner.analysis.history import (
+    LEVEL_POINTS,
+    MEDIAN_INEFFICIENCY,
+    MIN_BASELINE_POINTS,
+    SUSTAINED_POINTS,
+    middle,
+)
 
-# Points whose median is the level: more would lag behind a drift, fewer err more.
-LEVEL_POINTS = 42
 # Fewer points say nothing of the noise.
 MIN_NOISE_POINTS = 8
 NOISE_POINTS = 60
@@ -45,8 +51,6 @@ MORE_AFTER_RETURN = 0.6
 LOOK_BACK = 20
 # Sums of absolute distances that differ by less are equal.
 ROUNDING = 1e-9
-# Variance of a median of n normal values: pi / 2 times that of a mean.
-_MEDIAN_VARIANCE = np.pi / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +156,14 @@ class _Watch:
         found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
         if not demand.is_met(found):
             return None
-        place = self._best_place(first, night)
+        place, likeliest = self._best_place(first, night), first + found.offset
         if self._is_drift(place, night):
             return None
-        if place == first + found.offset:
-            return place
+        if place == likeliest:
+            return likeliest
         distances = self._distances(place, night, sign=sign)
         found = self._scales(place, sign=sign).weigh(distances, min_nights=distances.size)
-        return place if demand.is_met(found, share=LEFT_EVIDENCE) else None
+        return likeliest if demand.is_met(found, share=LEFT_EVIDENCE) else None
 
     def _demand(self, first: int, distances: np.ndarray) -> Demand:
         num_noise = self.num_past[first] + min(LEVEL_POINTS, self.num_points[first])
@@ -178,7 +182,7 @@ class _Watch:
         stop = self.num_past[first]
         past = self.past[max(0, stop + len(now) - NOISE_POINTS) : stop]
         more = 1 / len(now) - 1 / LEVEL_POINTS
-        return Scales(sign * np.array(past + now), level_error=_MEDIAN_VARIANCE * more)
+        return Scales(sign * np.array(past + now), level_error=MEDIAN_INEFFICIENCY**2 * more)
 
     def _distances_before(self, first: int) -> list[float]:
         """Return how far the points of the level lay from it before the night `first`."""

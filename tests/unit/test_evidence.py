@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtri
 
 from runner.analysis.detector import find_steps
-from runner.analysis.evidence import MAX_NIGHT, SURPRISE, Demand, Evidence, Scales
+from runner.analysis.evidence import MAX_NIGHT, MAX_ODDS, SURPRISE, Demand, Evidence, Scales
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 
@@ -121,6 +122,32 @@ def test_what_went_between_its_nights_needs_more_evidence_where_it_stands_out() 
     assert back.needed(2.0) == demand.needed(2.0)
 
 
+def test_noise_that_has_modes_needs_more_evidence() -> None:
+    demand = Demand(num_noise=60)
+    assert demand.needed(3.0, has_modes=True) > demand.needed(3.0)
+
+
+@pytest.mark.parametrize(("noise", "has_modes"), [("clean", False), ("modes", True)])
+def test_noise_has_modes_where_its_points_tell_it_better_than_a_bell(
+    noise: str, has_modes: bool
+) -> None:
+    points = noise_of(9, sd=0.1)
+    if noise == "modes":
+        points[10:20] += 1.5
+        points[40:50] += 1.5
+    assert weighed([3.0] * 3, points).has_modes is has_modes
+
+
+def test_clean_noise_makes_nights_in_its_tail_more_evidence_than_its_points_alone_do() -> None:
+    quantiles = ndtri((np.arange(40) + 0.5) / 40)
+    noise = 0.6 * np.random.default_rng(10).permutation(quantiles)
+    scales = Scales(noise, level_error=0.0)
+    found = scales.weigh(np.array([1.2] * 6), min_nights=6)
+    logs = scales.kernel.log_density(np.array([[1.2] * 6, [0.0] * 6]))
+    by_points = float((logs[1] - logs[0]).sum())
+    assert by_points + 1 < found.step < by_points + MAX_ODDS
+
+
 def test_a_level_that_came_back_raises_all_that_is_needed() -> None:
     once, again = Demand(num_noise=60), Demand(num_noise=60, factor=1.5)
     assert again.needed(5.0) == pytest.approx(1.5 * once.needed(5.0))
@@ -129,10 +156,10 @@ def test_a_level_that_came_back_raises_all_that_is_needed() -> None:
 @pytest.mark.parametrize(
     ("step", "rival", "share", "is_met"),
     [
-        (12.0, 5.0, 1.0, True),
+        (13.0, 5.0, 1.0, True),
         (11.0, 5.0, 1.0, False),
         (11.0, 5.0, 0.9, True),
-        (12.0, 10.5, 1.0, False),
+        (13.0, 11.5, 1.0, False),
     ],
 )
 def test_a_step_needs_evidence_and_an_advantage_over_its_rival(
@@ -167,7 +194,7 @@ def test_the_example_of_the_documentation_is_right() -> None:
     distance = math.log(1.06) / math.log(1.05)
     found = weighed([distance] * 3, np.zeros(40))
     assert found.step == pytest.approx(14.9, abs=0.05)
-    assert found.rival == pytest.approx(4.2, abs=0.05)
+    assert found.rival == pytest.approx(4.0, abs=0.05)
     assert weighed([distance] * 2, np.zeros(40)).step == pytest.approx(9.9, abs=0.05)
     values = np.array([10.0] * 40 + [10.6] * 3)
     assert find_steps(values[:-1]) == []
