@@ -8,8 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import DetrConfig, DetrForObjectDetection
+from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
 from models_zoo.inputs import normal, seeded_weights
+
+# How much a block of the backbone adds to what goes past it. At 1, as frozen norms begin, sixteen
+# blocks make it so large that attention becomes a choice, which rounding decides: the gradients of
+# the full model in bf16 have a cosine of 0.12 with those in fp64, and of 0.999 at 0.25.
+BRANCH_SCALE = 0.25
 
 
 class Detector(nn.Module):
@@ -66,6 +72,9 @@ def _initialise(detr: DetrForObjectDetection) -> None:
             nn.init.normal_(parameter)
         elif "backbone" not in name and parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
+    for module in detr.modules():
+        if isinstance(module, ResNetBasicLayer | ResNetBottleNeckLayer):
+            module.layer[-1].normalization.weight.fill_(BRANCH_SCALE)
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

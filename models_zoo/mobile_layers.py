@@ -12,6 +12,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+# How much a block adds to what goes past it. At 1, as norms begin, untrained blocks double it one
+# after the other, and rounding decides the gradients: those of the full MobileNetV2 in bf16 have a
+# cosine of 0.49 with those in fp64, and of 0.98 at 0.1.
+BRANCH_SCALE = 0.1
+
 
 class SqueezeExcite(nn.Module):
     """Scale each channel by a gate that sees the average of all channels over the image."""
@@ -54,9 +59,11 @@ class InvertedBottleneck(nn.Module):
         )
         if is_gated:
             layers.append(SqueezeExcite(wide, num_squeezed=max(1, num_in // 4)))
-        layers += _conv_norm((wide, num_out, 1))
-        self.branch = nn.Sequential(*layers)
+        narrow, norm = _conv_norm((wide, num_out, 1))
+        self.branch = nn.Sequential(*layers, narrow, norm)
         self.has_shortcut = stride == 1 and num_in == num_out
+        if self.has_shortcut:
+            nn.init.constant_(norm.get_parameter("weight"), BRANCH_SCALE)
 
     def forward(self, hidden: Tensor) -> Tensor:
         branch: Tensor = self.branch(hidden)
