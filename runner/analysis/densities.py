@@ -41,6 +41,9 @@ PEAKS = math.sqrt(1.5) * np.array([-1.0, 0.0, 1.0])
 # Student's density with 3 degrees of freedom is this much narrower than the normal one with the
 # same middle 60 %.
 STUDENT_WIDTH = 0.8601
+# Each width at each place.
+_EACH_WIDTH = np.tile(WIDTHS, PEAKS.size)
+_EACH_PEAK = np.repeat(PEAKS, WIDTHS.size)
 # Densities at 0: Student's with 3 degrees of freedom, and the normal one.
 _PEAK = 2 / (math.pi * math.sqrt(3))
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
@@ -93,9 +96,8 @@ class Bell:
 
     def __init__(self, noise: np.ndarray, *, sd: float, level_error: float) -> None:
         error = sd * math.sqrt(level_error + MEDIAN_INEFFICIENCY**2 / LEVEL_POINTS)
-        widths, peaks = np.meshgrid(sd * WIDTHS, error * PEAKS)
-        self.widths = np.sqrt(widths.ravel() ** 2 + MIN_BANDWIDTH**2)
-        self.peaks = peaks.ravel()
+        self.widths = np.sqrt((sd * _EACH_WIDTH) ** 2 + MIN_BANDWIDTH**2)
+        self.peaks = error * _EACH_PEAK
         logs = _log_with_outliers(self._densities(noise)).sum(axis=0)
         most = float(logs.max())
         chances = np.exp(logs - most)
