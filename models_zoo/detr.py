@@ -74,7 +74,8 @@ def _initialise(detr: DetrForObjectDetection) -> None:
             nn.init.xavier_uniform_(parameter)
     for module in detr.modules():
         if isinstance(module, ResNetBasicLayer | ResNetBottleNeckLayer):
-            module.layer[-1].normalization.weight.fill_(BRANCH_SCALE)
+            last: Any = module.layer[-1]
+            last.normalization.weight.fill_(BRANCH_SCALE)
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:
