@@ -211,8 +211,8 @@ def uncounted_text(kernels: Sequence[Kernel]) -> str:
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     share = quantity(sum(kernel.share for kernel in kernels), "share")
     return (
-        f"Not drawn, since bytes or operations of a call are not known: {told}{more}; together"
-        f" {share} of an iteration."
+        "Not drawn, since a call computes nothing, or nobody knows its bytes or operations:"
+        f" {told}{more}; together {share} of an iteration."
     )
 
 
@@ -246,7 +246,7 @@ _SCALED: tuple[tuple[str, str, str, _Read], ...] = (
     ("bandwidth", "bytes of a call over its mean time", "B/s", lambda kernel: kernel.bytes_per_s),
     (
         "rate",
-        "operations of a call over its mean time",
+        "operations of a call over its mean time; of generated kernels an estimate",
         "FLOP/s",
         lambda kernel: kernel.flops_per_s,
     ),

@@ -39,13 +39,3 @@ def _tensor(tensor: torch.Tensor) -> dict[str, Any]:
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
-
-
-def bytes_of(arguments: Sequence[Any]) -> float:
-    """Return the bytes that a call reads and writes at least: every tensor it gets, once."""
-    tensors = {
-        item.data_ptr(): item.numel() * item.element_size()
-        for item in arguments
-        if isinstance(item, torch.Tensor)
-    }
-    return float(sum(tensors.values()))

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from runner.measure.arguments import bytes_of, describe_arguments
+from runner.measure.arguments import describe_arguments
 
 # How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
 _DEFINITION = re.compile(
@@ -88,22 +88,18 @@ def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[s
         seen[match["name"]] += 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstCall:
-    """What the first call of a kernel was given: see runner.measure.arguments."""
-
-    arguments: list[Any]
-    num_bytes: float
+# What the first call of each kernel was given, by its name in a trace: runner.measure.arguments.
+FirstCalls = dict[str, list[Any]]
 
 
 @contextmanager
-def shown_kernels() -> Iterator[dict[str, FirstCall]]:
+def shown_kernels() -> Iterator[FirstCalls]:
     """Let each call of a generated C++ kernel be a range of its name while the block runs.
 
     Yields what the first call of each was given, by the names in a trace. That of a Triton kernel
     is looked at as well, where it is called at all: the replay of a CUDA graph calls none.
     """
-    calls: dict[str, FirstCall] = {}
+    calls: FirstCalls = {}
     seen: Counter[str] = Counter()
     with ExitStack() as shown:
         for module in generated_modules():
@@ -151,33 +147,25 @@ def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]
         yield
 
 
-def _shown(
-    name: str, function: Callable[..., Any], *, calls: dict[str, FirstCall]
-) -> Callable[..., Any]:
+def _shown(name: str, function: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
     range_of = range_maker()
 
     def show(*arguments: Any) -> Any:
         if name not in calls:
-            calls[name] = _first_call(arguments)
+            calls[name] = describe_arguments(arguments)
         with range_of(name):
             return function(*arguments)
 
     return show
 
 
-def _looked_at(
-    name: str, run: Callable[..., Any], *, calls: dict[str, FirstCall]
-) -> Callable[..., Any]:
+def _looked_at(name: str, run: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
     def look(*arguments: Any, **options: Any) -> Any:
         if name not in calls:
-            calls[name] = _first_call(arguments)
+            calls[name] = describe_arguments(arguments)
         return run(*arguments, **options)
 
     return look
-
-
-def _first_call(arguments: tuple[Any, ...]) -> FirstCall:
-    return FirstCall(arguments=describe_arguments(arguments), num_bytes=bytes_of(arguments))
 
 
 def range_maker() -> Callable[[str], Any]:

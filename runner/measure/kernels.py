@@ -12,7 +12,7 @@ The code is that which was sampled: nothing is compiled again. Each iteration is
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from torch.nn.modules.module import (
 from torch.profiler import ProfilerActivity
 
 from runner.measure.context import Context, Forward
-from runner.measure.generated import FirstCall, generated_kernels, shown_kernels
+from runner.measure.generated import FirstCalls, generated_kernels, shown_kernels
 from runner.measure.library_calls import shown_library_calls
-from runner.measure.provenance import Origins
+from runner.measure.provenance import Origins, Provenance
 from runner.measure.ranges import named_range
 from runner.measure.timing import uncollected
 from runner.protocol import notes_path, write_json
@@ -59,7 +59,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
 
 
 @contextmanager
-def _shown(context: Context) -> Iterator[dict[str, FirstCall]]:
+def _shown(context: Context) -> Iterator[FirstCalls]:
     with shown_library_calls(context.library_calls), shown_kernels() as calls:
         yield calls
 
@@ -128,18 +128,20 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _notes(origins: Origins, *, calls: Mapping[str, FirstCall]) -> dict[str, KernelNote]:
+def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
     """Return what is known of each generated kernel, under the name that the trace has for it."""
     notes = {}
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])
-        call = calls.get(kernel.shown_name)
+        known = graphs[kernel.place] if kernel.place < len(graphs) else Provenance()
+        work = known.work
         notes[kernel.shown_name] = KernelNote(
             language=kernel.language,
             source=kernel.text,
-            # What a Triton kernel moves follows from its trace.
-            num_bytes=call.num_bytes if call and kernel.language == "cpp" else None,
-            origins=tuple(graphs[kernel.place]) if kernel.place < len(graphs) else (),
-            arguments=tuple(call.arguments) if call else (),
+            num_bytes=work.num_bytes if work else None,
+            flops=work.flops if work else None,
+            dtype=work.dtype if work else "",
+            origins=tuple(known.origins),
+            arguments=tuple(calls.get(kernel.shown_name, ())),
         )
     return notes

@@ -1,21 +1,25 @@
-"""Which nodes of the FX graph, and which lines of the user, each generated kernel comes from.
+"""What Inductor knows of each generated kernel as it defines it: where it comes from, what it does.
+
+That is the nodes of the FX graph, the lines of the user, and what a call moves and computes.
 
 Inductor can say so itself (`trace.provenance_tracking_level`), but that makes compiling 25 to 95 %
 slower, and compile time is measured. Here each kernel is looked at once, when Inductor defines it:
 it knows its nodes then, and a node its stack. The functions are torch's own business: this is the
-only file that touches them, and where they are not what it expects there are no origins.
+only file that touches them, and where they are not what it expects nothing is known.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from db.kernels import Origin
 from runner.measure.generated import wrapped
+from runner.measure.loops import LoopWork, work_of_loops
 
 # The nodes that a fused kernel shows at most; hundreds explain nothing.
 MAX_ORIGINS = 64
@@ -26,9 +30,18 @@ _FRAME = re.compile(
 # The local variable of the compiled frame that a path begins with, `L['self']` mostly.
 _ROOT = re.compile(r"^L\['\w+'\]\.?")
 
-# For each kernel its nodes; a list for each graph that has a kernel of this name, in the order in
+
+@dataclass(slots=True)
+class Provenance:
+    """Where one kernel comes from, and its work; None where that is not known or not one."""
+
+    origins: list[Origin] = field(default_factory=list)
+    work: LoopWork | None = None
+
+
+# For each kernel what is known, for each graph that has a kernel of this name, in the order in
 # which they were compiled.
-Origins = dict[str, list[list[Origin]]]
+Origins = dict[str, list[Provenance]]
 
 
 @contextmanager
@@ -50,21 +63,40 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
     last_graphs: dict[str, Any] = {}
 
     @functools.wraps(define)
-    def watching(self: Any, *arguments: Any, **options: Any) -> Any:
-        name = define(self, *arguments, **options)
+    def watching(self: Any, *given: Any, **options: Any) -> Any:
+        name = define(self, *given, **options)
         # A compilation never fails since nobody could say where a kernel comes from.
         with suppress(Exception):
             graph = graph_number()
             graphs = origins.setdefault(name, [])
-            if not graphs or last_graphs.get(name) != graph:
-                graphs.append([])
+            is_first = not graphs or last_graphs.get(name) != graph
+            if is_first:
+                graphs.append(Provenance())
                 last_graphs[name] = graph
-            known = {origin.node for origin in graphs[-1]}
-            _source, nodes, *_others = arguments
-            graphs[-1] += [item for item in _origins_of(nodes) if item.node not in known]
+            found = graphs[-1].origins
+            known = {origin.node for origin in found}
+            _source, nodes, *others = given
+            found += [item for item in _origins_of(nodes) if item.node not in known]
+            work = _work_of(nodes, arguments=_arguments_of(self, others))
+            # The same code may be called with other sizes: then nobody knows of which call.
+            graphs[-1].work = work if is_first or graphs[-1].work == work else None
         return name
 
     return watching
+
+
+def _arguments_of(scheduling: Any, others: Sequence[Any]) -> Any:
+    """Return the arguments of the kernel: C++ gives them or has them, Triton's are its kernel's."""
+    kernel = others[0] if others else None
+    if kernel is None:
+        kernel = scheduling.kernel_group
+    return getattr(kernel, "args", kernel)
+
+
+def _work_of(nodes: Iterable[Any], *, arguments: Any) -> LoopWork | None:
+    with suppress(Exception):
+        return work_of_loops(nodes, arguments=arguments)
+    return None
 
 
 def graph_number() -> int | None:

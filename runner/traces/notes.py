@@ -32,13 +32,16 @@ LANGUAGES = ("triton", "cpp")
 class KernelNote:
     """One generated kernel: its code, its work and where it came from.
 
-    `num_bytes` is of one call, None where nobody knows it. `arguments` are what its first call was
-    given (runner/measure/arguments.py), JSON values; none where nobody saw it.
+    `num_bytes` and `flops` are of one call, None where nobody knows them, `dtype` is that of the
+    operations of a product, else empty. `arguments` are what its first call was given
+    (runner/measure/arguments.py), JSON values; none where nobody saw it.
     """
 
     language: str
     source: str
     num_bytes: float | None = None
+    flops: float | None = None
+    dtype: str = ""
     origins: tuple[Origin, ...] = ()
     arguments: tuple[Any, ...] = ()
 
@@ -48,6 +51,8 @@ class KernelNote:
             "language": self.language,
             "source": self.source,
             "num_bytes": self.num_bytes,
+            "flops": self.flops,
+            "dtype": self.dtype,
             "origins": [origin.to_json() for origin in self.origins],
             "arguments": list(self.arguments),
         }
@@ -62,7 +67,9 @@ class KernelNote:
         return cls(
             language=language,
             source=get_text(document, "source"),
-            num_bytes=_num_bytes(document),
+            num_bytes=_quantity(document, "num_bytes"),
+            flops=_quantity(document, "flops"),
+            dtype=get_text(document, "dtype", default=""),
             origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
             arguments=tuple(get_list(document, "arguments")),
         )
@@ -115,10 +122,10 @@ class KernelNotes:
             raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
 
 
-def _num_bytes(document: Any) -> float | None:
-    if get_value(document, "num_bytes", default=None) is None:
+def _quantity(document: Any, name: str) -> float | None:
+    if get_value(document, name, default=None) is None:
         return None
-    number = get_number(document, "num_bytes")
+    number = get_number(document, name)
     if not 0 <= number < float("inf"):
-        raise RecordError(f"field 'num_bytes' must be finite and not negative, got {number!r}")
+        raise RecordError(f"field {name!r} must be finite and not negative, got {number!r}")
     return number

@@ -19,8 +19,11 @@ from runner.traces.timeline import Call
 from runner.traces.work import Work, work_of
 
 NS_PER_S = 1e9
-# More than any memory; what a damaged trace says beyond it is nobody's.
+# More than any memory, and more than a year of any device; what a damaged trace says beyond them is
+# nobody's.
 _MAX_COPY_BYTES = 2**60
+_MAX_FLOPS = 1e27
+_BYTES_PER_GB = 1e9
 _OWN_NAME = "KERNEL"
 _FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
 _CONFIG = ("num_warps", "num_stages")
@@ -131,16 +134,34 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
 
 def _work(tally: Tally, note: KernelNote | None) -> Work:
     if note is not None and note.num_bytes is not None:
-        return Work(num_bytes=note.num_bytes)
+        return Work(num_bytes=note.num_bytes, flops=note.flops, dtype=note.dtype)
     copied = _agreed(tally.launches).get("bytes")
     if type(copied) is int and 0 <= copied < _MAX_COPY_BYTES:
         return _copy_work(tally.name, copied)
     if tally.operator is None or not tally.has_own_work:
         return Work()
     operator = tally.operator
+    told = _told_work(operator.facts)
+    if told is not None:
+        return told
     return work_of(
         operator.name, tensors=tensors_of(operator.dims, operator.types), values=operator.values
     )
+
+
+def _told_work(facts: Mapping[str, Any]) -> Work | None:
+    """Return what Inductor says of a Triton kernel in a trace, where it was told to benchmark."""
+    gigabytes = _amount(facts.get("kernel_num_gb"), most=_MAX_COPY_BYTES / _BYTES_PER_GB)
+    flops = _amount(facts.get("kernel_flop"), most=_MAX_FLOPS)
+    if gigabytes is None and flops is None:
+        return None
+    return Work(num_bytes=None if gigabytes is None else gigabytes * _BYTES_PER_GB, flops=flops)
+
+
+def _amount(value: Any, *, most: float) -> float | None:
+    """Return what was counted; what is 0 was not."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value <= most else None
 
 
 def _copy_work(name: str, num_bytes: int) -> Work:

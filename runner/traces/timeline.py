@@ -43,7 +43,15 @@ _LAUNCH_ARGS = {
     "Collective name": "collective",
     "Process Group Name": "group",
 }
-_CONFIG_ARGS = ("kernel_hash", "kernel_kwargs", "kernel_backend", "num_warps", "num_stages")
+_CONFIG_ARGS = (
+    "kernel_hash",
+    "kernel_kwargs",
+    "kernel_backend",
+    "num_warps",
+    "num_stages",
+    "kernel_num_gb",
+    "kernel_flop",
+)
 _ABSENT = -1
 
 
@@ -52,7 +60,7 @@ class Call:
     """What all calls of one name with the same inputs have in common.
 
     `dims`, `types` and `values` are the inputs as the trace has them, `facts` what else it says
-    (the launch on a GPU, the configuration of a Triton kernel, bytes of a copy).
+    (the launch on a GPU, configuration and work of a Triton kernel, bytes of a copy).
     """
 
     name: str

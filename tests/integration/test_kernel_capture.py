@@ -30,7 +30,7 @@ from runner.measure.device import Device
 from runner.measure.generated import generated_kernels, generated_modules, shown_kernels
 from runner.measure.kernels import MAX_ITERATIONS, report_kernels
 from runner.measure.library_calls import recorded_library_calls, shown_library_calls
-from runner.measure.provenance import recorded_origins
+from runner.measure.provenance import Provenance, recorded_origins
 from runner.protocol import notes_path
 from tests.builders import make_kernel
 from tests.integration.contexts import make_context
@@ -147,8 +147,9 @@ def test_a_kernel_brings_its_code_and_the_bytes_it_moves(halves: Any) -> None:
     )
     assert sine["language"] == "cpp"
     assert ".sin()" in sine["source"] or "std::sin" in sine["source"]
-    # 4 x 8 numbers of 4 bytes, read and written in place.
-    assert sine["num_bytes"] == 4 * 8 * 4
+    # 4 x 8 numbers of 4 bytes, changed in place, so read and written; a sine each.
+    assert sine["num_bytes"] == 2 * 4 * 8 * 4
+    assert sine["flops"] == 4 * 8
     assert sine["arguments"] == [{"dtype": "float32", "sizes": [4, 8], "strides": [8, 1]}]
 
 
@@ -215,7 +216,7 @@ def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
     with shown_kernels() as calls:
         kernel.run(x, x, 6, stream=7)
         kernel.run(x, x, 12, stream=7)
-    assert calls["triton_poi_fused_add_0"].arguments == [
+    assert calls["triton_poi_fused_add_0"] == [
         {"dtype": "float32", "sizes": [3, 2], "strides": [1, 3]},
         {"same_as": 0},
         6,
@@ -286,7 +287,7 @@ def test_a_compilation_goes_on_where_nobody_can_say_where_a_kernel_comes_from(
     with recorded_origins(origins):
         assert CppScheduling.define_kernel(None, "code", 7) == "cpp_0"
         assert CppScheduling.define_kernel(None, another_torch_gives="this") == "cpp_0"
-    assert origins == {"cpp_0": [[]]}
+    assert origins == {"cpp_0": [Provenance()]}
 
 
 def test_what_another_torch_does_not_have_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:

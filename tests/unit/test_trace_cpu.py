@@ -121,6 +121,7 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
         language="cpp",
         source="void cpp_fused_gelu_0() {}",
         num_bytes=20_000.0,
+        flops=4000.0,
         origins=(origin,),
         arguments=(8, {"same_as": 0}),
     )
@@ -130,7 +131,8 @@ def test_notes_tell_code_and_origin_of_a_kernel(tmp_path: Path) -> None:
     assert (fused.operators, fused.origins) == (("aten::gelu",), (origin,))
     assert (fused.module, fused.config) == ("encoder.act", {})
     assert fused.launch == {"arguments": [8, {"same_as": 0}]}
-    assert (fused.num_bytes, fused.roofline) == (20_000.0, pytest.approx(0.5))
+    assert (fused.num_bytes, fused.flops) == (20_000.0, 4000.0)
+    assert fused.roofline == pytest.approx(0.5)
     (source,) = report.sources
     assert (source.hash, source.text) == (fused.source_hash, note.source)
 

@@ -12,6 +12,7 @@ import pytest
 
 from db.kernels import Kernel
 from runner.traces.kernels import KernelReport
+from runner.traces.notes import KernelNote, KernelNotes
 from tests.traces import Json, annotation, launch, on_gpu, operator, report_of
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
@@ -20,6 +21,7 @@ ADD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,"
     " std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
 )
+FUSED = "triton_poi_fused_add_0"
 BF16 = ["c10::BFloat16"] * 2
 LAUNCHED = {
     "grid": [8, 1, 1],
@@ -35,7 +37,7 @@ ITERATION = [
     operator("aten::mm", 5, 10, dims=[[64, 32], [32, 16]], types=BF16),
     launch(1, 6),
     operator(
-        "triton_poi_fused_add_0",
+        FUSED,
         20,
         30,
         kernel_backend="triton",
@@ -46,7 +48,7 @@ ITERATION = [
     ),
     launch(2, 21),
     on_gpu(GEMM, 20, 80, correlation=1, **LAUNCHED),
-    on_gpu("triton_poi_fused_add_0", 90, 120, correlation=2),
+    on_gpu(FUSED, 90, 120, correlation=2),
 ]
 
 
@@ -89,6 +91,37 @@ def test_a_triton_kernel_has_its_configuration(tmp_path: Path) -> None:
     assert (fused.kind, fused.library, fused.operators) == ("fused", "triton", ())
     assert fused.config == {"XBLOCK": 512, "YBLOCK": 2, "num_warps": 4, "num_stages": 1}
     assert fused.launch == {"streams": [7], "kernel_hash": "cabc"}
+
+
+def told(**facts: object) -> list[Json]:
+    """Return the iteration as Inductor writes it where it benchmarks its kernels."""
+    events = [dict(event) for event in ITERATION]
+    (fused,) = [event for event in events if event["name"] == FUSED and event["cat"] == "cpu_op"]
+    fused["args"] = {**fused["args"], **facts}
+    return events
+
+
+def test_a_triton_kernel_has_the_work_that_its_trace_tells(tmp_path: Path) -> None:
+    events = told(kernel_num_gb=0.25, kernel_flop=1000)
+    report = report_of(tmp_path, events, peaks={"copy_bytes_per_s": 2.5e13})
+    fused = row(report, "triton_poi_fused_add")
+    assert (fused.num_bytes, fused.flops) == (0.25e9, 1000.0)
+    # 0.25 GB in 30 us.
+    assert fused.roofline == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("number", [-1, 0, "many", True, 10**80])
+def test_work_that_nobody_can_have_done_is_not_told(number: object, tmp_path: Path) -> None:
+    report = report_of(tmp_path, told(kernel_num_gb=number, kernel_flop=number))
+    fused = row(report, "triton_poi_fused_add")
+    assert (fused.num_bytes, fused.flops) == (None, None)
+
+
+def test_what_was_counted_as_a_triton_kernel_was_defined_counts(tmp_path: Path) -> None:
+    note = KernelNote(language="triton", source="code", num_bytes=3e6, flops=5e5)
+    notes = KernelNotes(device="cuda", num_iterations=1, kernels={FUSED: note})
+    fused = row(report_of(tmp_path, told(kernel_num_gb=9.0), notes=notes), "triton_poi_fused_add")
+    assert (fused.num_bytes, fused.flops) == (3e6, 5e5)
 
 
 def test_work_belongs_to_the_iteration_that_launched_it(tmp_path: Path) -> None:

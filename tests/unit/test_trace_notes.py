@@ -27,6 +27,8 @@ NOTES = st.builds(
             language=st.sampled_from(["triton", "cpp"]),
             source=TEXT,
             num_bytes=st.none() | AMOUNTS,
+            flops=st.none() | AMOUNTS,
+            dtype=TEXT,
             origins=st.lists(ORIGINS, max_size=2).map(tuple),
             arguments=st.lists(st.integers() | st.just({"same_as": 0}), max_size=2).map(tuple),
         ),
@@ -56,6 +58,10 @@ def test_empty_notes_are_those_of_a_foreign_trace() -> None:
         (
             {"kernels": {"a": {"language": "cpp", "source": "", "num_bytes": -1}}},
             "field 'num_bytes' must be finite and not negative",
+        ),
+        (
+            {"kernels": {"a": {"language": "cpp", "source": "", "flops": "3"}}},
+            "field 'flops' must be a number",
         ),
     ],
 )
