@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 
 from models_zoo.candidates import candidate_models
 from models_zoo.providers import provided_models
-from models_zoo.rows import decoders, encoders, generation, other, pairs, vision
+from models_zoo.rows import decoders, encoders, generation, kernels, other, pairs, vision
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
 
-_TABLES = (encoders, decoders, pairs, vision, generation, other)
+_TABLES = (encoders, decoders, pairs, vision, generation, other, kernels)
 CATALOG: dict[str, ModelSpec] = {row.name: row for table in _TABLES for row in table.ROWS}
 
 

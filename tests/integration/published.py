@@ -33,6 +33,8 @@ PUBLISHED_NUM_PARAMETERS = {
     "dcgan": 6_342_272,
     "nn_transformer": 44_140_544,
     "lstm": 66_034_000,
+    "rms_norm": 4_096,
+    "softmax": 0,
     "dlrm": 540_677_217,
     "flex_attention": 268_098_176,
 }
@@ -44,6 +46,8 @@ WITHOUT_FUSED_ATTENTION = {
     "mamba": "a scan",
     "lstm": "recurrence",
     "dlrm": "no sequence",
+    "rms_norm": "a single kernel",
+    "softmax": "a single kernel",
     "flex_attention": "its own kernel, made from a mask",
     "convnext": "convolutions alone",
     "efficientnet": "convolutions alone",
@@ -54,3 +58,5 @@ WITHOUT_FUSED_ATTENTION = {
 NOT_CAPTURED = {
     "lstm": "Attempted to wrap RNN, GRU, or LSTM",
 }
+# What no CPU builds; README.md says why, and test_triton_kernels.py checks the numbers there.
+ONLY_ON_A_GPU = ("triton_rms_norm", "triton_softmax")

@@ -17,21 +17,23 @@ from models_zoo.catalog import CATALOG
 from models_zoo.loader import load_builder
 from tests.integration.published import (
     NOT_CAPTURED,
+    ONLY_ON_A_GPU,
     PUBLISHED_NUM_PARAMETERS,
     UNCUT,
     WITHOUT_FUSED_ATTENTION,
 )
 
 README = Path(__file__).parents[2] / "models_zoo" / "README.md"
-models = pytest.mark.parametrize("name", CATALOG)
+BUILT = {name: spec for name, spec in CATALOG.items() if name not in ONLY_ON_A_GPU}
+models = pytest.mark.parametrize("name", BUILT)
 trained = pytest.mark.parametrize(
-    "name", [name for name, spec in CATALOG.items() if "training" in spec.phases]
+    "name", [name for name, spec in BUILT.items() if "training" in spec.phases]
 )
 captured = pytest.mark.parametrize(
     ("name", "phase"),
     [
         (name, phase)
-        for name, spec in CATALOG.items()
+        for name, spec in BUILT.items()
         for phase in spec.phases
         if name not in NOT_CAPTURED
     ],
@@ -151,7 +153,7 @@ def test_training_is_deterministic(name: str) -> None:
     assert torch.equal(model(**inputs), model(**inputs))
 
 
-@pytest.mark.parametrize("name", [name for name in CATALOG if name not in WITHOUT_FUSED_ATTENTION])
+@pytest.mark.parametrize("name", [name for name in BUILT if name not in WITHOUT_FUSED_ATTENTION])
 def test_attention_is_the_fused_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     fused = nn.functional.scaled_dot_product_attention

@@ -26,6 +26,7 @@ FAMILIES = {
     "state-space",
     "recurrent",
     "recommender",
+    "kernel",
 }
 LENGTHS = ("length", "source_length", "target_length")
 # So that a model more changes no message.
