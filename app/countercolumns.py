@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.format import scale_for, shortened
+from app.format import scale_for
 from db.counters import SHARES, counted, counter_names
 from db.kernels import Kernel
-from db.text import printable
+from db.text import printable, shortened
 
 # Nsight Compute counts hundreds of things; a kernel that is opened has all of them.
 MAX_COLUMNS = 12

@@ -14,10 +14,10 @@ import altair as alt
 
 from app.charts import Row, chart_of, finished, verdict_colour
 from app.diffpage import DiffPage, DiffRow
-from app.format import shortened, signed_us
+from app.format import signed_us
 from app.theme import NEUTRAL
 from db.records import Verdict
-from db.text import one_line
+from db.text import one_line, shortened
 
 # More bars than fit on a screen say no more than their sum.
 MAX_BARS = 14

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.countercolumns import counter_columns
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.evidence import difference_table
-from app.format import microseconds, moment, percent, shortened, signed_us, significant
+from app.format import microseconds, moment, percent, signed_us, significant
 from app.kernelrows import NUM_ORIGINS, ORIGIN_COLUMNS, launch_facts, origin_cells, value_text
 from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
 from db.kernels import Kernel, Origin
-from db.text import one_line
+from db.text import one_line, shortened
 
 SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.

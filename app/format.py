@@ -186,8 +186,3 @@ def metric_label(name: str) -> str:
 def outcome_label(outcome: str) -> str:
     """Return an outcome for people: `out of memory`."""
     return outcome.replace("_", " ")
-
-
-def shortened(text: str, *, limit: int) -> str:
-    """Return `text` cut to `limit` characters, the cut shown as `...`."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."

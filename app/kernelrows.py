@@ -12,13 +12,13 @@ from typing import Any
 import pandas as pd
 
 from app.countercolumns import counter_columns
-from app.format import quantity, scale_for, shortened, significant
+from app.format import quantity, scale_for, significant
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
 from db.counters import COUNTERS
 from db.kernels import Kernel, Origin
 from db.records import Case, Run
-from db.text import printable
+from db.text import printable, shortened
 
 # Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
 _TEXT_LIMIT = 300

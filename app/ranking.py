@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from app.format import age, metric_label, moment, percent, percent_interval, scale_for, shortened
+from app.format import age, metric_label, moment, percent, percent_interval, scale_for
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, OverviewState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
+from db.text import shortened
 from db.triage import ONGOING
 
 ALERT_COLUMNS = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
-from app.format import shortened
 from db.records import AlertState, Dtype, Phase
+from db.text import shortened
 
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")

@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from app.charts import samples_spec, trend_spec
-from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for, shortened
+from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for
 from app.pages import EnvironmentChange, SeriesPage
 from app.ranking import alert_metric, change_text
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
+from db.text import shortened
 
 _LABEL_LENGTH = 60
 # Labels of changes close to each other go into rows below one another.

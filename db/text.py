@@ -22,3 +22,8 @@ def signed(value: float, *, decimals: int = 1) -> str:
 def signed_percent(share: float, *, decimals: int = 1) -> str:
     """Return a relative change in percent with its sign, `+21.3 %` of 0.213."""
     return f"{signed(100 * share, decimals=decimals)} %"
+
+
+def shortened(text: str, *, limit: int) -> str:
+    """Return `text` cut to `limit` characters, the cut shown as `...`."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

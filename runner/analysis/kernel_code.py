@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 # Inductor writes a kernel's name into its code, and the hash of the toolchain, which is another one
 # each night.
@@ -61,12 +62,20 @@ def _choice(match: re.Match[str]) -> tuple[str, str]:
     return match["option"] or match["block"], match["number"] or match["size"]
 
 
+# Twice what a rule of the diff looks at closely, of both sides.
+@lru_cache(maxsize=600)
 def token_pairs(code: str) -> Pairs:
     """Return how often each two neighbouring tokens are in the body of `code`."""
     start = _BEGINNING.search(code)
     body = code[start.start() :] if start else code
-    tokens = [_NUMBERED.sub(r"\1", token) for token in _TOKEN.findall(body)]
+    tokens = list(map(_unnumbered, _TOKEN.findall(body)))
     return Counter(zip(tokens, tokens[1:], strict=False))
+
+
+# Generated code has few different tokens.
+@lru_cache(maxsize=4096)
+def _unnumbered(token: str) -> str:
+    return _NUMBERED.sub(r"\1", token)
 
 
 def likeness(one: Pairs, other: Pairs) -> float:
@@ -75,4 +84,5 @@ def likeness(one: Pairs, other: Pairs) -> float:
     if not total:
         return 1.0
     few, many = sorted((one, other), key=len)
-    return 2 * sum(min(number, many.get(pair, 0)) for pair, number in few.items()) / total
+    common = few.keys() & many.keys()
+    return 2 * sum(min(few[pair], many[pair]) for pair in common) / total

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from db.kernels import ProfiledResult, profile_of
@@ -156,7 +158,7 @@ def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
         change_of(match, noise=noise) for match in match_kernels(baseline, candidate=candidate)
     ]
     return KernelDiff(
-        rows=tuple(sorted(rows, key=_order_of)),
+        rows=_ordered(rows),
         noise=noise,
         warnings=(noise_warnings(baseline.warnings), noise_warnings(candidate.warnings)),
         basis=basis,
@@ -255,10 +257,27 @@ def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, .
     return (PartChange(name=OVERLAP, baseline_s=-before_s, candidate_s=-after_s),)
 
 
-def _order_of(row: KernelChange) -> tuple[float, list[str], str]:
-    """Return what rows are sorted by: the same for a row and its mirror image."""
+def _ordered(rows: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
+    """Return the rows, the largest first, in an order that the mirror image of a diff has too."""
+    by_size = sorted(rows, key=_size_of)
+    # What is equal in size is rare, and to tell kernels apart is slow.
+    return tuple(
+        row for _, equal in groupby(by_size, key=_size_of) for row in _in_place(list(equal))
+    )
+
+
+def _size_of(row: KernelChange) -> float:
+    return -abs(row.contribution_s)
+
+
+def _in_place(rows: list[KernelChange]) -> list[KernelChange]:
+    return rows if len(rows) == 1 else sorted(rows, key=_name_of)
+
+
+def _name_of(row: KernelChange) -> tuple[list[str], str]:
+    """Return what tells a row from others, the same as for its mirror image."""
     kernels = [
         json.dumps(kernel.to_json(), sort_keys=True, default=str)
         for kernel in (*row.baseline, *row.candidate)
     ]
-    return -abs(row.contribution_s), sorted(kernels), row.part
+    return sorted(kernels), row.part

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from db.errors import RecordError
@@ -100,16 +101,23 @@ class Code:
 
     identity: str
     text: str = ""
-    pairs: Pairs = field(default_factory=Counter)
     is_recorded: bool = False
+
+    @property
+    def pairs(self) -> Pairs:
+        """Return how often each two neighbouring tokens are in the text."""
+        return token_pairs(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Kernels of one side that are the same but for their place, in an order of their own.
 
-    `nodes` are those of the graph. `words` say what it does in the user's operators: Inductor
-    takes `gelu` apart into `mul` and `erf`, and keeps it in the label.
+    `count` is the calls an iteration, `total_s` their seconds. `order` is what groups are sorted
+    by, equal only where nothing tells two apart: times stand before names, so that a number given
+    by the compiler decides as little as can be. `nodes` are those of the graph. `words` say what it
+    does in the user's operators: Inductor takes `gelu` apart into `mul` and `erf`, and keeps it in
+    the label.
     """
 
     kernels: tuple[Kernel, ...]
@@ -117,6 +125,9 @@ class Group:
     operators: frozenset[str]
     nodes: frozenset[str]
     words: frozenset[str]
+    count: float
+    total_s: float
+    order: tuple[Any, ...]
 
     @property
     def first(self) -> Kernel:
@@ -132,16 +143,6 @@ class Group:
     def is_generated(self) -> bool:
         """Return whether the compiler wrote it."""
         return self.first.library in GENERATED
-
-    @property
-    def count(self) -> float:
-        """Return the calls an iteration."""
-        return math.fsum(kernel.count for kernel in self.kernels)
-
-    @property
-    def total_s(self) -> float:
-        """Return the seconds an iteration."""
-        return math.fsum(kernel.total_s for kernel in self.kernels)
 
     @property
     def mean_s(self) -> float:
@@ -164,25 +165,15 @@ def _are_times(times_s: Iterable[float]) -> bool:
 def group_kernels(side: KernelSide, *, sources: Mapping[str, str]) -> list[Group]:
     """Return the groups of `side` in an order that does not depend on that of its kernels."""
     codes: dict[str, Code] = {}
-    gathered: dict[str, list[Kernel]] = defaultdict(list)
-    code_of: dict[str, Code] = {}
+    gathered: dict[tuple[Any, ...], list[Kernel]] = defaultdict(list)
+    code_of: dict[tuple[Any, ...], Code] = {}
     for kernel in side.kernels:
         code = _code_of(kernel, sources=sources, known=codes)
         name = _group_name(kernel, code=code)
         gathered[name].append(kernel)
         code_of[name] = code
     groups = [_group(kernels, code=code_of[name]) for name, kernels in gathered.items()]
-    return sorted(groups, key=order_of)
-
-
-def order_of(group: Group) -> tuple[Any, ...]:
-    """Return what groups are sorted by: equal only for groups that nothing tells apart.
-
-    Times stand before names, so that a number given by the compiler decides as little as can be.
-    """
-    kernel = group.first
-    times = (group.count, group.total_s)
-    return (kernel.label, kernel.shapes, *times, *(_rank(item) for item in group.kernels))
+    return sorted(groups, key=attrgetter("order"))
 
 
 def operator_name(text: str) -> str:
@@ -200,7 +191,12 @@ def told_operators(operators: Iterable[str]) -> frozenset[str]:
 
 
 def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
-    ordered = tuple(sorted(kernels, key=_rank))
+    ranked = sorted(((_rank(kernel), kernel) for kernel in kernels), key=itemgetter(0))
+    ordered = tuple(kernel for _, kernel in ranked)
+    times = (
+        math.fsum(kernel.count for kernel in ordered),
+        math.fsum(kernel.total_s for kernel in ordered),
+    )
     operators = [name for kernel in ordered for name in kernel.operators]
     origins = [origin for kernel in ordered for origin in kernel.origins]
     return Group(
@@ -209,6 +205,9 @@ def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
         operators=told_operators(operators or [item.target for item in origins if item.target]),
         nodes=frozenset(origin.node for origin in origins),
         words=_words(ordered[0]),
+        count=times[0],
+        total_s=times[1],
+        order=(ordered[0].label, ordered[0].shapes, *times, *(rank for rank, _ in ranked)),
     )
 
 
@@ -223,17 +222,27 @@ def _words(kernel: Kernel) -> frozenset[str]:
 
 def _rank(kernel: Kernel) -> tuple[Any, ...]:
     """Return what kernels are sorted by; numbers as such, so that another unit changes nothing."""
-    document = kernel.to_json()
-    times = [document.pop(name) for name in ("count", "total_s", "mean_s", "min_s", "share")]
-    return (*times, json.dumps(document, sort_keys=True, default=str))
+    times = (kernel.count, kernel.total_s, kernel.mean_s, kernel.min_s, kernel.share)
+    maybe = (kernel.num_bytes, kernel.flops, kernel.roofline)
+    return (
+        *times,
+        *(-1.0 if number is None else number for number in maybe),
+        *(kernel.name, kernel.library, kernel.kind, kernel.device, kernel.module, kernel.shapes),
+        *(kernel.operators, kernel.source_hash, _text(kernel.config), _text(kernel.launch)),
+        tuple(tuple(origin.to_json().values()) for origin in kernel.origins),
+    )
 
 
-def _group_name(kernel: Kernel, *, code: Code) -> str:
+def _text(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str) if values else ""
+
+
+def _group_name(kernel: Kernel, *, code: Code) -> tuple[Any, ...]:
     # What was generated and has no recorded code may be anything that shares the label.
     identity = code.identity or kernel.name
     operators = () if kernel.library in GENERATED else kernel.operators
-    facts = [identity, kernel.library, kernel.kind, kernel.device, kernel.shapes, operators]
-    return json.dumps([*facts, kernel.config], sort_keys=True, default=str)
+    facts = (identity, kernel.library, kernel.kind, kernel.device, kernel.shapes, operators)
+    return (*facts, _text(kernel.config))
 
 
 def _code_of(kernel: Kernel, *, sources: Mapping[str, str], known: dict[str, Code]) -> Code:
@@ -246,7 +255,6 @@ def _code_of(kernel: Kernel, *, sources: Mapping[str, str], known: dict[str, Cod
         known[kernel.source_hash] = Code(
             identity=text or kernel.source_hash,
             text=text,
-            pairs=token_pairs(text),
             is_recorded=True,
         )
     return known[kernel.source_hash]

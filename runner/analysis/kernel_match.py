@@ -11,10 +11,12 @@ is the rows of the assignment: the other way round the same kernels belong toget
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from runner.analysis.kernel_fusion import (
     is_as_often,
     shared_part,
 )
-from runner.analysis.kernel_groups import Group, KernelSide, MatchedBy, group_kernels, order_of
+from runner.analysis.kernel_groups import Group, KernelSide, MatchedBy, group_kernels
 
 # Of two versions of one kernel at least so much is alike. Two kernels of one small model that have
 # nothing to do with each other are at 0.63 to 0.68, one with another activation is at 0.91.
@@ -34,6 +36,8 @@ MIN_LIKENESS = 0.75
 # A rule looks at so many of each side closely, those that take longest: the work grows with the
 # square of it, and likeness costs 70 us a pair.
 MAX_COMPARED = 150
+# And at so many pairs in all, however they are spread.
+MAX_PAIRS = MAX_COMPARED**2
 # What a library has several algorithms for; by far the most time is spent in these.
 _HEAVY = ("gemm", "convolution", "attention")
 
@@ -58,7 +62,7 @@ def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]
     """Return what belongs together; each kernel of both sides is in exactly one match."""
     sources = {**baseline.sources, **candidate.sources}
     before, after = (group_kernels(side, sources=sources) for side in (baseline, candidate))
-    if [order_of(group) for group in after] < [order_of(group) for group in before]:
+    if [group.order for group in after] < [group.order for group in before]:
         return [
             Match(baseline=found.candidate, candidate=found.baseline, matched_by=found.matched_by)
             for found in _match(after, others=before)
@@ -165,15 +169,45 @@ _RULES: tuple[tuple[MatchedBy, _Key], ...] = (
 
 def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
     """Return the best pairs of groups with one key; of both sides in the order of `groups`."""
-    buckets: dict[Hashable, tuple[list[Group], list[Group]]] = defaultdict(lambda: ([], []))
-    for side, members in enumerate((groups, others)):
-        for group in members:
-            if (name := key(group)) is not None:
-                buckets[name][side].append(group)
     pairs: list[_Pair] = []
-    for ours, theirs in buckets.values():
-        pairs += _assigned(_heaviest(ours), _heaviest(theirs), score=_nearness)
+    num_left = MAX_PAIRS
+    named = _by_key(others, key=key)
+    shared = [
+        (ours, named[name]) for name, ours in _by_key(groups, key=key).items() if name in named
+    ]
+    for ours, theirs in sorted(shared, key=lambda sides: -_total_s(*sides)):
+        close = _heaviest(ours), _heaviest(theirs)
+        num_pairs = len(close[0]) * len(close[1])
+        if num_pairs == 1 or num_pairs <= num_left:
+            num_left -= num_pairs
+            pairs += _assigned(*close, score=_nearness)
+        else:
+            close = [], []
+        pairs += _by_time(_without(ours, close[0]), _without(theirs, close[1]))
     return pairs
+
+
+def _by_key(groups: list[Group], *, key: _Key) -> dict[Hashable, list[Group]]:
+    found: dict[Hashable, list[Group]] = defaultdict(list)
+    for group in groups:
+        if (name := key(group)) is not None:
+            found[name].append(group)
+    return found
+
+
+def _by_time(groups: list[Group], others: list[Group]) -> list[_Pair]:
+    """Return the groups in pairs, the longest with the longest: too many to look at closely."""
+    sides = [sorted(side, key=lambda group: -group.total_s) for side in (groups, others)]
+    return list(zip(*sides, strict=False))
+
+
+def _without(groups: list[Group], taken: list[Group]) -> list[Group]:
+    ids = {id(group) for group in taken}
+    return [group for group in groups if id(group) not in ids]
+
+
+def _total_s(*sides: list[Group]) -> float:
+    return math.fsum(group.total_s for side in sides for group in side)
 
 
 def _assigned(
@@ -182,11 +216,13 @@ def _assigned(
     """Return the pairs with the best total score; a pair with a score of 0 is none."""
     if len(groups) == len(others) == 1:
         return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
+    if not groups or not others:
+        return []
     # It loads 250 modules, of which no other command has use.
     from scipy.optimize import linear_sum_assignment
 
     scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)
-    rows, columns = linear_sum_assignment(scores, maximize=True) if scores.size else ((), ())
+    rows, columns = linear_sum_assignment(scores, maximize=True)
     return [
         (groups[row], others[column])
         for row, column in zip(rows, columns, strict=True)
@@ -198,16 +234,15 @@ def _heaviest(groups: list[Group]) -> list[Group]:
     if len(groups) <= MAX_COMPARED:
         return groups
     kept = sorted(groups, key=lambda group: -group.total_s)[:MAX_COMPARED]
-    return sorted(kept, key=order_of)
+    return sorted(kept, key=attrgetter("order"))
 
 
 def _nearness(one: Group, other: Group) -> float:
     """Return how much speaks for it that both are one kernel; above 0, code counts most."""
     first, second = one.first, other.first
-    alike = likeness(one.code.pairs, other.code.pairs) if one.code.text and other.code.text else 0.0
     return (
         8.0 * (bool(one.code.identity) and one.code.identity == other.code.identity)
-        + 4.0 * alike
+        + 4.0 * _likeness_of_codes(one, other)
         + 2.0 * (first.shapes == second.shapes)
         + 2.0 * shared_part(one.operators, other.operators)
         + 1.0 * ((first.library, first.kind) == (second.library, second.kind))
@@ -232,10 +267,9 @@ def _likeness_score(one: Group, other: Group) -> float:
         )
         return _nearness(one, other) + _likeness_of_names(one, other) if is_one else 0.0
     are_alike = (
-        bool(one.code.text and other.code.text)
-        and one.first.kind == other.first.kind
+        one.first.kind == other.first.kind
         and one.first.shapes == other.first.shapes
-        and likeness(one.code.pairs, other.code.pairs) >= MIN_LIKENESS
+        and _likeness_of_codes(one, other) >= MIN_LIKENESS
     )
     return _nearness(one, other) if are_alike else 0.0
 
@@ -252,6 +286,14 @@ def _inputs(group: Group) -> list[list[str]]:
     """Return the sizes of the inputs in an order of their own: libraries take them in another."""
     tensors = group.first.shapes.partition(";")[0]
     return sorted(sorted(sizes.split("x")) for sizes in _SIZES.findall(tensors))
+
+
+def _likeness_of_codes(one: Group, other: Group) -> float:
+    if not (one.code.text and other.code.text):
+        return 0.0
+    if one.code.text == other.code.text:
+        return 1.0
+    return likeness(one.code.pairs, other.code.pairs)
 
 
 def _likeness_of_names(one: Group, other: Group) -> float:

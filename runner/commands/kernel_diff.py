@@ -12,7 +12,7 @@ import click
 
 from db.errors import NotFoundError
 from db.kernels import Kernel
-from db.text import one_line, printable
+from db.text import one_line, printable, shortened
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.commands.case_text import case_glob
@@ -34,6 +34,9 @@ _COLUMNS = (
     Column(name="why", is_prose=True),
 )
 _SPARE = ("class",)
+# What nobody reads to its end; --all and --json have every row, and --json whole names.
+_NUM_SHOWN = 100
+_MAX_LABEL, _MAX_TEXT, _MAX_LABELS = 160, 400, 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +105,8 @@ def find_row(diff: KernelDiff, name: str) -> KernelChange:
             if name in names if exact else any(fnmatchcase(text, pattern) for text in names):
                 return row
     labels = ", ".join(dict.fromkeys(row.label for row in diff.rows if not row.part))
-    raise NotFoundError(f"no kernel {name!r} on either side. There are {one_line(labels)}")
+    known = shortened(one_line(labels), limit=_MAX_LABELS)
+    raise NotFoundError(f"no kernel {name!r} on either side. There are {known}")
 
 
 def source_diff(
@@ -134,22 +138,34 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
     if diff.noise_text:
         click.echo(one_line(diff.noise_text))
     click.echo()
-    shown = [row for row in diff.rows if show_all or row.kind is not ChangeKind.UNCHANGED]
-    hidden = [row for row in diff.rows if row not in shown]
-    rows = [
-        (_us(row.contribution_s), str(row.kind), one_line(row.label), one_line(row.text))
-        for row in shown
-    ]
-    if hidden:
-        hidden_s = math.fsum(row.contribution_s for row in hidden)
-        count = f"{len(hidden)} kernel{'s' if len(hidden) > 1 else ''}"
-        rows.append((_us(hidden_s), str(ChangeKind.UNCHANGED), count, "--all shows them"))
+    changed = [row for row in diff.rows if row.kind is not ChangeKind.UNCHANGED]
+    same = [row for row in diff.rows if row.kind is ChangeKind.UNCHANGED]
+    rows = [_row(row) for row in (diff.rows if show_all else changed[:_NUM_SHOWN])]
+    if not show_all:
+        rows += _folded(changed[_NUM_SHOWN:], name="less each")
+        rows += _folded(same, name=str(ChangeKind.UNCHANGED))
     times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
     rows += [
         (_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text),
         (_us(diff.change_s), "", diff.basis, times),
     ]
     print_table(_COLUMNS, rows=rows, spare=_SPARE)
+
+
+def _row(row: KernelChange) -> tuple[str, ...]:
+    label, text = (
+        shortened(one_line(text), limit=limit)
+        for text, limit in ((row.label, _MAX_LABEL), (row.text, _MAX_TEXT))
+    )
+    return _us(row.contribution_s), str(row.kind), label, text
+
+
+def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]:
+    if not rows:
+        return []
+    total_s = math.fsum(row.contribution_s for row in rows)
+    count = f"{len(rows)} kernel{'s' if len(rows) > 1 else ''}"
+    return [(_us(total_s), name, count, "--all shows them")]
 
 
 def _us(time_s: float) -> str:

@@ -12,6 +12,8 @@ import pytest
 from db.kernels import KernelSource, Profile
 from db.records import CaseResult
 from db.warning import RunWarning
+from runner.analysis.kernel_diff import diff_kernels
+from runner.commands.kernel_diff import print_diff
 from tests.builders import (
     make_case,
     make_document,
@@ -22,6 +24,7 @@ from tests.builders import (
 )
 from tests.integration.terminal import Terminal
 from tests.kernel_codes import pointwise
+from tests.kernel_diffs import side_with
 from tests.traces import Json, annotation, operator, write_trace
 
 BEFORE = KernelSource(hash="a" * 64, language="triton", text=pointwise())
@@ -91,6 +94,24 @@ def test_what_makes_times_uncertain_stands_above_the_table(terminal: Terminal) -
     document = json.loads(terminal.hud("kernels", "diff", "a.json", "b.json", "--json").stdout)
     assert document["warnings"] == {"baseline": [], "candidate": [busy.to_json()]}
     assert document["noise"] == "Noise: the candidate is noisy-neighbour."
+
+
+def test_of_many_changes_the_largest_are_printed_and_endless_names_are_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kernels = [
+        replace(ADD, name=f"{number}x", label=f"{number}x" + 10_000 * "y", operators=())
+        for number in range(120)
+    ]
+    diff = diff_kernels(side_with(), side_with(*kernels))
+    print_diff(diff, titles=("a", "b"), show_all=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("new" in line for line in lines) == 100
+    (rest,) = [line for line in lines if "less each" in line]
+    assert rest.split() == ["+6,000.0", "less", "each", "20", "kernels", "--all", "shows", "them"]
+    assert max(map(len, lines)) < 400
+    print_diff(diff, titles=("a", "b"), show_all=True)
+    assert sum("new" in line for line in capsys.readouterr().out.splitlines()) == 120
 
 
 def test_json_tells_both_sides_and_every_row(terminal: Terminal) -> None:

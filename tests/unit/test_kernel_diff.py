@@ -12,7 +12,7 @@ from db.kernels import Profile
 from runner.analysis import kernel_match
 from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels, top_rows
-from runner.analysis.kernel_groups import MatchedBy
+from runner.analysis.kernel_groups import Group, MatchedBy
 from tests.kernel_codes import pointwise, template
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
@@ -323,10 +323,17 @@ def test_top_kernels_are_those_that_made_it_slower() -> None:
     assert len(top_rows(_with_idle(), num_rows=1)) == 1
 
 
-def test_of_too_many_unlike_kernels_those_that_take_longest_are_matched(
+def test_of_too_many_kernels_those_that_take_longest_are_looked_at_and_the_others_go_by_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    looked_at = []
+
+    def nearness(one: Group, other: Group) -> float:
+        looked_at.append((one.first.name, other.first.name))
+        return 1 + (one.first.mean_s == other.first.mean_s)
+
     monkeypatch.setattr(kernel_match, "MAX_COMPARED", 2)
+    monkeypatch.setattr(kernel_match, "_nearness", nearness)
     sides = [
         side_with(
             *(
@@ -338,5 +345,16 @@ def test_of_too_many_unlike_kernels_those_that_take_longest_are_matched(
     ]
     rows = diff_kernels(*sides).rows
     matched = sorted(row.baseline[0].name for row in rows if row.baseline and row.candidate)
-    assert matched == ["before_2", "before_3", "before_4", "before_5"]
+    assert matched == [f"before_{number}" for number in range(1, 6)]
+    assert sorted({name for pair in looked_at for name in pair}) == [
+        "after_4",
+        "after_5",
+        "before_4",
+        "before_5",
+    ]
+    # However many labels share it, a rule looks at so many pairs and no more.
+    looked_at.clear()
+    monkeypatch.setattr(kernel_match, "MAX_PAIRS", 3)
+    assert len(diff_kernels(*sides).rows) == 5
+    assert looked_at == []
     assert {row.contribution_s for row in rows if row.baseline and row.candidate} == {0}

@@ -18,9 +18,9 @@ from app.format import (
     percent_interval,
     quantity,
     scale_for,
-    shortened,
     significant,
 )
+from db.text import shortened
 from tests.builders import START
 
 
