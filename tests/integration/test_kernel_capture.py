@@ -171,6 +171,15 @@ def test_a_kernel_runs_alone_by_its_script(
     expected = torch.sin(given)
     script["load"]()(given)
     assert torch.allclose(given, expected)
+    seen = []
+
+    def halve(values: Tensor) -> None:
+        seen.append(values.clone())
+        values.mul_(0.5)
+
+    script["seconds_of"](halve, 3)
+    assert all(torch.equal(values, seen[0]) for values in seen)
+    assert len(seen) == 3
     script["main"]()
     assert re.fullmatch(r"\d+\.\d{3} us a call .*\n", capsys.readouterr().out)
 

@@ -55,6 +55,8 @@ def test_a_script_of_cpp_has_its_code_types_inputs_and_threads() -> None:
     assert "value_1 = strided(torch.int64, [4], [1])" in text
     assert "value_2 = 3" in text
     assert "return [value_0, value_1, value_2]" in text
+    # Neither the indices, which the code only reads, nor the number.
+    assert "for place in [0])" in text
     assert "torch.set_num_threads(2)" in text
     assert "12.500 us" in text
     ast.parse(text)
@@ -67,6 +69,8 @@ def test_a_script_of_triton_runs_the_kernel_and_not_its_helper() -> None:
     assert "triton_poi_fused_add_0.run(*values, stream=stream)" in text
     assert "value_1 = value_0" in text
     assert 'device="cuda"' in text
+    # Of in_ptr0, out_ptr0 and xnumel.
+    assert "for place in [1])" in text
     ast.parse(text)
 
 
