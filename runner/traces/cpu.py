@@ -12,9 +12,10 @@ from runner.traces.inputs import shapes_text
 from runner.traces.kinds import Class, class_of_operator, own_name
 from runner.traces.notes import KernelNotes
 from runner.traces.parts import Intervals, joined
-from runner.traces.rows import Tally
+from runner.traces.rows import Tally, work_of_call
 from runner.traces.strip import Piece, longest, median_iteration
 from runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
+from runner.traces.work import Work
 
 DISPATCH = "dispatch"
 # How Inductor's C++ templates of products begin (torch/_inductor/codegen/cpp_gemm_template.py); no
@@ -33,6 +34,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
     nesting = nest(timeline)
     windows = Intervals.of(timeline.iterations or [timeline.whole_ns])
     classes = _classes(timeline, nesting, notes)
+    passing = _passing(timeline, nesting, classes)
     tallies: dict[tuple[str, str], Tally] = {}
     places: dict[int, Tally] = {}
     rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
@@ -41,7 +43,9 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
         if place not in classes:
             continue
         if place not in places:
-            places[place] = _tally(timeline.calls[place], classes[place], notes, tallies)
+            tally = _tally(timeline.calls[place], classes[place], notes, tallies)
+            tally.has_own_work = tally.has_own_work and place not in passing
+            places[place] = tally
         module = int(nesting.modules[row])
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
         places[place].add(int(nesting.self_ns[row]), module=name)
@@ -68,6 +72,26 @@ def _classes(timeline: Timeline, nesting: Nesting, notes: KernelNotes) -> dict[i
     }
 
 
+def _passing(timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class]) -> set[int]:
+    """Return the calls that let an operator of their own kind compute what they are asked for.
+
+    `aten::mv` calls `aten::addmv_`, whose work is then not that of both. What is called for
+    something else, such as the copy of the bias in `aten::addmm`, is of another kind.
+    """
+    calls = whole(timeline.host.calls)
+    called = np.flatnonzero(nesting.callers >= 0)
+    if not len(called):
+        return set()
+    pairs = np.stack([calls[nesting.callers[called]], calls[called]])
+    return {
+        caller
+        for caller, place in np.unique(pairs, axis=1).T.tolist()
+        if caller in classes
+        and classes[caller].kind == classes[place].kind != DISPATCH
+        and work_of_call(timeline.calls[place]) != Work()
+    }
+
+
 def _class_of(name: str, *, notes: KernelNotes, has_children: bool) -> Class:
     if name not in notes.kernels:
         return class_of_operator(name, has_children=has_children)
@@ -80,7 +104,7 @@ def _tally(
     name = call.name if call.name in notes.kernels else own_name(call.name)
     is_dispatch = found.kind == DISPATCH
     shapes = "" if is_dispatch else shapes_text(call.dims, call.types, call.values)
-    return tallies.setdefault(
+    tally = tallies.setdefault(
         (name, shapes),
         Tally(
             name=name,
@@ -90,6 +114,9 @@ def _tally(
             has_own_work=not is_dispatch,
         ),
     )
+    if not is_dispatch and tally.operator is not call:
+        tally.others.append(call)
+    return tally
 
 
 def _strip(

@@ -196,6 +196,8 @@ def _tally(
         (call.name, shapes),
         Tally(name=call.name, shapes=shapes, found=found, operator=operator, has_own_work=True),
     )
+    if operator is not None and tally.operator is not operator:
+        tally.others.append(operator)
     tally.launches.append(call.facts)
     return tally
 

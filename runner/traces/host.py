@@ -20,14 +20,16 @@ class Nesting:
 
     `self_ns` is the duration less that of the events within, `operators` the row of the innermost
     operator around (or the event itself where it is one), -1 where there is none; `modules` the
-    place of the call that names the innermost module, -1 likewise. `has_children` says whether an
-    operator called others. A piece is a time in which `piece_rows` was the innermost operator.
+    place of the call that names the innermost module, -1 likewise. `callers` is the row of the
+    operator that called an operator, -1 where none did or it is none; `has_children` says whether
+    it called others itself. A piece is a time in which `piece_rows` was the innermost operator.
     """
 
     self_ns: Whole
     operators: Whole
     modules: Whole
     has_children: Whole
+    callers: Whole
     piece_rows: Whole
     piece_starts: Whole
     piece_ends: Whole
@@ -70,6 +72,7 @@ class _Sweep:
         # Arrays, not lists: a trace may have millions of events.
         self.self_ns, self.has_children = _filled(0, num), _filled(0, num)
         self.operators, self.modules = _filled(_NOBODY, num), _filled(_NOBODY, num)
+        self.callers = _filled(_NOBODY, num)
         self.pieces = (array("q"), array("q"), array("q"))
         self.stack: list[int] = []
         self.cursor_ns = 0
@@ -93,6 +96,7 @@ class _Sweep:
         if self.is_operator[call]:
             if operator != _NOBODY:
                 self.has_children[operator] = 1
+            self.callers[row] = operator
             operator = row
         self.operators[row] = operator
         if self.is_module[call]:
@@ -118,7 +122,7 @@ class _Sweep:
         self.cursor_ns = until_ns
 
     def result(self) -> Nesting:
-        found = (self.self_ns, self.operators, self.modules, self.has_children)
+        found = (self.self_ns, self.operators, self.modules, self.has_children, self.callers)
         return Nesting(*(whole(column) for column in (*found, *self.pieces)))
 
 

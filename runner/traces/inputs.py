@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # No memory holds more: sizes beyond are not of a tensor, and no product of them shall overflow.
@@ -37,11 +37,15 @@ _LIST = "TensorList"
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One input that is a tensor: its sizes, the name of its type and the bytes of an element."""
+    """One input that is a tensor: its sizes, the name of its type and the bytes of an element.
+
+    `num_stored` is how many numbers lie in memory where it is spread over a dimension (stride 0).
+    """
 
     sizes: tuple[int, ...]
     dtype: str
     element_bytes: int
+    num_stored: int | None = None
 
     @property
     def num_elements(self) -> int:
@@ -50,13 +54,29 @@ class Tensor:
 
     @property
     def num_bytes(self) -> int:
-        """Return how large it is, whatever part of it is read."""
-        return self.num_elements * self.element_bytes
+        """Return how much of the memory it takes, whatever part of it is read."""
+        num = self.num_elements if self.num_stored is None else self.num_stored
+        return num * self.element_bytes
 
 
-def tensors_of(dims: Sequence[Any], types: Sequence[Any]) -> tuple[Tensor | None, ...]:
+def tensors_of(
+    dims: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
+) -> tuple[Tensor | None, ...]:
     """Return the inputs in order; None for what is no tensor or has an unknown type."""
-    return tuple(_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False))
+    found = [_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
+    for place, (tensor, steps) in enumerate(zip(found, strides, strict=False)):
+        if tensor is not None and isinstance(steps, list) and len(steps) == len(tensor.sizes):
+            spread = [size for size, step in zip(tensor.sizes, steps, strict=True) if step != 0]
+            num_stored = min(math.prod(spread), tensor.num_elements)
+            found[place] = replace(tensor, num_stored=num_stored)
+    return tuple(found)
+
+
+def spreading(strides: Any) -> list[Any]:
+    """Return `strides` where one of them is 0, so that its input is spread; else nothing."""
+    if not isinstance(strides, list):
+        return []
+    return strides if any(isinstance(steps, list) and 0 in steps for steps in strides) else []
 
 
 def _tensor(sizes: Any, kind: Any) -> Tensor | None:

@@ -33,8 +33,9 @@ _CONFIG = ("num_warps", "num_stages")
 class Tally:
     """What is counted of one row: the calls of one name with the same inputs.
 
-    `operator` is the call of the operator that computes or launches it, `has_own_work` whether what
-    that operator computes is computed by this kernel alone.
+    `operator` is the call of the operator that computes or launches it, `others` are those whose
+    inputs differ in what shapes do not say; `has_own_work` is whether what the operator computes is
+    computed by this kernel alone.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Tally:
     count: int = 0
     total_ns: int = 0
     min_ns: int = 2**63 - 1
+    others: list[Call] = field(default_factory=list)
     launches: list[Mapping[str, Any]] = field(default_factory=list)
     modules: set[str] = field(default_factory=set)
     streams: set[int | str] = field(default_factory=set)
@@ -140,13 +142,18 @@ def _work(tally: Tally, note: KernelNote | None) -> Work:
         return _copy_work(tally.name, copied)
     if tally.operator is None or not tally.has_own_work:
         return Work()
-    operator = tally.operator
-    told = _told_work(operator.facts)
+    works = {work_of_call(call) for call in (tally.operator, *tally.others)}
+    # Inputs of one shape may lie in memory differently: then no number holds for all.
+    return works.pop() if len(works) == 1 else Work()
+
+
+def work_of_call(call: Call) -> Work:
+    """Return what one call of an operator does."""
+    told = _told_work(call.facts)
     if told is not None:
         return told
-    return work_of(
-        operator.name, tensors=tensors_of(operator.dims, operator.types), values=operator.values
-    )
+    tensors = tensors_of(call.dims, call.types, call.strides)
+    return work_of(call.name, tensors=tensors, values=call.values)
 
 
 def _told_work(facts: Mapping[str, Any]) -> Work | None:

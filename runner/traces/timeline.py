@@ -14,6 +14,7 @@ import numpy as np
 
 from runner.errors import TraceError
 from runner.traces.events import COMPLETE, Event, Header, TraceReader
+from runner.traces.inputs import spreading
 from runner.traces.kinds import GENERATED
 from runner.traces.notes import KernelNotes
 from runner.traces.parts import Intervals, Whole
@@ -59,7 +60,8 @@ _ABSENT = -1
 class Call:
     """What all calls of one name with the same inputs have in common.
 
-    `dims`, `types` and `values` are the inputs as the trace has them, `facts` what else it says
+    `dims`, `types` and `values` are the inputs as the trace has them, `strides` too where an input
+    is spread (stride 0), else nothing; `facts` is what else it says
     (the launch on a GPU, configuration and work of a Triton kernel, bytes of a copy).
     """
 
@@ -69,6 +71,7 @@ class Call:
     types: list[Any]
     values: list[Any]
     facts: Mapping[str, Any]
+    strides: list[Any] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -211,11 +214,13 @@ class _Collector:
         dims, types = _list(args.get("Input Dims")), _list(args.get("Input type"))
         values = _list(args.get("Concrete Inputs")) if "conv" in event.name else []
         facts = {name: args[name] for name in _CONFIG_ARGS if name in args}
-        key = (event.name, repr(dims), repr(types), repr(values), repr(facts) if facts else "")
+        strides = spreading(args.get("Input Strides"))
+        told = (repr(facts) if facts else "", repr(strides) if strides else "")
+        key = (event.name, repr(dims), repr(types), repr(values), *told)
         place = self._places.get(key)
         if place is not None:
             return place
-        return self._place(key, Call(event.name, what, dims, types, values, facts))
+        return self._place(key, Call(event.name, what, dims, types, values, facts, strides))
 
     def _device_call(self, event: Event) -> int:
         args = event.args

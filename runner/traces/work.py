@@ -2,15 +2,15 @@
 
 An operation is one addition or one multiplication, so that a product of m x k and k x n has 2mkn.
 Bytes are each input read once and the output written once: the least that must be moved, whatever
-the caches do. Only what the shapes decide is computed; everything else is None. docs/kernels.md
-has the table.
+the caches do. An input that is spread over a dimension (stride 0) is read as it lies in memory.
+Only what the shapes decide is computed; everything else is None. docs/kernels.md has the table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.traces.inputs import Tensor, numbers_of
@@ -90,10 +90,10 @@ def _vector(left: int, right: int, *added: int) -> Callable[[Tensors, Values], W
     def rule(tensors: Tensors, values: Values) -> Work:
         del values
         vector = _known(tensors, right, rank=1)
-        column = Tensor((*vector.sizes, 1), vector.dtype, vector.element_bytes)
+        column = replace(vector, sizes=(*vector.sizes, 1))
         matrix = _known(tensors, left)
         if len(matrix.sizes) == 1:
-            matrix = Tensor((1, *matrix.sizes), matrix.dtype, matrix.element_bytes)
+            matrix = replace(matrix, sizes=(1, *matrix.sizes))
         return _product(matrix, column, *(_known(tensors, place) for place in added))
 
     return rule
@@ -108,10 +108,10 @@ def _linear(weight_place: int) -> Callable[[Tensors, Values], Work]:
         if not x.sizes or x.sizes[-1] != weight.sizes[1]:
             raise _unknown()
         n, k = weight.sizes
-        flat = Tensor((math.prod(x.sizes[:-1]), k), x.dtype, x.element_bytes)
+        flat = replace(x, sizes=(math.prod(x.sizes[:-1]), k))
         after = tensors[weight_place + 1 : weight_place + 2]
         bias = [item for item in after if item is not None and item.sizes == (n,)]
-        return _product(flat, Tensor((k, n), weight.dtype, weight.element_bytes), *bias)
+        return _product(flat, replace(weight, sizes=(k, n)), *bias)
 
     return rule
 
@@ -195,7 +195,7 @@ def _attention_by_tokens(tensors: Tensors, values: Values) -> Work:
     given = [_known(tensors, place, rank=4) for place in range(3)]
     return _attend(
         *(
-            Tensor((a, heads, tokens, e), item.dtype, item.element_bytes)
+            replace(item, sizes=(a, heads, tokens, e))
             for item in given
             for a, tokens, heads, e in [item.sizes]
         )
@@ -248,7 +248,8 @@ def _norm(tensors: Tensors, values: Values) -> Work:
     del values
     x = _known(tensors, 0)
     others = [item for item in tensors[1:4] if item is not None and len(item.sizes) == 1]
-    return Work(num_bytes=2 * x.num_bytes + sum(item.num_bytes for item in others))
+    read = x.num_bytes + sum(item.num_bytes for item in others)
+    return Work(num_bytes=read + x.num_elements * x.element_bytes)
 
 
 def _copy(tensors: Tensors, values: Values) -> Work:

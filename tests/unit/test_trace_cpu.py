@@ -71,6 +71,43 @@ def test_a_row_says_what_it_is(tmp_path: Path) -> None:
     assert product.share == pytest.approx(0.5)
 
 
+def test_a_product_that_another_operator_computes_is_the_work_of_that_one(tmp_path: Path) -> None:
+    dims = [[64, 128], [128]]
+    events = [
+        annotation("hud/iteration", 0, 100),
+        operator("aten::mv", 10, 60, dims=dims),
+        operator("aten::addmv_", 20, 50, dims=[[64], *dims]),
+    ]
+    report = report_of(tmp_path, events)
+    (outer, inner) = (row(report, name) for name in ("aten::mv", "aten::addmv_"))
+    assert (outer.flops, outer.num_bytes) == (None, None)
+    assert inner.flops == 2 * 64 * 128
+
+
+def test_a_copy_of_something_else_leaves_a_product_its_work(tmp_path: Path) -> None:
+    events = [
+        annotation("hud/iteration", 0, 100),
+        operator("aten::addmm", 10, 60, dims=[[2], [8, 4], [4, 2]]),
+        operator(
+            "aten::copy_", 20, 30, dims=[[8, 2], [8, 2]], **{"Input Strides": [[2, 1], [0, 1]]}
+        ),
+    ]
+    report = report_of(tmp_path, events)
+    assert row(report, "aten::addmm").flops == 2 * 8 * 4 * 2
+    assert row(report, "aten::copy_").num_bytes == (8 * 2 + 2) * 4
+
+
+def test_inputs_of_one_shape_that_lie_differently_have_no_one_number(tmp_path: Path) -> None:
+    dims = [[8, 2], [8, 2]]
+    events = [
+        annotation("hud/iteration", 0, 100),
+        operator("aten::copy_", 20, 30, dims=dims, **{"Input Strides": [[2, 1], [0, 1]]}),
+        operator("aten::copy_", 40, 50, dims=dims, **{"Input Strides": [[2, 1], [2, 1]]}),
+    ]
+    copy = row(report_of(tmp_path, events), "aten::copy_")
+    assert (copy.count, copy.num_bytes) == (2.0, None)
+
+
 def test_everything_is_an_iteration_on_average(tmp_path: Path) -> None:
     second = later(ITERATION, 200)
     second[-1] = operator("cpp_fused_gelu_0", 275, 285)

@@ -16,7 +16,7 @@ F = 4
 
 
 def work(operator: str, dims: Sequence[Any], *, types: Sequence[str] = (), **given: Any) -> Work:
-    tensors = tensors_of(dims, types or ["float"] * len(dims))
+    tensors = tensors_of(dims, types or ["float"] * len(dims), given.get("strides", ()))
     return work_of(operator, tensors=tensors, values=given.get("values", ()))
 
 
@@ -56,6 +56,28 @@ def work(operator: str, dims: Sequence[Any], *, types: Sequence[str] = (), **giv
 def test_products(operator: str, dims: list[Any], flops: int, num_elements: int) -> None:
     expected = Work(flops=float(flops), num_bytes=F * num_elements, dtype="float32")
     assert work(operator, dims) == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "dims", "strides", "num_elements"),
+    [
+        # The bias of a product, spread over its rows.
+        ("aten::copy_", [[256, 1000], [256, 1000]], [[1000, 1], [0, 1]], 256_000 + 1000),
+        ("aten::add", [[8, 4], [8, 4]], [[0, 0], [4, 1]], 1 + 32 + 32),
+        ("aten::gelu", [[8, 4]], [[0, 1]], 4 + 32),
+        ("aten::native_layer_norm", [[8, 4], [], [4], [4]], [[0, 1], [], [1], [1]], 4 + 8 + 32),
+        ("aten::bmm", [[3, 8, 4], [3, 4, 2]], [[0, 4, 1], [8, 2, 1]], 32 + 24 + 48),
+        ("aten::linear", [[5, 8, 4], [2, 4]], [[0, 4, 1], [4, 1]], 32 + 8 + 80),
+        ("aten::fill_", [[0, 4]], [[0, 1]], 0),
+        # Nothing is known of strides that do not fit.
+        ("aten::gelu", [[8, 4]], [[0]], 32 + 32),
+        ("aten::gelu", [[8, 4]], ["0"], 32 + 32),
+    ],
+)
+def test_what_is_spread_over_a_dimension_is_read_as_it_lies_in_memory(
+    operator: str, dims: list[Any], strides: list[Any], num_elements: int
+) -> None:
+    assert work(operator, dims, strides=strides).num_bytes == F * num_elements
 
 
 def test_a_convolution_counts_each_weight_at_each_result() -> None:
