@@ -12,7 +12,7 @@ _NORM_SIZES = {
 }
 _SOFTMAX_SIZES = {
     "tiny": sample_size(width=64, batch=4),
-    "small": sample_size(width=1000, batch=1024),
+    "small": sample_size(width=1000, batch=4096),
     "full": sample_size(width=8192, batch=4096),
 }
 # The operators have no formula for their gradients.

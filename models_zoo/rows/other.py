@@ -61,7 +61,7 @@ _LSTM = ModelSpec(
             hidden_size=128,
             num_layers=2,
             batch=4,
-            length=16,
+            length=64,
         ),
         "full": text_size(
             vocab_size=10_000,
