@@ -7,9 +7,10 @@ it begins, the longest first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.kernelrows import kernel_id
+from app.kernelrows import kernel_id, without_wrapper
+from db.kernel_modules import modules_of
 from db.kernels import Kernel
 
 WHOLE, MODULE, OPERATOR, KERNEL = range(4)
@@ -17,6 +18,7 @@ LEVELS = ("iteration", "module", "operators", "kernel")
 NO_MODULE = "no module known"
 NO_OPERATOR = "no operator known"
 SEVERAL = "several kinds"
+_LOST = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +41,13 @@ class Rect:
 
 def layout(kernels: Sequence[Kernel]) -> tuple[Rect, ...]:
     """Return the rectangles of all levels; none where the kernels took no time."""
-    timed = [kernel for kernel in kernels if kernel.total_s > 0]
+    timed = [part for kernel in kernels for part in _parts(kernel) if part.total_s > 0]
     whole_s = sum(kernel.total_s for kernel in timed)
     if not timed:
         return ()
     found = [_rect(timed, WHOLE, start_s=0.0, name="an iteration", whole_s=whole_s)]
     module_s = 0.0
-    for module, in_module in _grouped(timed, lambda kernel: kernel.module or NO_MODULE):
+    for module, in_module in _grouped(timed, _module):
         found.append(_rect(in_module, MODULE, start_s=module_s, name=module, whole_s=whole_s))
         operator_s = module_s
         for operators, alike in _grouped(in_module, _operators):
@@ -75,9 +77,26 @@ def _rect(
         name=name,
         kind=kinds.pop() if len(kinds) == 1 else SEVERAL,
         share=total_s / whole_s,
-        num_kernels=len(kernels),
+        num_kernels=len({kernel_id(kernel) for kernel in kernels}),
         kernel_id=kernel_id(kernels[0]) if level == KERNEL else "",
     )
+
+
+def _parts(kernel: Kernel) -> list[Kernel]:
+    """Return the kernel once for each module that it is in, and what of it is in none of them."""
+    parts = [
+        replace(kernel, module=part.path, count=part.count, total_s=part.total_s)
+        for part in modules_of(kernel)
+    ]
+    rest_s = kernel.total_s - sum(part.total_s for part in parts)
+    # Less is what adding up loses.
+    if not parts or rest_s > _LOST * kernel.total_s:
+        parts.append(replace(kernel, total_s=rest_s))
+    return parts
+
+
+def _module(kernel: Kernel) -> str:
+    return without_wrapper(kernel.module) or NO_MODULE
 
 
 def _operators(kernel: Kernel) -> str:

@@ -16,6 +16,7 @@ from app.format import quantity, scale_for, significant
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
 from db.counters import COUNTERS
+from db.kernel_modules import MODULES, modules_of
 from db.kernels import Kernel, Origin
 from db.records import Case, Run
 from db.text import printable, shortened
@@ -28,7 +29,9 @@ _MAX_NAMES = 6
 # The rest is behind a fold.
 NUM_ORIGINS = 8
 # Of the launch: what only one call had, and what has a place of its own.
-_NOT_LAUNCH = ("arguments", COUNTERS)
+_NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
+# The zoo's models of a library hold it under this name, which says nothing of where one is in it.
+_WRAPPER = "inner."
 ORIGIN_COLUMNS = (
     Column(label="node"),
     Column(label="operator"),
@@ -94,7 +97,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
         numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
     columns |= {
         "operators": [shown(", ".join(kernel.operators)) for kernel in kernels],
-        "module": [shown(kernel.module) for kernel in kernels],
+        "module": [shown(_module_text(kernel)) for kernel in kernels],
         "shapes": [shown(kernel.shapes) for kernel in kernels],
         "config": [shown(mapping_text(kernel.config)) for kernel in kernels],
         "launch": [shown(launch_text(kernel)) for kernel in kernels],
@@ -127,7 +130,8 @@ def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
         ("computes", _quantity(kernel.flops_per_s, "FLOP/s")),
         ("of the measured roofline", _quantity(kernel.roofline, "share")),
         ("operators", ", ".join(kernel.operators)),
-        ("module", kernel.module),
+        ("module", _module_text(kernel)),
+        ("in each module", _modules_text(kernel)),
         ("shapes", kernel.shapes),
         ("autotune configuration", mapping_text(kernel.config)),
         ("launch", launch_text(kernel)),
@@ -222,7 +226,31 @@ def shown(text: str) -> str:
 
 
 def _searched(kernel: Kernel) -> str:
-    return "\n".join((kernel.label, *kernel.operators, kernel.module)).casefold()
+    modules = [module.path for module in modules_of(kernel)]
+    return "\n".join((kernel.label, *kernel.operators, kernel.module, *modules)).casefold()
+
+
+def without_wrapper(path: str) -> str:
+    """Return the path of a module in the model of a library, where the zoo wraps one."""
+    return path.removeprefix(_WRAPPER)
+
+
+def _module_text(kernel: Kernel) -> str:
+    modules = modules_of(kernel)
+    path = without_wrapper(kernel.module)
+    return f"{len(modules)} in {path or 'the model'}" if modules else path
+
+
+def _modules_text(kernel: Kernel) -> str:
+    """Return the modules that a kernel is in with calls and time, the longest first."""
+    modules = modules_of(kernel)
+    told = [
+        f"{without_wrapper(module.path) or 'none'} ({significant(module.count)} calls,"
+        f" {quantity(module.total_s, 's')})"
+        for module in modules[:_MAX_NAMES]
+    ]
+    more = [f"{len(modules) - _MAX_NAMES} more"] if len(modules) > _MAX_NAMES else []
+    return ", ".join(told + more)
 
 
 def _quantity(value: float | None, unit: str) -> str:

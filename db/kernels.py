@@ -72,8 +72,9 @@ class Kernel:
     the `nn.Module` they are in (their common path), `shapes` the inputs of the call as text.
     `source_hash` names its KernelSource, `config` is what the autotuner chose (`num_warps`, block
     sizes), `launch` what the device was asked for (`grid`, `block`, `registers`, `shared_bytes`,
-    `occupancy`, `streams`), what its first call was given (`arguments`) and what other profilers
-    counted (`counters`), all JSON values.
+    `occupancy`, `streams`), what its first call was given (`arguments`), what other profilers
+    counted (`counters`) and, where its modules are several, what is in each (`modules`), all JSON
+    values.
     """
 
     name: str

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from db.kernel_modules import MODULES, ModuleTime
 from db.kernels import Kernel, KernelSource
 from runner.analysis.kernel_code import choices_of
 from runner.traces.inputs import tensors_of
@@ -27,6 +28,8 @@ _BYTES_PER_GB = 1e9
 _OWN_NAME = "KERNEL"
 _FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
 _CONFIG = ("num_warps", "num_stages")
+# As many as the deepest models have layers.
+MAX_MODULES = 200
 
 
 @dataclass(slots=True)
@@ -48,7 +51,8 @@ class Tally:
     min_ns: int = 2**63 - 1
     others: list[Call] = field(default_factory=list)
     launches: list[Mapping[str, Any]] = field(default_factory=list)
-    modules: set[str] = field(default_factory=set)
+    # Calls and time of each module.
+    modules: dict[str, tuple[int, int]] = field(default_factory=dict)
     streams: set[int | str] = field(default_factory=set)
 
     def add(self, duration_ns: int, *, module: str) -> None:
@@ -56,7 +60,8 @@ class Tally:
         self.count += 1
         self.total_ns += duration_ns
         self.min_ns = min(self.min_ns, duration_ns)
-        self.modules.add(module)
+        count, total_ns = self.modules.get(module, (0, 0))
+        self.modules[module] = (count + 1, total_ns + duration_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +134,7 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         shapes=tally.shapes,
         source_hash=source_hash,
         config=_config(tally, note),
-        launch=_launch(tally, note),
+        launch=_launch(tally, note) | _by_module(tally, facts),
         origins=note.origins if note else (),
     )
 
@@ -231,6 +236,22 @@ def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
     if tally.operator is not None and "kernel_hash" in tally.operator.facts:
         launch["kernel_hash"] = tally.operator.facts["kernel_hash"]
     return launch
+
+
+def _by_module(tally: Tally, facts: Facts) -> dict[str, Any]:
+    """Return the calls and seconds of an iteration in each module, where there are several."""
+    if len(tally.modules) <= 1:
+        return {}
+    longest = sorted(tally.modules.items(), key=lambda item: (-item[1][1], item[0]))
+    modules = [
+        ModuleTime(
+            path=path,
+            count=count / facts.num_iterations,
+            total_s=total_ns / facts.num_iterations / NS_PER_S,
+        )
+        for path, (count, total_ns) in longest[:MAX_MODULES]
+    ]
+    return {MODULES: [module.to_json() for module in modules]}
 
 
 def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:

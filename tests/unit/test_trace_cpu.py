@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from db.kernel_modules import ModuleTime, modules_of
 from db.kernels import Kernel, Origin
 from runner.errors import TraceError
 from runner.traces.kernels import KernelReport
@@ -231,7 +232,16 @@ def test_rows_of_several_modules_name_the_path_they_share(tmp_path: Path) -> Non
         annotation("hud/module:encoder.1.act", 10, 20),
         operator("aten::gelu", 11, 19, dims=[[4]]),
     ]
-    assert row(report_of(tmp_path, events), "aten::gelu").module == "encoder"
+    gelu = row(report_of(tmp_path, events), "aten::gelu")
+    assert gelu.module == "encoder"
+    assert modules_of(gelu) == (
+        ModuleTime(path="encoder.0.act", count=1.0, total_s=pytest.approx(8e-6)),
+        ModuleTime(path="encoder.1.act", count=1.0, total_s=pytest.approx(8e-6)),
+    )
+
+
+def test_a_row_of_one_module_does_not_list_it(tmp_path: Path) -> None:
+    assert modules_of(row(report_of(tmp_path, ITERATION), "aten::addmm")) == ()
 
 
 def test_what_another_thread_computes_is_no_python(tmp_path: Path) -> None:

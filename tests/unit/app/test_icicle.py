@@ -18,6 +18,7 @@ from app.icicle import (
     layout,
 )
 from app.kernelrows import kernel_id
+from db.kernel_modules import MODULES, ModuleTime
 from db.kernels import Kernel
 from tests.builders import make_kernel
 
@@ -71,6 +72,30 @@ def test_kernels_alone_can_be_opened() -> None:
     ids = {rect.name: rect.kernel_id for rect in layout(MODEL)}
     assert ids["large"] == kernel_id(MODEL[1])
     assert ids["encoder"] == ""
+
+
+def test_a_kernel_of_several_modules_stands_in_each_of_them() -> None:
+    layers = [
+        ModuleTime(path="inner.layer.1", count=1.0, total_s=3.0),
+        ModuleTime(path="inner.layer.0", count=1.0, total_s=2.0),
+    ]
+    launch = {MODULES: [layer.to_json() for layer in layers]}
+    product = kernel("mm", 5.0, module="inner.layer", launch=launch)
+    rects = layout([product, kernel("head", 1.0, module="inner.head")])
+    assert spans(MODULE, rects) == [
+        ("layer.1", 0.0, 3.0),
+        ("layer.0", 3.0, 5.0),
+        ("head", 5.0, 6.0),
+    ]
+    (whole,) = [rect for rect in rects if rect.level == WHOLE]
+    assert (whole.end_s, whole.num_kernels) == (6.0, 2)
+    assert {rect.kernel_id for rect in rects if rect.name == "mm"} == {kernel_id(product)}
+
+
+def test_what_the_list_of_modules_leaves_out_is_in_what_they_share() -> None:
+    launch = {MODULES: [{"path": "layer.1", "count": 1.0, "total_s": 3.0}, {"path": 7}]}
+    rects = layout([kernel("mm", 5.0, module="layer", launch=launch)])
+    assert spans(MODULE, rects) == [("layer.1", 0.0, 3.0), ("layer", 3.0, 5.0)]
 
 
 def test_what_nobody_knows_is_called_so() -> None:

@@ -24,6 +24,7 @@ from app.kernelview import row_id
 from app.pages import KernelsPage
 from app.seriestable import point_facts
 from app.state import KernelsState
+from db.kernel_modules import MODULES
 from db.kernels import Kernel, Origin, Profile
 from tests.builders import make_case, make_kernel, make_run, make_sighting
 from tests.unit.app.results import header, point, series_page
@@ -42,6 +43,17 @@ PROFILE = Profile(
     latency_s=0.006,
     parts={"python": 0.003, "fused": 0.001, "gemm": 0.004},
 )
+
+
+def test_modules_are_told_without_the_wrapper_and_one_by_one() -> None:
+    layers = [{"path": f"inner.layer.{n}", "count": 2.0, "total_s": 1e-6} for n in range(8)]
+    product = dataclasses.replace(PRODUCT, module="inner.layer", launch={MODULES: layers})
+    told = {name: cell.text for name, cell in kernel_facts(product)}
+    assert told["module"] == "8 in layer"
+    assert told["in each module"].startswith("layer.0 (2.00 calls, 1.00 us), layer.1 (")
+    assert told["in each module"].endswith(", 2 more")
+    assert list(kernel_table([product]).frame["module"]) == ["8 in layer"]
+    assert matching([product], KernelsState(text="layer.7")) == [product]
 
 
 @pytest.mark.parametrize("text", ["FUSED", "aten::gelu", "layer.0", " gelu "])
