@@ -17,7 +17,7 @@ from db.text import signed_percent
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_code import choices_of, likeness, without_choices
 from runner.analysis.kernel_fusion import is_as_often
-from runner.analysis.kernel_groups import Group, MatchedBy
+from runner.analysis.kernel_groups import Group, MatchedBy, has_same_inputs
 from runner.analysis.kernel_match import Match
 from runner.analysis.kernel_noise import Move, Noise, move_of
 
@@ -82,9 +82,20 @@ def _fusion(match: Match) -> KernelChange:
         candidate=_kernels(match.candidate),
         contribution_s=after_s - before_s,
         text=f"{verb} what {num_before} did ({_computed(match)}):"
-        f" {_us(before_s)} -> {_us(after_s)} us an iteration.",
+        f" {_us(before_s)} -> {_us(after_s)} us an iteration{_calls_text(match)}.",
         matched_by=match.matched_by,
     )
+
+
+def _calls_text(match: Match) -> str:
+    """Return of which kernels only some calls are meant."""
+    told = [
+        f"{_number(group.count)} of the {_number(group.of_count)} calls of {group.first.label}"
+        for side in _sides(match)
+        for group in side
+        if group.count < group.of_count
+    ]
+    return f"; with {', '.join(told)}" if told else ""
 
 
 def _computed(match: Match) -> str:
@@ -102,7 +113,7 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
     time_s = contribution_s - count_s
     kind, what = _what_changed(before, after)
     clauses = [what, _time_clause(before, after, move=move)]
-    if before.first.shapes != after.first.shapes:
+    if not has_same_inputs(before, after):
         clauses.append("with other shapes")
     if not is_as_often(before, after):
         clauses.append(

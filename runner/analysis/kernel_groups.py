@@ -11,7 +11,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -117,7 +117,7 @@ class Group:
     by, equal only where nothing tells two apart: times stand before names, so that a number given
     by the compiler decides as little as can be. `nodes` are those of the graph. `words` say what it
     does in the user's operators: Inductor takes `gelu` apart into `mul` and `erf`, and keeps it in
-    the label.
+    the label. `of_count` is the calls of all that this is a part of (`calls_of`), else `count`.
     """
 
     kernels: tuple[Kernel, ...]
@@ -128,6 +128,7 @@ class Group:
     count: float
     total_s: float
     order: tuple[Any, ...]
+    of_count: float
 
     @property
     def first(self) -> Kernel:
@@ -190,6 +191,51 @@ def told_operators(operators: Iterable[str]) -> frozenset[str]:
     return names - MOVES or names
 
 
+def calls_of(group: Group, count: float) -> Group:
+    """Return `count` of the calls of `group`, its last ones where that is below 0."""
+    kernels: list[Kernel] = []
+    left = abs(count)
+    for kernel in group.kernels if count > 0 else reversed(group.kernels):
+        share = min(1.0, left / kernel.count) if kernel.count else 0.0
+        left -= share * kernel.count
+        if share:
+            kernels.append(_share_of(kernel, share))
+    part = _group(kernels, code=group.code)
+    return replace(part, of_count=group.of_count)
+
+
+def _share_of(kernel: Kernel, share: float) -> Kernel:
+    return replace(
+        kernel,
+        count=share * kernel.count,
+        total_s=share * kernel.total_s,
+        share=share * kernel.share,
+    )
+
+
+def has_same_inputs(one: Group, other: Group) -> bool:
+    """Return whether both get the same inputs; Inductor lists the tensor to write to as well."""
+    shapes = one.first.shapes, other.first.shapes
+    if shapes[0] == shapes[1]:
+        return True
+    (few, few_rest), (many, many_rest) = sorted(
+        (_listed(text) for text in shapes), key=lambda item: len(item[0])
+    )
+    is_library = not one.is_generated and not other.is_generated
+    return (
+        is_library
+        and bool(few)
+        and len(many) == len(few) + 1
+        and many[: len(few)] == few
+        and few_rest == many_rest
+    )
+
+
+def _listed(shapes: str) -> tuple[list[str], str]:
+    tensors, _, rest = shapes.partition(";")
+    return [item for item in tensors.split(", ") if item], rest
+
+
 def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
     ranked = sorted(((_rank(kernel), kernel) for kernel in kernels), key=itemgetter(0))
     ordered = tuple(kernel for _, kernel in ranked)
@@ -207,6 +253,7 @@ def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
         words=_words(ordered[0]),
         count=times[0],
         total_s=times[1],
+        of_count=times[0],
         order=(ordered[0].label, ordered[0].shapes, *times, *(rank for rank, _ in ranked)),
     )
 

@@ -15,7 +15,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
@@ -28,7 +28,14 @@ from runner.analysis.kernel_fusion import (
     is_as_often,
     shared_part,
 )
-from runner.analysis.kernel_groups import Group, KernelSide, MatchedBy, group_kernels
+from runner.analysis.kernel_groups import (
+    Group,
+    KernelSide,
+    MatchedBy,
+    group_kernels,
+    has_same_inputs,
+)
+from runner.analysis.kernel_shares import share_calls
 
 # Of two versions of one kernel at least so much is alike. Two kernels of one small model that have
 # nothing to do with each other are at 0.63 to 0.68, one with another activation is at 0.91.
@@ -75,6 +82,7 @@ def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
     found: list[Match] = []
     for rule, key in _RULES:
         found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
+    found += left.take_shares()
     found += left.take_fusions(find_fusions(*left.heaviest()))
     pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
     found += left.take_pairs(pairs, MatchedBy.WORDS)
@@ -111,11 +119,27 @@ class _Left:
         ]
         return self._take(found)
 
+    def take_shares(self) -> list[Match]:
+        """Return what generated kernels do of operators of the other side, and leave the rest."""
+        merged = share_calls(*self.heaviest())
+        self.groups = _replaced(self.groups, self.heaviest()[0], merged.left)
+        found = self.take_fusions(merged.fusions)
+        split = share_calls(self.heaviest()[1], self.heaviest()[0])
+        self.others = _replaced(self.others, self.heaviest()[1], split.left)
+        swapped = [replace(item, groups=item.others, others=item.groups) for item in split.fusions]
+        return found + self.take_fusions(swapped)
+
     def _take(self, found: list[Match]) -> list[Match]:
         taken = {id(group) for match in found for group in (*match.baseline, *match.candidate)}
         self.groups = [group for group in self.groups if id(group) not in taken]
         self.others = [group for group in self.others if id(group) not in taken]
         return found
+
+
+def _replaced(groups: list[Group], looked_at: list[Group], left: Sequence[Group]) -> list[Group]:
+    """Return `groups` with what is left of those that were looked at, in order."""
+    others = _without(groups, looked_at)
+    return sorted([*others, *left], key=attrgetter("order"))
 
 
 def _same_code_and_shapes(group: Group) -> Hashable:
@@ -243,7 +267,7 @@ def _nearness(one: Group, other: Group) -> float:
     return (
         8.0 * (bool(one.code.identity) and one.code.identity == other.code.identity)
         + 4.0 * _likeness_of_codes(one, other)
-        + 2.0 * (first.shapes == second.shapes)
+        + 2.0 * has_same_inputs(one, other)
         + 2.0 * shared_part(one.operators, other.operators)
         + 1.0 * ((first.library, first.kind) == (second.library, second.kind))
         + 1.0 * (first.module == second.module)

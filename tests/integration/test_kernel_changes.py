@@ -90,6 +90,25 @@ class Stack(nn.Module):
         return x
 
 
+class Encoder(nn.Module):
+    """What BERT consists of but for attention: embeddings, residual layers and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(64, 32), nn.Embedding(32, 32)
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(32) for _ in range(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what comes of the tokens `x`."""
+        places = torch.arange(x.shape[1])
+        first, *norms, last = self.norms
+        x = first(self.tokens(x) + self.places(places))
+        for layer, norm in zip(self.layers, norms, strict=True):
+            x = norm(x + layer(x))
+        return last(GELU(x))
+
+
 class Sorted(Net):
     """The same with two kernels more, a library's and a generated one."""
 
@@ -287,6 +306,35 @@ def test_eager_operators_are_merged_by_compiling(bench: Bench) -> None:
     eager = bench.side(Net(GELU), backend="eager")
     row = rows_of(diff_kernels(eager, bench.compiled))[f"aten::_softmax + aten::gelu -> {FUSED}"]
     assert (row.kind, row.matched_by) == (ChangeKind.MERGED, MatchedBy.WORDS_OF_FUSION)
+
+
+def test_norms_and_sums_of_an_encoder_are_shared_out_to_the_kernels_that_compiling_makes(
+    bench: Bench,
+) -> None:
+    net, tokens = Encoder(), torch.arange(64).reshape(2, 32)
+    eager = bench.side(net, x=tokens, backend="eager")
+    diff = diff_kernels(eager, bench.side(net, x=tokens))
+    merged = [row for row in diff.rows if row.kind is ChangeKind.MERGED]
+    norms = [
+        kernel.count
+        for row in merged
+        for kernel in row.baseline
+        if kernel.label == "aten::native_layer_norm"
+    ]
+    # What is left of a group of calls is no vanished kernel.
+    assert (sum(norms), len(norms)) == (5, 3)
+    assert all("of the 5 calls of aten::native_layer_norm" in row.text for row in merged)
+    assert any("embedding" in row.text for row in merged)
+    lone = [
+        kernel.label
+        for row in diff.rows
+        if row.kind in (ChangeKind.NEW, ChangeKind.VANISHED)
+        for kernel in (*row.baseline, *row.candidate)
+        if kernel.kind != "dispatch"
+    ]
+    assert lone == []
+    assert not any("other shapes" in row.text for row in diff.rows)
+    rows_of(diff)
 
 
 # The switch sets all of oneDNN's flags, and one of them is for Intel's GPUs.
