@@ -3,7 +3,8 @@
 What is planted, by the share of the nights that have passed, so that every page has its case:
 a lasting step, a step that is fixed again, an improvement, a slow drift, a noisy series with
 nothing in it, a case that starts to fail, a case that vanishes, a new driver, and memory that gets
-slower: the machine's doing, which a reference case and a model bound by memory show.
+slower: the machine's doing, which a reference case and a model bound by memory show. Some cases
+have kernels (demo_kernels.py), and those that became slower became so in one of them.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.variants import MODES, VARIANTS
 from runner.analysis.stats import estimate
+from runner.demo_kernels import demo_kernels
 from runner.detect import detect
 from runner.environment import fingerprint, revision
 from runner.plan import make_plan
@@ -203,6 +205,9 @@ def _result(case: Case, *, night: _Night, place: int, generator: np.random.Gener
     is_failing = (case.model, case.mode) == FAILING and night.share >= FAILING_FROM
     # Drawn even when it fails, so that what follows does not depend on it.
     measurements = _measurements(case, night=night, generator=generator)
+    found = demo_kernels(
+        case, latency_s=measurements[0].median, slower=max(1.0, _code_factor(case, night))
+    )
     return CaseResult(
         id=f"{night.run.id}-{place:03d}",
         run_id=night.run.id,
@@ -215,6 +220,9 @@ def _result(case: Case, *, night: _Night, place: int, generator: np.random.Gener
         warnings=(RunWarning(code="synthetic", text=METHOD),),
         measurements=() if is_failing else measurements,
         log_tail=FAILURE_LOG if is_failing else "",
+        kernels=found.kernels,
+        sources=found.sources,
+        details=found.details,
     )
 
 

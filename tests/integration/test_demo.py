@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from db.errors import MixedStoreError
+from db.kernel_profiles import load_profiled
+from db.kernels import profile_of
 from db.queries import load_alerts, load_runs
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.store import Store
 from models_zoo.variants import MODES
+from runner.analysis.alert_kernels import kernel_ends
+from runner.cause_kernels import cause_kernels
 from runner.demo import (
     DRIFT,
     FAILING,
@@ -71,6 +76,27 @@ def test_new_driver_starts_a_new_environment(demo: Store) -> None:
     runs = [summary.run for summary in load_runs(demo, limit=100)]
     assert len({run.fingerprint for run in runs}) == 2
     assert {run.environment["driver_version"] for run in runs} == {"570.86.15", "580.65.06"}
+
+
+def test_a_step_has_kernels_behind_it_that_add_up_to_it(demo: Store) -> None:
+    (alert,) = alerts_of(demo, STEP)
+    found = cause_kernels([alert], store=demo)[alert.id]
+    row = found.rows[0]
+    assert row["label"] == "triton_per_fused_add_native_layer_norm"
+    assert (row["class"], found.noise) == ("other_code", "")
+    names = kernel_ends(alert)
+    before, after = (load_profiled(demo, names)[name] for name in names)
+    assert before.latency_s is not None
+    assert after.latency_s is not None
+    change_us = 1e6 * (after.latency_s - before.latency_s)
+    assert 0.5 * change_us < row["contribution_us"] < 1.5 * change_us
+    for result in (before, after):
+        profile = profile_of(result.details)
+        assert profile is not None
+        assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s)
+        busy_s = math.fsum(kernel.total_s for kernel in result.kernels)
+        assert busy_s + profile.parts["idle"] == pytest.approx(profile.iteration_s)
+        assert all(source.text.startswith("# synthetic: ") for source in result.sources)
 
 
 def test_planted_step_is_an_open_regression(demo: Store) -> None:
