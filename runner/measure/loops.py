@@ -30,7 +30,8 @@ from runner.traces.work import Work, work_of
 
 _READS = ("LOAD", "LOAD_SEED", "BUCKETIZE")
 _WRITES = ("STORE", "STORE_REDUCTION")
-_SET_INDIRECT = "set_indirect"
+# How the values are named that an index looks up, and the node that names one.
+_INDIRECT, _SET = "indirect", "set_"
 _READ_AND_WRITTEN = "atomic_add"
 # The nodes of a loop that get values from memory, or from a part that runs under a mask.
 _VALUES = ("load", "masked_subblock", "bucketize")
@@ -89,13 +90,13 @@ class _Loop:
 
     def __init__(self, body: Any) -> None:
         self._body = body
-        self._sizes = {str(name): _whole(size) for name, size in body.var_ranges.items()}
+        self._sizes = {symbol.name: _whole(size) for symbol, size in body.var_ranges.items()}
         self._graphs = {name: block.graph for name, block in body.subblocks.items()}
         nodes = [node for graph in (self._graph, *self._graphs.values()) for node in graph.nodes]
         self._indirect = {
-            str(node.target).removeprefix(_SET_INDIRECT): node
+            str(node.target).removeprefix(_SET): node
             for node in nodes
-            if str(node.target).startswith(_SET_INDIRECT)
+            if str(node.target).startswith(_SET + _INDIRECT)
         }
 
     @property
@@ -120,24 +121,30 @@ class _Loop:
                     index = self._body.indexing_exprs[entry.index_name]
                     yield entry.buffer_name, index, entry.mode
 
-    def num_touched(self, index: Any) -> int:
-        """Return how many elements an index goes through, as many as it has different values."""
-        return math.prod(self._sizes[name] for name in self._variables(index))
+    def touched(self, index: Any, *, place: int) -> tuple[Any, int]:
+        """Return which elements an index goes through, and how many: its different values.
 
-    def is_indirect(self, index: Any) -> bool:
-        """Return whether an index depends on values that are read."""
-        return any(str(symbol).startswith("indirect") for symbol in _symbols(index))
+        Which is known by the first of them and their number; `place` tells apart what the loops of
+        a kernel look up.
+        """
+        symbols = {symbol.name: symbol for symbol in getattr(index, "free_symbols", ())}
+        number = math.prod(self._sizes[name] for name in self._variables(symbols))
+        if any(name.startswith(_INDIRECT) for name in symbols):
+            return (place, index), number
+        zeros = {symbol: 0 * symbol for name, symbol in symbols.items() if name in self._sizes}
+        return (index.xreplace(zeros) if zeros else index, number), number
 
-    def _variables(self, index: Any) -> set[str]:
-        """Return the variables of the loop on which an index depends, by what it looks up too."""
+    def _variables(self, names: Iterable[str]) -> set[str]:
+        """Return the variables of the loop on which these symbols depend, by what they look up."""
         found: set[str] = set()
-        for symbol in map(str, _symbols(index)):
-            if symbol in self._sizes:
-                found.add(symbol)
-            elif symbol.startswith("indirect"):
-                node = self._indirect[symbol.removeprefix("indirect")]
+        for name in names:
+            if name in self._sizes:
+                found.add(name)
+            elif name.startswith(_INDIRECT):
+                node = self._indirect[name]
                 for above in self._above(node):
-                    found |= self._variables(self._body.indexing_exprs[above])
+                    index = self._body.indexing_exprs[above]
+                    found |= self._variables(symbol.name for symbol in index.free_symbols)
         return found
 
     def _above(self, node: torch.fx.Node) -> set[str]:
@@ -156,10 +163,6 @@ class _Loop:
             elif above.target in self._graphs:
                 todo += self._graphs[str(above.target)].nodes
         return found
-
-
-def _symbols(index: Any) -> Iterable[Any]:
-    return getattr(index, "free_symbols", ())
 
 
 def _operators(graph: torch.fx.Graph) -> list[str]:
@@ -244,12 +247,7 @@ def _note(
     side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, place: int
 ) -> None:
     """Add an access; the same elements that another access has, of any loop, are one."""
-    number = loop.num_touched(index)
-    if loop.is_indirect(index):
-        part: tuple[Any, ...] = (place, str(index))
-    else:
-        start = index.subs(dict.fromkeys(index.free_symbols, 0)) if _symbols(index) else index
-        part = (str(start), number)
+    part, number = loop.touched(index, place=place)
     side.setdefault(name, {})[part] = number
 
 
