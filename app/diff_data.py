@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 # A tenth of a microsecond, as times are shown.
 _DIGITS = 7
+CLASSES = tuple(map(str, ChangeKind))
 
 
 class _Read(NamedTuple):

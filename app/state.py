@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
+from db.kernels import KINDS, LIBRARIES
 from db.records import AlertState, Dtype, Phase
 from db.text import shortened
 
@@ -153,12 +154,22 @@ def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]
 
 def parse_kernels(params: Mapping[str, str]) -> tuple[KernelsState, tuple[str, ...]]:
     """Return the kernels page's state and a sentence for each parameter not understood."""
-    return _parse(KernelsState, params, {})
+    return _parse(KernelsState, params, {"kind": KINDS, "library": LIBRARIES})
 
 
-def parse_kernel_diff(params: Mapping[str, str]) -> tuple[KernelDiffState, tuple[str, ...]]:
-    """Return the kernel diff's state and a sentence for each parameter not understood."""
-    return _parse(KernelDiffState, params, {})
+def parse_kernel_diff(
+    params: Mapping[str, str], *, classes: tuple[str, ...]
+) -> tuple[KernelDiffState, tuple[str, ...]]:
+    """Return the kernel diff's state and a sentence for each parameter not understood.
+
+    `classes` are those that a change can have.
+    """
+    state, problems = _parse(KernelDiffState, params, {"change": classes})
+    if state.row and not (state.row.isascii() and state.row.isdecimal()):
+        shown = shortened(state.row, limit=_SHOWN_LENGTH)
+        problem = f"The URL asks for row {shown!r}, which is no number; none is opened."
+        return dataclasses.replace(state, row=""), (*problems, problem)
+    return state, problems
 
 
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:

@@ -23,7 +23,7 @@ UNLIKE_TEXT = (
 
 def show() -> None:
     """Draw the page of the kernel diff."""
-    state, problems = parse_kernel_diff(st.query_params.to_dict())
+    state, problems = parse_kernel_diff(st.query_params.to_dict(), classes=diff_data.CLASSES)
     notices(problems)
     try:
         loaded = diff_data.load_kernel_diff(state)

@@ -22,6 +22,8 @@ from runner.traces.notes import KernelNotes
 # A result file says so at its beginning; a trace never has this word.
 _OF_A_RESULT = b'"schema_version"'
 _HEAD_BYTES = 4096
+# Of files; no run and no revision is called so.
+_ENDINGS = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,11 @@ def _wanted(name: str) -> _Wanted:
     if path.is_file():
         return _Wanted(name=name, case=None, is_trace=not _is_result_file(path))
     run, _, case = name.partition(":")
+    if run.endswith(_ENDINGS):
+        raise NotFoundError(
+            f"there is no file {run}. Name a trace of torch.profiler or a result file of"
+            " `hud run --json` by its path, and a run of the store by its id or revision"
+        )
     return _Wanted(name=run, case=case or None, is_trace=False)
 
 

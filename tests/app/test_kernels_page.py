@@ -106,10 +106,15 @@ def test_filters_of_the_url_hold(store: Store, open_page: OpenPage) -> None:
     page = open_page("kernels", **PARAMS, text="ADDMM", kind="gemm", library="aten")
     assert list(page.dataframe[0].value["label"]) == ["aten::addmm"]
     assert "1 of 2 kernels" in text_of(page)
-    page.query_params["kind"] = "nccl"
+    page.query_params["kind"] = "attention"
     page.run()
     assert not page.exception
     assert "No kernel fits these filters" in text_of(page)
+    page.query_params["kind"] = "zzz"
+    page.run()
+    text = text_of(page)
+    assert "The URL asks for kind 'zzz', which does not exist; the default is shown." in text
+    assert "No kernel fits" not in text
 
 
 def test_a_link_opens_a_kernel_with_origin_code_and_script(

@@ -191,6 +191,12 @@ def test_two_trace_files_are_compared_by_their_iterations(terminal: Terminal) ->
     assert "a trace has only one case" in with_case.stderr
 
 
+def test_a_trace_that_is_not_there_is_called_a_file(terminal: Terminal) -> None:
+    result = terminal.hud("kernels", "diff", "gone.json.gz", "a.json")
+    assert result.exit_code == 2
+    assert "there is no file gone.json.gz. Name a trace of torch.profiler or" in result.stderr
+
+
 def test_a_file_that_is_no_trace_is_one_clear_line(terminal: Terminal) -> None:
     Path("notes.txt").write_text("hello")
     result = terminal.hud("kernels", "diff", "notes.txt", "a.json")

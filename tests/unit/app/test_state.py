@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from app.state import (
     OVERVIEW_METRICS,
+    KernelDiffState,
+    KernelsState,
     OverviewState,
     RunPageState,
     SeriesState,
     overview_url,
+    parse_kernel_diff,
+    parse_kernels,
     parse_overview,
     parse_run,
     parse_runs,
@@ -33,6 +37,19 @@ def test_no_parameters_are_the_defaults() -> None:
 
 def test_an_empty_value_is_the_default() -> None:
     assert parse_overview({"phase": "", "metric": ""}) == (OverviewState(), ())
+
+
+def test_what_pages_of_kernels_cannot_show_is_reported_and_ignored() -> None:
+    state, problems = parse_kernels({"kind": "zzz", "library": "aten"})
+    assert state == KernelsState(library="aten")
+    assert problems[0].startswith("The URL asks for kind 'zzz', which does not exist;")
+    asked = {"change": "lol", "row": "-99", "baseline_run": "a"}
+    diff, problems = parse_kernel_diff(asked, classes=("new", "vanished"))
+    assert diff == KernelDiffState(baseline_run="a")
+    assert "Allowed: new, vanished." in problems[0]
+    assert problems[1] == "The URL asks for row '-99', which is no number; none is opened."
+    fine = {"change": "new", "row": "3"}
+    assert parse_kernel_diff(fine, classes=("new",)) == (KernelDiffState(**fine), ())
 
 
 def test_an_unknown_parameter_is_reported_and_ignored() -> None:
