@@ -30,7 +30,10 @@ WORKER_SIDE = re.compile(
 WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
 MODEL_PACKAGES = {"transformers", "diffusers"}
 # Imported where they are installed; without them something is missing, and a warning says so.
-OPTIONAL_PACKAGES = {"runner/measure/nvml.py": {"pynvml"}}
+OPTIONAL_PACKAGES = {
+    "models_zoo/triton_kernels.py": {"triton"},
+    "runner/measure/nvml.py": {"pynvml"},
+}
 NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}
 
 every_file = pytest.mark.parametrize("name", python_files(*FOLDERS))
@@ -139,14 +142,22 @@ def test_worker_side_needs_only_torch_and_the_model(name: str) -> None:
 @pytest.mark.parametrize("name", OPTIONAL_PACKAGES)
 def test_an_optional_package_may_be_absent(name: str) -> None:
     guarded = {
-        alias.name
-        for node in ast.walk(tree_of(name))
-        if isinstance(node, ast.Try)
-        for statement in node.body
+        alias.name.partition(".")[0]
+        for statement in _guarded(tree_of(name))
         if isinstance(statement, ast.Import)
         for alias in statement.names
     }
     assert guarded == OPTIONAL_PACKAGES[name]
+
+
+def _guarded(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Yield what stands under `try:` and under `if HAS_NAME:`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Try(body=body):
+                yield from body
+            case ast.If(test=ast.Name(id=name), body=body) if name.startswith("HAS_"):
+                yield from body
 
 
 @every_worker_file
