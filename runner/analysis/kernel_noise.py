@@ -34,7 +34,7 @@ TOLERANCE_ERRORS = 3.0
 MAX_DEVIATIONS = 2.0
 # What is not worth anyone's time in a whole iteration is not in a kernel either.
 FLOOR = METRICS["latency_s"].relevance_floor
-# Twice what recording a call was seen to cost: 2 to 5 us, on an idle core.
+# Twice what recording a call was seen to cost: 2.0 and 4.6 us in two results of a CPU.
 MAX_COST_S = 10e-6
 # How far a few iterations may be from the median of the samples when nobody disturbs either.
 MAX_APART = 0.1
