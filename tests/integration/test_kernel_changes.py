@@ -34,7 +34,7 @@ from runner.analysis.kernel_groups import KernelSide, MatchedBy
 from runner.measure.kernels import report_kernels
 from runner.measure.provenance import recorded_origins
 from runner.protocol import notes_path
-from runner.traces.kernels import read_kernels
+from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
 from tests.integration.contexts import make_context
 
@@ -44,6 +44,8 @@ X = torch.linspace(-1, 1, 256 * 32).reshape(256, 32)
 # Its entries are in no cache, and so many are looked up that nothing else takes long.
 TABLE_LENGTH, NUM_LOOKUPS = 2**25, 2**16
 NUM_SAMPLES = 20
+# On a busy machine all calls of a recording may have to wait; not those of all recordings.
+NUM_RECORDINGS = 4
 FUSED = "cpp_fused__softmax_gelu"
 
 
@@ -164,17 +166,26 @@ class Bench:
             step()
             samples.append(time.perf_counter() - start)
         context.found.add("latency_s", samples, method="")
-        report_kernels(context, forward)
-        notes = KernelNotes.load(notes_path(path))
         # As of kernels, see below.
         latency_s = min(samples)
-        report = read_kernels(path, notes=notes, latency_s=latency_s, peaks={})
+
+        def record() -> KernelReport:
+            report_kernels(context, forward)
+            notes = KernelNotes.load(notes_path(path))
+            return read_kernels(path, notes=notes, latency_s=latency_s, peaks={})
+
+        report = min((record() for _ in range(NUM_RECORDINGS)), key=fastest_s)
         return KernelSide(
             kernels=tuple(map(undisturbed, report.kernels)),
             sources={source.hash: source.text for source in report.sources},
             profile=report.profile,
             latency_s=latency_s,
         )
+
+
+def fastest_s(report: KernelReport) -> float:
+    """Return how long an iteration takes whose calls all are as fast as their fastest."""
+    return sum(kernel.count * kernel.min_s for kernel in report.kernels)
 
 
 def undisturbed(kernel: Kernel) -> Kernel:
@@ -197,6 +208,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         warnings.simplefilter("ignore", DeprecationWarning)
         yield Bench(tmp_path_factory.mktemp("traces"))
     torch._dynamo.reset()
+
+
+def diff_of_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
+    """Return the diff without the latencies: on a busy machine they say what it disturbed."""
+    sides = (replace(side, latency_s=None) for side in (baseline, candidate))
+    return diff_kernels(*sides)
 
 
 def rows_of(diff: KernelDiff) -> dict[str, KernelChange]:
@@ -259,15 +276,17 @@ def test_lookups_that_miss_every_cache_are_the_same_code_slower(bench: Bench) ->
     random = torch.Generator().manual_seed(0)
     near = bench.side(net, x=torch.zeros(NUM_LOOKUPS, dtype=torch.int64))
     far = bench.side(net, x=torch.randint(TABLE_LENGTH, (NUM_LOOKUPS,), generator=random))
-    diff = diff_kernels(near, far)
+    diff = diff_of_kernels(near, far)
     row = rows_of(diff)["cpp_fused_index_mul"]
     assert (row.kind, row.matched_by) == (ChangeKind.SLOWER, MatchedBy.CODE_AND_SHAPES)
     assert row.baseline[0].source_hash == row.candidate[0].source_hash != ""
     assert row.text.startswith("Same code; +")
     # Nothing else was planted: this is what was measured without the profiler as well, as far as
     # two recordings of what waits for memory agree.
-    assert 0.5 < row.contribution_s / diff.change_s < 2
-    faster = rows_of(diff_kernels(far, near))["cpp_fused_index_mul"]
+    assert near.latency_s is not None
+    assert far.latency_s is not None
+    assert 0.5 < row.contribution_s / (far.latency_s - near.latency_s) < 2
+    faster = rows_of(diff_of_kernels(far, near))["cpp_fused_index_mul"]
     assert (faster.kind, faster.contribution_s) == (ChangeKind.FASTER, -row.contribution_s)
 
 
