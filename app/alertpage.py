@@ -12,6 +12,7 @@ from app.markup import Cell, Column, Note, facts, table
 from app.pages import AlertPage
 from app.ranking import (
     ALERT_COLUMNS,
+    KIND_WORDS,
     alert_metric,
     alert_row,
     alert_topic,
@@ -72,8 +73,8 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime) -> str:
 
 def alert_title(alert: Alert) -> str:
     """Return the case with what changed; noise or a drift is no change of level, and says so."""
-    kind = {"variance": "noise ", "drift": "drift "}.get(alert.kind, "")
-    return f"{alert.case.model} {alert.case.variant} {kind}{change_text(alert)}"
+    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), change_text(alert))
+    return " ".join(filter(None, words))
 
 
 def alert_facts(page: AlertPage, *, now: datetime) -> str:

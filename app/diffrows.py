@@ -11,7 +11,14 @@ from app.countercolumns import counter_columns
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.evidence import difference_table
 from app.format import microseconds, moment, percent, signed_us, significant
-from app.kernelrows import NUM_ORIGINS, ORIGIN_COLUMNS, launch_facts, origin_cells, value_text
+from app.kernelrows import (
+    NUM_ORIGINS,
+    ORIGIN_COLUMNS,
+    launch_facts,
+    module_text,
+    origin_cells,
+    value_text,
+)
 from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
@@ -272,7 +279,7 @@ def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
         Cell(text=microseconds(kernel.mean_s)),
         Cell(text=microseconds(kernel.min_s)),
         Cell(text=kernel.shapes, title=kernel.shapes, style="prose"),
-        Cell(text=kernel.module or "-", style="prose"),
+        Cell(text=module_text(kernel) or "-", style="prose"),
     )
 
 

@@ -31,7 +31,7 @@ NUM_ORIGINS = 8
 # Of the launch: what only one call had, and what has a place of its own.
 _NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
 # The zoo's models of a library hold it under this name, which says nothing of where one is in it.
-_WRAPPER = "inner."
+_WRAPPER = "inner"
 ORIGIN_COLUMNS = (
     Column(label="node"),
     Column(label="operator"),
@@ -97,7 +97,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
         numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
     columns |= {
         "operators": [shown(", ".join(kernel.operators)) for kernel in kernels],
-        "module": [shown(_module_text(kernel)) for kernel in kernels],
+        "module": [shown(module_text(kernel)) for kernel in kernels],
         "shapes": [shown(kernel.shapes) for kernel in kernels],
         "config": [shown(mapping_text(kernel.config)) for kernel in kernels],
         "launch": [shown(launch_text(kernel)) for kernel in kernels],
@@ -130,7 +130,7 @@ def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
         ("computes", _quantity(kernel.flops_per_s, "FLOP/s")),
         ("of the measured roofline", _quantity(kernel.roofline, "share")),
         ("operators", ", ".join(kernel.operators)),
-        ("module", _module_text(kernel)),
+        ("module", module_text(kernel)),
         ("in each module", _modules_text(kernel)),
         ("shapes", kernel.shapes),
         ("autotune configuration", mapping_text(kernel.config)),
@@ -156,7 +156,7 @@ def origin_cells(origin: Origin) -> tuple[Cell, ...]:
     return (
         Cell(text=origin.node),
         Cell(text=origin.target or "-"),
-        Cell(text=origin.module or "-", style="prose"),
+        Cell(text=without_wrapper(origin.module) or "-", style="prose"),
         Cell(text=f"{origin.file}{line}" if origin.file else "-", style="prose"),
         Cell(text=origin.code or "-", style="prose whole"),
     )
@@ -232,10 +232,11 @@ def _searched(kernel: Kernel) -> str:
 
 def without_wrapper(path: str) -> str:
     """Return the path of a module in the model of a library, where the zoo wraps one."""
-    return path.removeprefix(_WRAPPER)
+    return "" if path == _WRAPPER else path.removeprefix(f"{_WRAPPER}.")
 
 
-def _module_text(kernel: Kernel) -> str:
+def module_text(kernel: Kernel) -> str:
+    """Return the module of a kernel; of several how many there are, and where."""
     modules = modules_of(kernel)
     path = without_wrapper(kernel.module)
     return f"{len(modules)} in {path or 'the model'}" if modules else path

@@ -31,6 +31,8 @@ IMPROVEMENT_COLUMNS = tuple(
     for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
+# What moved, by the kind of an alert, where it was no level at once.
+KIND_WORDS = {"drift": "drift", "variance": "noise"}
 
 
 def states_of(state: str) -> tuple[AlertState, ...] | None:
@@ -146,8 +148,9 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
 def alert_topic(alert: Alert) -> str:
     """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
     label = metric_label(alert_metric(alert))
-    words = {"step": label, "drift": f"{label} (drift)", "variance": f"{label} (noise)"}
-    return words.get(alert.kind, alert.kind)
+    if alert.kind in KIND_WORDS:
+        return f"{label} ({KIND_WORDS[alert.kind]})"
+    return label if alert.kind == "step" else alert.kind
 
 
 def alert_metric(alert: Alert) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from app.charts import samples_spec, trend_spec
 from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for
 from app.pages import EnvironmentChange, SeriesPage
-from app.ranking import alert_metric, change_text
+from app.ranking import KIND_WORDS, alert_metric, change_text
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
@@ -229,7 +229,7 @@ def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
 def alert_label(alert: Alert) -> str:
     """Return the words at an alert's line: `regression: +21.3 %`, `drift: +4 %`."""
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
-    name = {"variance": "noise", DRIFT: DRIFT}.get(alert.kind, alert.verdict)
+    name = KIND_WORDS.get(alert.kind, alert.verdict)
     return f"{name}: {change_text(alert)}{state}"
 
 

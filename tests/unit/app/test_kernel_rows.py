@@ -16,6 +16,7 @@ from app.kernelrows import (
     kernel_table,
     launch_text,
     matching,
+    module_text,
     origin_table,
     repro_command,
     uncounted_text,
@@ -54,6 +55,14 @@ def test_modules_are_told_without_the_wrapper_and_one_by_one() -> None:
     assert told["in each module"].endswith(", 2 more")
     assert list(kernel_table([product]).frame["module"]) == ["8 in layer"]
     assert matching([product], KernelsState(text="layer.7")) == [product]
+
+
+def test_what_all_of_the_model_shares_is_the_model() -> None:
+    modules = [{"path": f"inner.{name}", "count": 1.0, "total_s": 1e-6} for name in "ab"]
+    product = dataclasses.replace(PRODUCT, module="inner", launch={MODULES: modules})
+    assert list(kernel_table([product]).frame["module"]) == ["2 in the model"]
+    assert module_text(dataclasses.replace(PRODUCT, module="inner")) == ""
+    assert module_text(dataclasses.replace(PRODUCT, module="innermost.a")) == "innermost.a"
 
 
 @pytest.mark.parametrize("text", ["FUSED", "aten::gelu", "layer.0", " gelu "])
