@@ -25,6 +25,8 @@ class ImageTextMatcher(nn.Module):
             num_attention_heads=config["num_text_heads"],
             max_position_embeddings=config["length"],
             projection_dim=config["projection_size"],
+            bos_token_id=config["vocab_size"] - 2,
+            eos_token_id=config["vocab_size"] - 1,
         )
         vision = CLIPVisionConfig(
             image_size=config["image_size"],
@@ -57,13 +59,11 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration: as many images as texts."""
-    batch, side = config["batch"], config["image_size"]
-    return {
-        "pixel_values": normal(batch, 3, side, side, seed=seed),
-        "input_ids": token_ids(
-            batch, config["length"], vocab_size=config["vocab_size"], seed=seed + 1
-        ),
-    }
+    batch, side, end = config["batch"], config["image_size"], config["vocab_size"] - 1
+    # A text is read off at its end token; without one, at its first token, which sees no other.
+    texts = token_ids(batch, config["length"], vocab_size=end, seed=seed + 1)
+    texts[:, -1] = end
+    return {"pixel_values": normal(batch, 3, side, side, seed=seed), "input_ids": texts}
 
 
 def loss(outputs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:

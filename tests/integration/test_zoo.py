@@ -108,6 +108,13 @@ def test_outputs_vary_and_depend_on_the_inputs(name: str) -> None:
     assert cosine(outputs, infer(model, inputs_of(name, seed=1))) < 0.999
 
 
+def test_clip_reads_the_whole_text() -> None:
+    model, inputs = build("clip"), inputs_of("clip")
+    texts = inputs["input_ids"].clone()
+    texts[:, 1] = (texts[:, 1] + 1) % 100
+    assert not torch.equal(infer(model, inputs), infer(model, {**inputs, "input_ids": texts}))
+
+
 @models
 def test_fp64_and_bf16_compute_the_same_thing(name: str) -> None:
     model, inputs = build(name), inputs_of(name)
