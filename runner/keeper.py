@@ -39,7 +39,7 @@ class Keeper:
         self._rest_until: datetime | None = None
         self._trouble = ""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keeper")
-        self._passing: list[Future[None]] = []
+        self._passing: Future[None] | None = None
 
     def keep(self, run: Run, *, result: CaseResult | None = None) -> None:
         """Write `result`, or news of the run itself, to the spool and pass it on to the store.
@@ -53,8 +53,14 @@ class Keeper:
         self._spool.write(run, result=result)
         if run.state is not RunState.RUNNING or result is None:
             self.drain()
+            return
+        # That of the case before is over, or is waited for; what it raised ends the run here.
+        self._wait()
+        if self._trouble:
+            # A store that was locked is polled, and has a backlog: not beside a case.
+            self._drain_unless_resting()
         else:
-            self._passing.append(self._thread.submit(self._drain_unless_resting))
+            self._passing = self._thread.submit(self._drain_unless_resting)
 
     def keep_state(self, run: Run) -> None:
         """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
@@ -76,9 +82,9 @@ class Keeper:
 
     def _wait(self) -> None:
         """Wait for what is being passed on; raise what that raised."""
-        passing, self._passing = self._passing, []
-        for future in passing:
-            future.result()
+        passing, self._passing = self._passing, None
+        if passing is not None:
+            passing.result()
 
     def _drain_unless_resting(self) -> None:
         if self._rest_until is None or self._now() >= self._rest_until:

@@ -74,21 +74,41 @@ def test_a_result_is_in_the_store_while_the_next_case_runs(place: Place) -> None
     assert len(seen) == 4
 
 
-def test_a_case_does_not_wait_for_a_store_that_is_slow(
+def test_the_next_case_does_not_wait_for_a_store_that_is_slow(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_last = threading.Event()
+    is_next = threading.Event()
     drain = Spool.drain
 
     def drain_late(spool: Spool, store: ResultStore) -> DrainReport:
         if threading.current_thread() is not threading.main_thread():
-            assert is_last.wait(60)
+            assert is_next.wait(60)
         return drain(spool, store)
 
     monkeypatch.setattr(Spool, "drain", drain_late)
-    document = place.run(executor=FakeExecutor(on_execute=on_case(4, is_last.set)))
+    document = place.run(executor=FakeExecutor(on_execute=on_case(2, is_next.set)))
     assert len(document.results) == 4
     assert len(place.load("latest").results) == 4
+
+
+def test_what_storing_raises_meanwhile_ends_the_run_after_the_next_case(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    drain = Spool.drain
+
+    def drain_badly(spool: Spool, store: ResultStore) -> DrainReport:
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError(5, "Input/output error")
+        return drain(spool, store)
+
+    monkeypatch.setattr(Spool, "drain", drain_badly)
+    with pytest.raises(OSError, match="Input/output error"):
+        place.run(executor=FakeExecutor(on_execute=lambda order: seen.append(order.case.key)))
+    assert len(seen) == 2
+    document = place.load("latest")
+    assert document.run.state is RunState.INTERRUPTED
+    assert len(document.results) == 2
 
 
 def test_a_case_that_fails_does_not_end_the_run(place: Place) -> None:
