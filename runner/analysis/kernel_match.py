@@ -121,11 +121,13 @@ class _Left:
 
     def take_shares(self) -> list[Match]:
         """Return what generated kernels do of operators of the other side, and leave the rest."""
-        merged = share_calls(*self.heaviest())
-        self.groups = _replaced(self.groups, self.heaviest()[0], merged.left)
+        ours, theirs = self.heaviest()
+        merged = share_calls(ours, theirs)
+        self.groups = _replaced(self.groups, ours, merged.left)
         found = self.take_fusions(merged.fusions)
-        split = share_calls(self.heaviest()[1], self.heaviest()[0])
-        self.others = _replaced(self.others, self.heaviest()[1], split.left)
+        ours, theirs = self.heaviest()
+        split = share_calls(theirs, ours)
+        self.others = _replaced(self.others, theirs, split.left)
         swapped = [replace(item, groups=item.others, others=item.groups) for item in split.fusions]
         return found + self.take_fusions(swapped)
 
