@@ -55,8 +55,10 @@ def mark_imported(store: Store, content: str, *, at: datetime) -> None:
 def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
     """Return which of `run_ids` are runs of the store."""
     with store.read() as connection:
-        wanted = select(RunTable.id).where(RunTable.id.in_(run_ids))
-        return set(connection.execute(wanted).scalars())
+        wanted = (
+            select(RunTable.id).where(RunTable.id.in_(some)) for some in fetch.batches(run_ids)
+        )
+        return {run_id for one in wanted for run_id in connection.execute(one).scalars()}
 
 
 def put_imported(
