@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -83,6 +84,16 @@ def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
             do()
 
     return on_execute
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Block until `is_true`, at most a minute."""
+    pause = threading.Event()
+    for _ in range(6000):
+        if is_true():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never was")
 
 
 def interrupt() -> None:

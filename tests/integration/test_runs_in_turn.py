@@ -14,7 +14,7 @@ from runner.errors import ExecutorError, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted
 from runner.executor_api import CaseOrder
 from tests.fakes import FACTS, FakeExecutor
-from tests.integration.running import REQUEST, Place, interrupt, on_case
+from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until
 
 STABLE = replace(REQUEST, toolchain="stable")
 NIGHTLY = replace(REQUEST, toolchain="nightly")
@@ -48,16 +48,20 @@ def test_a_case_is_over_everywhere_before_the_next_one_starts(place: Place) -> N
     assert kinds == ["RunStarted"] * 2 + case * 4 + ["RunEnded"] * 2
 
 
-def test_results_of_every_toolchain_are_stored_before_the_next_case(place: Place) -> None:
-    stored: list[int] = []
+def test_results_of_every_toolchain_are_stored_while_the_next_case_runs(place: Place) -> None:
+    cases: list[str] = []
 
-    def count(_order: CaseOrder) -> None:
+    def num_stored() -> int:
         assert place.store is not None
         summaries = load_runs(place.store)
-        stored.append(sum(sum(item.num_by_outcome.values()) for item in summaries))
+        return sum(sum(item.num_by_outcome.values()) for item in summaries)
 
-    run_both(place, on_stable_case=count)
-    assert stored == [0, 2, 4, 6]
+    def look(order: CaseOrder) -> None:
+        wait_until(lambda: num_stored() == 2 * len(cases))
+        cases.append(order.case.key)
+
+    run_both(place, on_stable_case=look)
+    assert len(cases) == 4
 
 
 def test_a_host_starts_when_the_one_before_has_told_its_facts(place: Place) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,17 +26,7 @@ from runner.spool import DrainReport, ResultStore, Spool
 from runner.suites import Selection
 from tests.builders import START, make_run
 from tests.fakes import FACTS, FakeExecutor
-from tests.integration.running import REQUEST, Place, interrupt, on_case
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    """Block until `is_true`, at most a minute."""
-    pause = threading.Event()
-    for _ in range(6000):
-        if is_true():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never was")
+from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until
 
 
 @pytest.fixture
