@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn, optim
+from torch._inductor.codecache import PyCodeCache
 
 from db.records import Dtype, Phase
 from runner.measure.context import Context, Findings
@@ -15,6 +17,15 @@ from runner.protocol import LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)
+
+
+def forget_compiled() -> None:
+    """Leave nothing that this process compiled, and no module that Inductor wrote for it.
+
+    A worker begins without any; in a process of tests those of the tests before are there too.
+    """
+    torch._dynamo.reset()
+    PyCodeCache.cache_clear()
 
 
 def make_context(

@@ -33,7 +33,7 @@ from runner.measure.library_calls import recorded_library_calls, shown_library_c
 from runner.measure.provenance import Provenance, recorded_origins
 from runner.protocol import notes_path
 from tests.builders import make_kernel
-from tests.integration.contexts import make_context
+from tests.integration.contexts import forget_compiled, make_context
 
 
 class Halves(nn.Module):
@@ -64,7 +64,7 @@ def profiled(context: Context, forward: Any, *, path: Path) -> tuple[list[Any], 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """Yield the events and notes of a compiled model of two graphs."""
-    torch._dynamo.reset()
+    forget_compiled()
     folder = tmp_path_factory.mktemp("traces")
     context = make_context(Halves().eval(), {"x": torch.ones(4, 8)})
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
@@ -78,7 +78,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any]
         ):
             context.step(forward)()
         yield profiled(context, forward, path=folder / "trace.json.gz")
-    torch._dynamo.reset()
+    forget_compiled()
 
 
 def names(events: list[Any]) -> Counter[str]:

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor, nn
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
-from torch._inductor.codecache import PyCodeCache
 
 from db.kernels import Kernel
 from runner.analysis.kernel_change import ChangeKind, KernelChange
@@ -36,7 +35,7 @@ from runner.measure.provenance import recorded_origins
 from runner.protocol import notes_path
 from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
-from tests.integration.contexts import make_context
+from tests.integration.contexts import forget_compiled, make_context
 
 pytestmark = pytest.mark.slow
 GELU = nn.functional.gelu
@@ -147,8 +146,7 @@ class Bench:
         backend: str = "inductor",
     ) -> KernelSide:
         """Return the kernels of `num_calls` calls of `net` an iteration, and their latency."""
-        torch._dynamo.reset()
-        PyCodeCache.cache_clear()
+        forget_compiled()
         context = make_context(net.eval(), {"x": x}, backend=backend)
         path = self.folder / f"{len(list(self.folder.iterdir()))}.json.gz"
         context = replace(context, request=replace(context.request, trace_path=str(path)))
@@ -207,7 +205,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         # Inductor's own modules use what torch is about to drop.
         warnings.simplefilter("ignore", DeprecationWarning)
         yield Bench(tmp_path_factory.mktemp("traces"))
-    torch._dynamo.reset()
+    forget_compiled()
 
 
 def diff_of_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
