@@ -72,11 +72,26 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """What a variant does to a model beside compiling it; nothing by default.
+
+    `memory_format` is that of weights and inputs of four dimensions, `contiguous` or
+    `channels_last`. The eager model that the variant is compared with is never treated.
+    """
+
+    memory_format: str = "contiguous"
+
+
+UNTREATED = Treatment()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """One way to execute a model.
 
     `mode` is the torch.compile mode in its public spelling (`eager` where nothing is compiled) and
     `backend` the torch.compile backend; `dynamic` and `fullgraph` are torch.compile's arguments.
+    `phases` are those that it exists in.
     """
 
     name: str
@@ -85,6 +100,8 @@ class Variant:
     summary: str
     dynamic: bool | None = None
     fullgraph: bool = False
+    treatment: Treatment = UNTREATED
+    phases: tuple[str, ...] = ("inference", "training")
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

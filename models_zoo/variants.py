@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.spec import Variant
+from models_zoo.spec import Treatment, Variant
 
 _ROWS = (
     Variant(
@@ -54,6 +54,13 @@ _ROWS = (
         mode="default",
         backend="aot_eager",
         summary="Dynamo and AOTAutograd without Inductor: what capturing alone costs.",
+    ),
+    Variant(
+        name="channels-last",
+        mode="default",
+        backend="inductor",
+        treatment=Treatment(memory_format="channels_last"),
+        summary="As default, with images and weights of convolutions in channels_last.",
     ),
 )
 

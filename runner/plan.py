@@ -75,7 +75,7 @@ def _plan_models(
             catalog=catalog,
         )
         for spec, dtype, phase, variant in product(specs, dtypes, phases, variants)
-        if phase in spec.phases
+        if phase in spec.phases and phase in VARIANTS[variant].phases
     )
     if not planned:
         raise UnknownNameError(
@@ -102,6 +102,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             tolerance=spec.tolerance.get(case.dtype, Tolerance()).given,
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
+            treatment=variant.treatment,
         ),
     )
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal
 
 from db.records import Case, Outcome
 from db.warning import RunWarning
+from models_zoo.spec import UNTREATED, Treatment
 
 # 1: first version.
 PROTOCOL_VERSION = 1
@@ -77,13 +78,20 @@ class Workload:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
+    treatment: Treatment = UNTREATED
     checkout: Checkout | None = None
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Workload:
         """Return the workload that `dataclasses.asdict` made `document` of."""
         checkout = document.get("checkout")
-        return cls(**{**document, "checkout": None if checkout is None else Checkout(**checkout)})
+        return cls(
+            **{
+                **document,
+                "treatment": Treatment(**document["treatment"]),
+                "checkout": None if checkout is None else Checkout(**checkout),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

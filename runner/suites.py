@@ -69,9 +69,9 @@ TINY = Suite(
 
 NIGHTLY = Suite(
     name="nightly",
-    summary="Everything: each model under each variant, inference and training, fp32 and bf16.",
+    summary="Each model under each mode, inference and training, fp32 and bf16.",
     selection=Selection(
-        modes=("*",),
+        modes=(*MODES, "dynamic", "fullgraph", "aot_eager"),
         phases=("inference", "training"),
         dtypes=("fp32", "bf16"),
     ),

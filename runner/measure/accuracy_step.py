@@ -81,7 +81,7 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
     tolerance = tolerance_for(request.case.dtype, request.workload.tolerance)
     results = [reference.eager]
     if not context.is_eager:
-        results = [context.subject.result(forward) for _ in range(NUM_CALLS)]
+        results = [context.variant.result(forward) for _ in range(NUM_CALLS)]
     details: dict[str, Any] = {"tolerance": dataclasses.asdict(tolerance)}
     found.details["accuracy"] = details
     if reason := _other_layout(results, eager=reference.eager):

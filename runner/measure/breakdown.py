@@ -163,10 +163,10 @@ def _marks(device: Device) -> Marks:
 
 def take_steps(context: Context, forward: Forward, *, num_iterations: int) -> list[TrainingStep]:
     """Return `num_iterations` training iterations through `forward`, part by part."""
-    subject, device = context.subject, context.device
+    subject, device = context.subject_of(forward), context.device
     marks = _marks(device)
     next_batch = batch_source(subject, device=device)
-    is_compiled = forward is not subject.model
+    is_compiled = forward is not context.subject.model
     subject.zero_grad()
     device.synchronize()
     for _ in range(num_iterations):

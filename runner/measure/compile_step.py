@@ -43,8 +43,8 @@ GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
 
 
 def compile_subject(context: Context) -> Forward:
-    """Return the subject's model compiled as the case asks, its first calls made and reported."""
-    request, subject, found = context.request, context.subject, context.found
+    """Return the variant's model compiled as the case asks, its first calls made and reported."""
+    request, subject, found = context.request, context.variant, context.found
     # Lazy initialisation of the operators' libraries would otherwise count as compile time.
     subject.step(subject.model)()
     reset()

@@ -44,6 +44,8 @@ class Context:
 
     request: LaunchRequest
     subject: Subject
+    # What the variant executes, where it treats the model; `subject` is then eager's alone.
+    treated: Subject | None = None
     device: Device
     log: StepLog
     found: Findings
@@ -61,12 +63,21 @@ class Context:
         """Return whether the case is the eager variant."""
         return self.request.case.backend == "eager"
 
+    @property
+    def variant(self) -> Subject:
+        """Return what the variant executes: `subject` itself unless it treats the model."""
+        return self.subject if self.treated is None else self.treated
+
+    def subject_of(self, forward: Forward) -> Subject:
+        """Return what is executed through `forward`."""
+        return self.subject if forward is self.subject.model else self.variant
+
     def step(self, forward: Forward) -> Callable[[], object]:
         """Return one iteration through `forward`, as it is timed.
 
         On CUDA it begins with the mark that lets CUDA-graph trees reuse the outputs' memory.
         """
-        step = self.subject.step(forward)
+        step = self.subject_of(forward).step(forward)
         if not self.device.is_cuda or forward is self.subject.model:
             return step
 

@@ -31,6 +31,7 @@ from runner.measure.ranges import named_range
 from runner.measure.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
+from runner.measure.treatments import CannotTreatError, treat
 from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
 
@@ -50,9 +51,12 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     try:
         with log.step("build"):
             subject = build_subject(request, device=device)
-    except UnavailableModelError as error:
+            treated = treat(subject, treatment=request.workload.treatment)
+    except (UnavailableModelError, CannotTreatError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
-    context = Context(request=request, subject=subject, device=device, log=log, found=found)
+    context = Context(
+        request=request, subject=subject, treated=treated, device=device, log=log, found=found
+    )
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
     with recorded_compiles(context.compiles), _origins(context):
         why_inaccurate = _measure(context)

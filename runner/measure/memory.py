@@ -84,7 +84,9 @@ def _report_cuda(context: Context, forward: Forward) -> tuple[int, int | None, s
     if context.is_eager:
         return peak.of_variant, None, METHOD_CUDA
     found.add("cudagraph_pool_bytes", (float(peak.pools),), method=METHOD_POOLS)
-    return peak.of_variant, cuda_peak(context.step(context.subject.model)).of_eager, METHOD_CUDA
+    eager = context.subject.model
+    eager_peak = cuda_peak(context.step(eager)).of_eager - idle_bytes(context, eager)
+    return peak.of_variant - idle_bytes(context, forward), eager_peak, METHOD_CUDA
 
 
 def _report_cpu(context: Context, forward: Forward) -> tuple[int, int | None, str]:
@@ -95,11 +97,21 @@ def _report_cpu(context: Context, forward: Forward) -> tuple[int, int | None, st
 
 
 def _cpu_peak_bytes(context: Context, forward: Forward) -> int:
-    subject = context.subject
+    subject = context.subject_of(forward)
     # An iteration begins by dropping the gradients of the one before. The profiler does not tell
     # that memory is given back which was taken before it began, so they would count twice.
     subject.zero_grad()
     return cpu_peak_bytes(subject.step(forward), alive=subject.alive())
+
+
+def idle_bytes(context: Context, forward: Forward) -> int:
+    """Return the bytes that are alive for the other model while `forward` runs.
+
+    A variant that treats its model has one of its own beside eager's; neither needs the other.
+    """
+    busy = storages(context.subject_of(forward).alive())
+    both = storages((*context.subject.alive(), *context.variant.alive()))
+    return sum(num_bytes for address, num_bytes in both.items() if address not in busy)
 
 
 def cuda_peak(step: Callable[[], object]) -> CudaPeak:
@@ -140,10 +152,14 @@ def private_pool_bytes(snapshot: Iterable[Mapping[str, Any]]) -> tuple[int, int]
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """Return the bytes of the distinct storages behind `tensors`."""
-    storages = {
+    return sum(storages(tensors).values())
+
+
+def storages(tensors: Iterable[torch.Tensor]) -> dict[int, int]:
+    """Return the bytes of the distinct storages behind `tensors`, by address."""
+    return {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors
     }
-    return sum(storages.values())
 
 
 def allocation_events(profiler: profile) -> list[int]:

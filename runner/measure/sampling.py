@@ -67,7 +67,7 @@ def sample(context: Context, forward: Forward) -> None:
 
 
 def _working_set_bytes(context: Context) -> int:
-    subject = context.subject
+    subject = context.variant
     if context.device.is_cuda and context.is_eager:
         # Gradients and optimizer state belong to it, and only an iteration brings them about: where
         # nothing ran before, a launch would decide otherwise than the others.

@@ -165,11 +165,17 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
         device=device,
         loss=builder.loss or mean_square,
     )
-    if case.phase is Phase.TRAINING:
-        subject.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
-        if case.dtype is Dtype.FP16_AUTOCAST:
-            subject.scaler = torch.amp.GradScaler(device.kind)
+    subject.optimizer = optimizer_of(model, phase=case.phase)
+    if case.phase is Phase.TRAINING and case.dtype is Dtype.FP16_AUTOCAST:
+        subject.scaler = torch.amp.GradScaler(device.kind)
     return subject
+
+
+def optimizer_of(model: torch.nn.Module, *, phase: Phase) -> torch.optim.Optimizer | None:
+    """Return what trains `model`, None in inference."""
+    if phase is not Phase.TRAINING:
+        return None
+    return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
 
 
 def fp64_twin(subject: Subject) -> Subject:

@@ -38,6 +38,7 @@ def make_context(
     backend: str = "inductor",
     tolerance: dict[str, float] | None = None,
     num_rounds: int = 6,
+    treated: Subject | None = None,
 ) -> Context:
     """Return the context of the first launch of a case of `model`."""
     is_training = phase is Phase.TRAINING
@@ -63,4 +64,11 @@ def make_context(
         report_path="",
         log_path="",
     )
-    return Context(request=request, subject=subject, device=device, log=StepLog(), found=Findings())
+    return Context(
+        request=request,
+        subject=subject,
+        treated=treated,
+        device=device,
+        log=StepLog(),
+        found=Findings(),
+    )

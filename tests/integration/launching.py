@@ -53,6 +53,7 @@ def order(
         num_tokens=None,
         dynamic=way.dynamic,
         fullgraph=way.fullgraph,
+        treatment=way.treatment,
     )
     return CaseOrder(
         run_id="run", case=case, workload=workload, settings=MeasureSettings(**(QUICK | settings))

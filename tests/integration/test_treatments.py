@@ -1,0 +1,87 @@
+"""What variants do to a model before it is compiled, through a real worker and without one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from db.records import Outcome, Phase
+from models_zoo.spec import UNTREATED, Treatment
+from runner.executor import LocalExecutor
+from runner.measure.memory import idle_bytes, storage_bytes
+from runner.measure.treatments import CannotTreatError, treat
+from tests.fixtures.odd_models import Convolution
+from tests.integration.contexts import make_context
+from tests.integration.launching import order
+
+CHANNELS_LAST = Treatment(memory_format="channels_last")
+
+
+IMAGE = {"image": torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))}
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
+    local.open()
+    yield local
+    local.close()
+
+
+@pytest.mark.parametrize("phase", [Phase.INFERENCE, Phase.TRAINING])
+def test_a_model_in_channels_last_leaves_eager_as_it_was(phase: Phase) -> None:
+    subject = make_context(Convolution(), IMAGE, phase=phase).subject
+    treated = treat(subject, treatment=CHANNELS_LAST)
+    assert treated is not None
+    assert treated.inputs["image"].is_contiguous(memory_format=torch.channels_last)
+    assert treated.model.convolution.weight.is_contiguous(memory_format=torch.channels_last)
+    assert subject.inputs["image"].is_contiguous()
+    assert subject.model.convolution.weight.is_contiguous()
+    treated.step(treated.model)()
+    assert subject.model.convolution.weight.grad is None
+    assert torch.equal(treated.inputs["image"], subject.inputs["image"])
+
+
+def test_without_a_treatment_there_is_no_copy() -> None:
+    subject = make_context(Convolution(), IMAGE).subject
+    assert treat(subject, treatment=UNTREATED) is None
+
+
+def test_a_model_without_images_has_no_channels_last() -> None:
+    subject = make_context(nn.Linear(4, 4), {"input": torch.ones(2, 4)}).subject
+    with pytest.raises(CannotTreatError, match="no input of four dimensions: measure it under de"):
+        treat(subject, treatment=CHANNELS_LAST)
+
+
+def test_the_other_model_of_a_case_is_not_its_memory() -> None:
+    context = make_context(Convolution(), IMAGE)
+    assert idle_bytes(context, context.subject.model) == 0
+    treated = make_context(Convolution(), IMAGE).subject
+    context = make_context(Convolution(), IMAGE, treated=treated)
+    # Both models have the same inputs.
+    own_bytes = storage_bytes(treated.model.parameters())
+    assert idle_bytes(context, context.subject.model) == own_bytes
+    assert idle_bytes(context, treated.model) == own_bytes
+
+
+def test_a_treated_variant_is_measured_beside_plain_eager(executor: LocalExecutor) -> None:
+    result = executor.execute(order("convolution", variant="channels-last"))
+    assert result.outcome is Outcome.OK, result.reason
+    assert result.effective_mode == "default"
+    assert result.measurement("speedup") is not None
+    peak, eager = (result.measurement(name) for name in ("peak_bytes", "eager_peak_bytes"))
+    assert peak is not None
+    assert eager is not None
+    # Neither has the weights of both.
+    assert peak.median < 2 * eager.median
+
+
+def test_what_cannot_be_treated_is_skipped_with_the_reason(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="channels-last"))
+    assert result.outcome is Outcome.SKIPPED
+    assert "no input of four dimensions" in result.reason
