@@ -71,7 +71,7 @@ def compiling_neighbour(folder: Path) -> Iterator[int]:
 def measure(model: str, *, num_pairs: int, folder: Path) -> dict[str, Any]:
     """Return levels and scatter of a model's compiled case, alone and beside a compilation."""
     (planned,) = make_plan(
-        Selection(models=(model,), modes=("default",), shape="small"),
+        Selection(models=(model,), modes=("default",), shapes=("small",)),
         catalog=CATALOG,
         device="cpu",
     )

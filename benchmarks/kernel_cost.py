@@ -50,7 +50,7 @@ START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
 def measure_pairs(folder: Path, *, num_pairs: int) -> dict[str, list[dict[str, Any]]]:
     """Return for each case what its pairs of results say; raise BenchmarkError when one failed."""
     plan = make_plan(
-        Selection(models=MODELS, modes=MODES, shape="small"),
+        Selection(models=MODELS, modes=MODES, shapes=("small",)),
         catalog=CATALOG,
         device="cpu",
     )

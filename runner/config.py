@@ -264,7 +264,7 @@ def _suites(source: _Source) -> dict[str, Suite]:
                 modes=values["modes"] or MODES,
                 phases=values["phases"],
                 dtypes=values["dtypes"],
-                shape=values["shape"],
+                shapes=values["shape"],
             ),
             num_launches=values["launches"],
             max_launches=values["max_launches"],

@@ -65,7 +65,7 @@ def _plan_models(
                 model=spec.name,
                 family=spec.family,
                 phase=Phase(phase),
-                shape=_shape_of(spec, shape=selection.shape, device=device),
+                shape=shape,
                 dtype=Dtype(dtype),
                 mode=VARIANTS[variant].mode,
                 variant=variant,
@@ -74,7 +74,10 @@ def _plan_models(
             ),
             catalog=catalog,
         )
-        for spec, dtype, phase, variant in product(specs, dtypes, phases, variants)
+        for spec in specs
+        for shape, dtype, phase, variant in product(
+            _shapes_of(spec, patterns=selection.shapes, device=device), dtypes, phases, variants
+        )
         if phase in spec.phases and phase in VARIANTS[variant].phases
     )
     if not planned:
@@ -142,11 +145,19 @@ def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) ->
     return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
 
 
-def _shape_of(spec: ModelSpec, *, shape: str, device: str) -> str:
+def _shapes_of(spec: ModelSpec, *, patterns: Iterable[str], device: str) -> tuple[str, ...]:
+    """Return the shapes of `spec` that `patterns` name, each once; raise UnknownNameError."""
     # A model from hud.toml has one size, whatever it is called: that one is meant.
     if len(spec.sizes) == 1:
-        return next(iter(spec.sizes))
-    return _SHAPES_BY_DEVICE[device] if shape == AUTO_SHAPE else shape
+        return tuple(spec.sizes)
+    shapes: dict[str, None] = {}
+    for pattern in patterns:
+        wanted = _SHAPES_BY_DEVICE[device] if pattern == AUTO_SHAPE else pattern
+        found = [name for name in spec.sizes if fnmatchcase(name, wanted)]
+        if not found:
+            find_size(spec, wanted)
+        shapes.update(dict.fromkeys(found))
+    return tuple(shapes)
 
 
 def _no_such(kind: str, name: str, known: Collection[str]) -> str:

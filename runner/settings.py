@@ -228,9 +228,10 @@ SETTINGS = (
     Setting(
         section="suites.NAME",
         key="shape",
-        accept=text,
-        default="auto",
-        description="`tiny`, `small`, `full`, or `auto`: full on a GPU, small on a CPU.",
+        accept=texts,
+        default=("auto",),
+        description="Globs of shapes: `tiny`, `small`, `full`, or `auto`: full on a GPU, small on a"
+        " CPU.",
     ),
     Setting(
         section="suites.NAME",

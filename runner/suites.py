@@ -15,13 +15,13 @@ _OWN_SETTINGS = ("num_launches", "max_launches", "target_interval", "num_rounds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which cases: globs of model and variant names, and the other axes of a case."""
+    """Which cases: globs of model, variant and shape names, and the other axes of a case."""
 
     models: tuple[str, ...] = ("*",)
     modes: tuple[str, ...] = MODES
     phases: tuple[str, ...] = ("inference",)
     dtypes: tuple[str, ...] = ("fp32",)
-    shape: str = AUTO_SHAPE
+    shapes: tuple[str, ...] = (AUTO_SHAPE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ QUICK = Suite(
     summary="First numbers in minutes on any machine: five small models under each mode.",
     selection=Selection(
         models=("bert", "gpt2", "vit", "resnet", "nn_transformer"),
-        shape="small",
+        shapes=("small",),
     ),
     # Two launches are the fewest that have both a cold and a warm compilation.
     num_launches=2,
@@ -60,7 +60,7 @@ QUICK = Suite(
 TINY = Suite(
     name="tiny",
     summary="Every model at its smallest, eager and default: does it work at all? For CI.",
-    selection=Selection(modes=("eager", "default"), shape="tiny"),
+    selection=Selection(modes=("eager", "default"), shapes=("tiny",)),
     num_launches=2,
     max_launches=2,
     num_rounds=10,

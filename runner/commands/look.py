@@ -113,7 +113,7 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
                     "modes": list(suite.selection.modes),
                     "phases": list(suite.selection.phases),
                     "dtypes": list(suite.selection.dtypes),
-                    "shape": suite.selection.shape,
+                    "shapes": list(suite.selection.shapes),
                     "summary": suite.summary,
                 }
                 for suite in found
@@ -127,12 +127,12 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
             " ".join(suite.selection.modes),
             " ".join(suite.selection.phases),
             " ".join(suite.selection.dtypes),
-            suite.selection.shape,
+            " ".join(suite.selection.shapes),
             suite.summary,
         )
         for suite in found
     ]
-    names = ("suite", "models", "modes", "phases", "dtypes", "shape", "what for")
+    names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "what for")
     print_table([Column(name=name) for name in names], rows=rows)
 
 

@@ -21,7 +21,9 @@ _OPTIONS = (
     click.option(
         "--dtype", "dtypes", metavar="D", multiple=True, help="fp32, bf16, fp16-autocast."
     ),
-    click.option("--shape", metavar="S", help="tiny, small, full, or auto."),
+    click.option(
+        "--shape", "shapes", metavar="S", multiple=True, help="tiny, small, full, or auto; globs."
+    ),
     click.option(
         "--device",
         type=click.Choice([AUTO_DEVICE, *DEVICES]),
@@ -39,7 +41,7 @@ class CaseOptions:
     modes: tuple[str, ...]
     phases: tuple[str, ...]
     dtypes: tuple[str, ...]
-    shape: str | None
+    shapes: tuple[str, ...]
     device: str | None
 
     def given(self) -> list[str]:
@@ -68,7 +70,7 @@ def make_orders(
 
 
 def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
-    named = wanted.models or wanted.modes or wanted.phases or wanted.dtypes or wanted.shape
+    named = wanted.models or wanted.modes or wanted.phases or wanted.dtypes or wanted.shapes
     if wanted.suite is None and named:
         suite = custom_suite(Selection())
     else:
@@ -79,6 +81,6 @@ def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
         modes=wanted.modes or usual.modes,
         phases=wanted.phases or usual.phases,
         dtypes=wanted.dtypes or usual.dtypes,
-        shape=wanted.shape or usual.shape,
+        shapes=wanted.shapes or usual.shapes,
     )
     return replace(suite, selection=selection)

@@ -177,7 +177,7 @@ def test_a_case_whose_provider_is_missing_is_skipped_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    selection = Selection(models=("timm/resnet50",), modes=("eager",), shape="tiny")
+    selection = Selection(models=("timm/resnet50",), modes=("eager",), shapes=("tiny",))
     (planned,) = make_plan(selection, catalog={}, device="cpu")
     request = LaunchRequest(
         case=planned.case,

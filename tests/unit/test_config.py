@@ -52,7 +52,7 @@ def test_every_section_is_read() -> None:
         [suites.mine]
         models = "bert"
         modes = ["eager", "default"]
-        shape = "tiny"
+        shape = ["tiny", "auto"]
         launches = 2
         max_launches = 3
         target_interval = 0
@@ -78,6 +78,7 @@ def test_every_section_is_read() -> None:
     assert config.toolchains["nightly"] == Path("/project/envs/nightly/bin/python")
     assert config.toolchains["installed"] == Path("python3.13")
     assert config.suites["mine"].selection.models == ("bert",)
+    assert config.suites["mine"].selection.shapes == ("tiny", "auto")
     own = config.suites["mine"].settings(config.measure)
     assert (own.num_launches, own.max_launches, own.target_interval) == (2, 3, 0.0)
     assert (own.num_rounds, own.budget_s) == (7, 2.0)

@@ -39,8 +39,20 @@ def test_auto_shape_is_full_on_a_gpu() -> None:
 
 
 def test_a_named_shape_is_taken_as_it_is() -> None:
-    selection = Selection(models=("bert",), modes=("eager",), shape="tiny")
+    selection = Selection(models=("bert",), modes=("eager",), shapes=("tiny",))
     assert keys(selection, device="cuda") == ["bert/inference/tiny/fp32/eager/cuda"]
+
+
+def test_several_shapes_are_measured_one_after_the_other_each_once() -> None:
+    selection = Selection(
+        models=("bert",), modes=("eager", "default"), shapes=("small", "tiny", "s*", "auto")
+    )
+    assert keys(selection) == [
+        "bert/inference/small/fp32/eager/cpu",
+        "bert/inference/small/fp32/default/cpu",
+        "bert/inference/tiny/fp32/eager/cpu",
+        "bert/inference/tiny/fp32/default/cpu",
+    ]
 
 
 def test_a_variant_brings_its_mode_and_arguments() -> None:
@@ -71,7 +83,7 @@ def test_a_model_with_one_size_is_measured_in_it() -> None:
         summary="",
         sizes={"default": SizeSpec(config={}, num_samples=1)},
     )
-    selection = Selection(modes=("eager",), shape="small")
+    selection = Selection(modes=("eager",), shapes=("small",))
     (planned,) = make_plan(selection, catalog={"own": own}, device="cpu")
     assert planned.case.shape == "default"
 
@@ -90,7 +102,7 @@ def test_reference_cases_come_first_whatever_is_selected() -> None:
 
 
 def test_reference_cases_have_a_size_of_their_own_on_a_gpu() -> None:
-    selection = Selection(models=("bert",), modes=("eager",), shape="tiny")
+    selection = Selection(models=("bert",), modes=("eager",), shapes=("tiny",))
     plan = make_plan(selection, catalog=make_catalog("bert"), device="cuda", has_references=True)
     assert [planned.case.shape for planned in plan] == ["full", "full", "full", "tiny"]
     assert plan[0].workload.config == {"width": 4096}
@@ -131,7 +143,8 @@ def test_a_case_of_a_model_that_is_gone_is_said() -> None:
         (Selection(modes=("max-autotun",)), "no mode 'max-autotun'. Did you mean max-autotune"),
         (Selection(phases=("train",)), "no phase 'train'. Did you mean training"),
         (Selection(dtypes=("fp8",)), "no dtype 'fp8'. Did you mean fp32"),
-        (Selection(shape="smal"), "has no shape 'smal'. Did you mean small"),
+        (Selection(shapes=("smal",)), "has no shape 'smal'. Did you mean small"),
+        (Selection(shapes=("tiny", "smol*")), "has no shape 'smol*'. Did you mean small"),
     ],
 )
 def test_an_unknown_name_is_answered_with_near_ones(selection: Selection, message: str) -> None:

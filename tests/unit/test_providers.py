@@ -65,7 +65,7 @@ def test_a_model_of_ones_own_wins_over_a_providers() -> None:
 
 
 def test_a_model_of_a_provider_is_planned_and_planned_again_from_its_case() -> None:
-    selection = Selection(models=("timm/resnet50",), modes=("eager",), shape="tiny")
+    selection = Selection(models=("timm/resnet50",), modes=("eager",), shapes=("tiny",))
     (planned,) = make_plan(selection, catalog=CATALOG, device="cpu")
     assert planned.case.key == "timm/resnet50/inference/tiny/fp32/eager/cpu"
     assert planned.workload.config == {"architecture": "resnet50", "batch": 2}
