@@ -32,7 +32,9 @@ class ImageClassifier(nn.Module):
         )
         for block in self.modules():
             if isinstance(block, ResNetBasicLayer | ResNetBottleNeckLayer):
-                nn.init.constant_(block.layer[-1].normalization.weight, BRANCH_SCALE)
+                last = block.layer[-1].get_submodule("normalization")
+                assert isinstance(last, nn.BatchNorm2d)
+                nn.init.constant_(last.weight, BRANCH_SCALE)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         logits: Tensor = self.inner(pixel_values=pixel_values).logits

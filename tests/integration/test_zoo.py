@@ -154,6 +154,20 @@ def test_a_training_step_reaches_every_parameter(name: str) -> None:
     assert unreached == []
 
 
+def test_the_gradients_of_fifty_layers_are_more_than_rounding() -> None:
+    config = dict(CATALOG["resnet"].sizes["full"].config) | {"batch": 4, "image_size": 64}
+    builder = load_builder(CATALOG["resnet"].build)
+    images = builder.example_inputs(config, seed=0)["pixel_values"]
+
+    def gradients(dtype: torch.dtype) -> Tensor:
+        model = builder.build(config).train().to(dtype)
+        model(images.to(dtype)).float().square().mean().backward()
+        found = [item.grad for item in model.parameters() if item.grad is not None]
+        return torch.cat([gradient.flatten() for gradient in found])
+
+    assert cosine(gradients(torch.bfloat16), gradients(torch.float64)) > 0.95
+
+
 @trained
 def test_training_is_deterministic(name: str) -> None:
     model, inputs = build(name).train(), inputs_of(name)
