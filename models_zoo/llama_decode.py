@@ -9,62 +9,48 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from models_zoo.inputs import seeded_weights, token_ids
-from models_zoo.static_cache import StaticCache
+from models_zoo.static_cache import OneTokenDecoder, StaticCache
 
 
-class OneTokenDecoder(nn.Module):
-    """Llama that returns the logits of the next token, (batch, 1, vocabulary)."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.inner = LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=config["vocab_size"],
-                hidden_size=config["hidden_size"],
-                intermediate_size=config["intermediate_size"],
-                num_hidden_layers=config["num_layers"],
-                num_attention_heads=config["num_heads"],
-                num_key_value_heads=config["num_key_value_heads"],
-                max_position_embeddings=131_072,
-                rms_norm_eps=1e-5,
-                rope_parameters={
-                    "rope_type": "llama3",
-                    "rope_theta": 500_000.0,
-                    "factor": 32.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": 8192,
-                },
-                tie_word_embeddings=True,
-            )
+def _decoder(config: Mapping[str, Any]) -> OneTokenDecoder:
+    inner = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=config["vocab_size"],
+            hidden_size=config["hidden_size"],
+            intermediate_size=config["intermediate_size"],
+            num_hidden_layers=config["num_layers"],
+            num_attention_heads=config["num_heads"],
+            num_key_value_heads=config["num_key_value_heads"],
+            max_position_embeddings=131_072,
+            rms_norm_eps=1e-5,
+            rope_parameters={
+                "rope_type": "llama3",
+                "rope_theta": 500_000.0,
+                "factor": 32.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            },
+            tie_word_embeddings=True,
         )
-        self.cache = StaticCache(
-            config["batch"],
-            config["num_key_value_heads"],
-            config["cache_length"],
-            config["hidden_size"] // config["num_heads"],
-            num_layers=config["num_layers"],
-            position=config["position"],
-        )
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        outputs = self.inner(
-            input_ids=input_ids,
-            position_ids=self.cache.position[None],
-            attention_mask=self.cache.mask(),
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        logits: Tensor = outputs.logits
-        return logits
+    )
+    cache = StaticCache(
+        config["batch"],
+        config["num_key_value_heads"],
+        config["cache_length"],
+        config["hidden_size"] // config["num_heads"],
+        num_layers=config["num_layers"],
+        position=config["position"],
+    )
+    return OneTokenDecoder(inner, cache=cache)
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32."""
-    return seeded_weights(lambda: OneTokenDecoder(config))
+    return seeded_weights(lambda: _decoder(config))
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration."""
-    batch, length = config["batch"], config["length"]
-    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    ids = token_ids(config["batch"], 1, vocab_size=config["vocab_size"], seed=seed)
+    return {"input_ids": ids}

@@ -1,4 +1,4 @@
-"""A key-value cache of a fixed size that each iteration writes at the same place."""
+"""A key-value cache of fixed size that each iteration writes at the same place, and its reader."""
 
 from __future__ import annotations
 
@@ -42,3 +42,27 @@ class StaticCache(nn.Module):
         """Return which places the token at `position` sees, (1, 1, 1, length)."""
         places = torch.arange(self.length, device=self.position.device)
         return (places <= self.position)[None, None, None]
+
+
+class OneTokenDecoder(nn.Module):
+    """A decoder of transformers that reads one token against a filled cache: a step of generation.
+
+    It returns the logits of the next token, (batch, 1, vocabulary).
+    """
+
+    def __init__(self, inner: nn.Module, *, cache: StaticCache) -> None:
+        super().__init__()
+        self.inner = inner
+        self.cache = cache
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Return the logits that follow `input_ids`, (batch, 1)."""
+        outputs = self.inner(
+            input_ids=input_ids,
+            position_ids=self.cache.position[None],
+            attention_mask=self.cache.mask(),
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        logits: Tensor = outputs.logits
+        return logits
