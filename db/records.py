@@ -57,19 +57,29 @@ class Phase(StrEnum):
 class Dtype(StrEnum):
     """Number format of a case; an autocast case keeps its weights in fp32.
 
-    Only an imported history has another than the first three.
+    `tf32` is fp32 whose matrix products and convolutions run in TF32. Only an imported history has
+    one of the last two.
     """
 
     FP32 = "fp32"
+    TF32 = "tf32"
     BF16 = "bf16"
-    FP16_AUTOCAST = "fp16-autocast"
+    BF16_AUTOCAST = "bf16-autocast"
     FP16 = "fp16"
+    FP16_AUTOCAST = "fp16-autocast"
     AMP = "amp"
     OTHER = "other"
 
 
 MEASURED_PHASES = (Phase.INFERENCE, Phase.TRAINING)
-MEASURED_DTYPES = (Dtype.FP32, Dtype.BF16, Dtype.FP16_AUTOCAST)
+MEASURED_DTYPES = (
+    Dtype.FP32,
+    Dtype.TF32,
+    Dtype.BF16,
+    Dtype.BF16_AUTOCAST,
+    Dtype.FP16,
+    Dtype.FP16_AUTOCAST,
+)
 
 
 class Outcome(StrEnum):

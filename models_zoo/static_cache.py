@@ -34,8 +34,9 @@ class StaticCache(nn.Module):
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Write the keys and values of one token; return those of all places."""
         all_keys, all_values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
-        all_keys.index_copy_(2, self.position, keys)
-        all_values.index_copy_(2, self.position, values)
+        # Under autocast the projections come in half precision.
+        all_keys.index_copy_(2, self.position, keys.to(all_keys.dtype))
+        all_values.index_copy_(2, self.position, values.to(all_values.dtype))
         return all_keys, all_values
 
     def mask(self) -> Tensor:

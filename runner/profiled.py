@@ -18,6 +18,7 @@ from runner.protocol import notes_path
 from runner.trace_files import copy_file
 from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
+from runner.utilisation import peaks_in_trace
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +34,12 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
     if result.outcome is not Outcome.OK or not trace.exists():
         return result
     latency = result.measurement("latency_s")
-    numbers = {name: float(peak) for name, peak in peaks.items() if isinstance(peak, int | float)}
     try:
         report = read_kernels(
             trace,
             notes=KernelNotes.load(notes_path(trace)),
             latency_s=None if latency is None else latency.median,
-            peaks=numbers,
+            peaks=peaks_in_trace(result.case.dtype, peaks=peaks),
         )
     except (OSError, RecordError, TraceError) as error:
         warning = RunWarning(

@@ -223,7 +223,7 @@ SETTINGS = (
         key="dtypes",
         accept=dtypes,
         default=("fp32",),
-        description="`fp32`, `bf16`, `fp16-autocast`.",
+        description="`fp32`, `tf32`, `bf16`, `bf16-autocast`, `fp16`, `fp16-autocast`.",
     ),
     Setting(
         section="suites.NAME",

@@ -13,14 +13,17 @@ from db.warning import RunWarning
 from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 
+# What fp32 convolutions are held against where they may run in TF32: seven times the fp32 rate.
+TF32_NAME = "tf32_flops_per_s"
 # Under autocast the products run in half precision.
 PEAK_NAMES = {
     Dtype.FP32: "fp32_flops_per_s",
+    Dtype.TF32: TF32_NAME,
     Dtype.BF16: "bf16_flops_per_s",
+    Dtype.BF16_AUTOCAST: "bf16_flops_per_s",
+    Dtype.FP16: "fp16_flops_per_s",
     Dtype.FP16_AUTOCAST: "fp16_flops_per_s",
 }
-# What fp32 convolutions are held against where they may run in TF32: seven times the fp32 rate.
-TF32_NAME = "tf32_flops_per_s"
 COPY_NAME = "copy_bytes_per_s"
 
 
@@ -41,6 +44,17 @@ def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseRes
     if mfu is not None and mfu.interval[0] > 1:
         warnings = (*warnings, _above_one(result, mfu.median))
     return replace(result, measurements=(*result.measurements, *derived), warnings=warnings)
+
+
+def peaks_in_trace(dtype: Dtype, *, peaks: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers among `peaks` as kernels of a case in `dtype` are held against them.
+
+    A trace tells the types of operands alone, and those of products in TF32 are fp32.
+    """
+    numbers = {name: float(peak) for name, peak in peaks.items() if isinstance(peak, int | float)}
+    if dtype is Dtype.TF32 and TF32_NAME in numbers:
+        numbers[PEAK_NAMES[Dtype.FP32]] = numbers[TF32_NAME]
+    return numbers
 
 
 def _derived(

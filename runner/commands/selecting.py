@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import click
 
+from db.records import MEASURED_DTYPES
 from runner.commands.common import gather_options
 from runner.plan import DEVICES, find_suite
 from runner.suites import QUICK, Selection, Suite
@@ -19,7 +20,7 @@ _OPTIONS = (
     ),
     click.option("--phase", "phases", metavar="P", multiple=True, help="inference or training."),
     click.option(
-        "--dtype", "dtypes", metavar="D", multiple=True, help="fp32, bf16, fp16-autocast."
+        "--dtype", "dtypes", metavar="D", multiple=True, help=f"{', '.join(MEASURED_DTYPES)}."
     ),
     click.option(
         "--shape", "shapes", metavar="S", multiple=True, help="tiny, small, full, or auto; globs."

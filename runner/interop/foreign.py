@@ -91,7 +91,10 @@ DTYPES: Mapping[str, Dtype] = {
     "fp16": Dtype.FP16,
     "bfloat16": Dtype.BF16,
     "bf16": Dtype.BF16,
+    "tf32": Dtype.TF32,
     "amp": Dtype.AMP,
+    "amp_bf16": Dtype.BF16_AUTOCAST,
+    "bf16-autocast": Dtype.BF16_AUTOCAST,
     "amp_fp16": Dtype.FP16_AUTOCAST,
     "fp16-autocast": Dtype.FP16_AUTOCAST,
 }

@@ -13,13 +13,13 @@ from functools import partial
 
 import torch
 
-from db.records import Outcome, Phase
+from db.records import Dtype, Outcome, Phase
 from models_zoo.spec import UnavailableModelError
 from runner.measure.breakdown import report_breakdown
 from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
 from runner.measure.counters import report_counters
-from runner.measure.device import open_device
+from runner.measure.device import allow_tf32, open_device
 from runner.measure.dynamo import recorded_compiles
 from runner.measure.energy import report_energy
 from runner.measure.kernels import report_kernels
@@ -43,10 +43,12 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     log, found = StepLog(), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
-        reason = device.why_unsupported(request.case.dtype)
+        reason = device.why_unsupported(request.case.dtype, phase=request.case.phase)
     log.range_of = partial(named_range, device=device)
     if reason is not None:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=reason)
+    if request.case.dtype is Dtype.TF32:
+        allow_tf32()
     torch.manual_seed(request.settings.seed)
     try:
         with log.step("build"):

@@ -20,11 +20,11 @@ import torch
 from db.records import Dtype
 from runner.measure.device import Device
 
-# The facts by the dtype of a case; under autocast products run in the lower precision.
+# The facts by the dtype that products run in; runner/utilisation.py has those of every dtype.
 PEAK_DTYPES = {
     Dtype.FP32: ("fp32_flops_per_s", torch.float32),
     Dtype.BF16: ("bf16_flops_per_s", torch.bfloat16),
-    Dtype.FP16_AUTOCAST: ("fp16_flops_per_s", torch.float16),
+    Dtype.FP16: ("fp16_flops_per_s", torch.float16),
 }
 # cuDNN runs fp32 convolutions in TF32 unless told not to, whatever matrix products run in.
 TF32_NAME = "tf32_flops_per_s"

@@ -30,6 +30,10 @@ LEARNING_RATE = 0.0
 # half precision.
 LOSS_SCALES = (65536.0, 1024.0, 1.0)
 
+# Weights of every other dtype are in fp32.
+WEIGHT_DTYPES = {Dtype.BF16: torch.bfloat16, Dtype.FP16: torch.float16}
+AUTOCAST_DTYPES = {Dtype.BF16_AUTOCAST: torch.bfloat16, Dtype.FP16_AUTOCAST: torch.float16}
+
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 Forward = Callable[..., Any]
 
@@ -58,9 +62,10 @@ class Subject:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the autocast context of this dtype, a null context without one."""
-        if self.dtype is Dtype.FP16_AUTOCAST:
-            return torch.autocast(self.device.kind, dtype=torch.float16)
-        return nullcontext()
+        products = AUTOCAST_DTYPES.get(self.dtype)
+        if products is None:
+            return nullcontext()
+        return torch.autocast(self.device.kind, dtype=products)
 
     def step(self, forward: Forward) -> Callable[[], object]:
         """Return one iteration of this phase that goes through `forward`."""
@@ -154,7 +159,7 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     if checkout is not None:
         check_imports(checkout, build=request.workload.build)
     case = request.case
-    weights = torch.bfloat16 if case.dtype is Dtype.BF16 else torch.float32
+    weights = WEIGHT_DTYPES.get(case.dtype, torch.float32)
     model = model.to(device=device.kind, dtype=weights)
     model.train(case.phase is Phase.TRAINING)
     subject = Subject(
@@ -166,6 +171,7 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
         loss=builder.loss or mean_square,
     )
     subject.optimizer = optimizer_of(model, phase=case.phase)
+    # bf16 has the range of fp32: nothing underflows that would have to be scaled.
     if case.phase is Phase.TRAINING and case.dtype is Dtype.FP16_AUTOCAST:
         subject.scaler = torch.amp.GradScaler(device.kind)
     return subject

@@ -129,6 +129,7 @@ def test_a_device_that_only_emulates_bf16_has_no_bf16(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
     )
-    assert CUDA.why_unsupported(Dtype.BF16) == "this CUDA device has no bf16 arithmetic"
+    for dtype in (Dtype.BF16, Dtype.BF16_AUTOCAST):
+        assert CUDA.why_unsupported(dtype) == "this CUDA device has no bf16 arithmetic"
+        assert Device(kind="cpu", num_threads=1).why_unsupported(dtype) is None
     assert CUDA.why_unsupported(Dtype.FP32) is None
-    assert Device(kind="cpu", num_threads=1).why_unsupported(Dtype.BF16) is None

@@ -60,11 +60,13 @@ def row_name(row: Sequence[str]) -> str:
         f"Up to {counters.NUM_SAMPLES} (`NUM_SAMPLES`) samples",
         f"within {counters.BUDGET_S:g} s (`BUDGET_S`), of a slow model one",
         f"not below {accuracy.MIN_COSINE['fp32']} (fp32)",
-        f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16-autocast;"
+        f"{accuracy.MIN_COSINE['tf32']} (tf32;"
+        f" {accuracy.GRADIENT_MIN_COSINE['tf32']} for gradients)",
+        f"or {accuracy.MIN_COSINE['bf16']} (bf16, fp16 and both under autocast;"
         f" {accuracy.GRADIENT_MIN_COSINE['bf16']} for their gradients)",
         f"relative {accuracy.ROUNDING_RMSE['fp32']} in fp32",
-        f"{accuracy.ROUNDING_RMSE['bf16']} in bf16",
-        f"{accuracy.ROUNDING_RMSE['fp16-autocast']} in fp16-autocast",
+        f"{accuracy.ROUNDING_RMSE['bf16']} in bf16 and bf16-autocast",
+        f"{accuracy.ROUNDING_RMSE['fp16']} in tf32, fp16 and fp16-autocast",
         f"or within {accuracy.RMSE_FACTOR:g} times the RMS error of eager",
         f"tie: {100 * accuracy.DISCRETE_SHARE:g} %",
         f"{oracle_cache.MAX_SHARED_BYTES >> 20} MiB (`MAX_SHARED_BYTES`)",

@@ -169,7 +169,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[suites.a]\nmodels = []", "[suites.a] models: got [], takes a text or a list of texts"),
         ("[suites.a]\nmodels = [1]", "takes a text or a list of texts"),
         ('[suites.a]\nphases = "train"', "takes one or more of inference, training"),
-        ('[suites.a]\ndtypes = "fp8"', "takes one or more of fp32, bf16, fp16-autocast"),
+        ('[suites.a]\ndtypes = "fp8"', "takes one or more of fp32, tf32, bf16, bf16-autocast,"),
         ('[schedules.n]\nsuite = "tiny"', "line 1: [schedules.n]: cron is missing. When: minute"),
         ('[schedules.n]\ncron = "0 0 * *"', "takes five cron fields"),
         ('[schedules.n]\ncron = "0 0 * * 1"', "takes a cron text with weekdays as names"),
@@ -188,7 +188,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ),
         ('[models.bert]\nbuild = "x"', "line 1: [models.bert]: the zoo has a model of that name"),
         *(
-            (f'[models.x]\nbuild = "x"\ntolerance = {value}', "takes a table of fp32, bf16")
+            (f'[models.x]\nbuild = "x"\ntolerance = {value}', "takes a table of fp32, tf32, bf16")
             for value in (
                 "0.9",
                 "{ fp8 = {} }",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from db.records import CaseResult, Dtype, Measurement, Outcome
-from runner.utilisation import with_utilisation
+from runner.utilisation import peaks_in_trace, with_utilisation
 from tests.builders import make_case, make_measurement, make_result
 
 PEAKS = {
@@ -44,6 +44,8 @@ def samples(result: CaseResult, metric: str) -> tuple[float, ...] | None:
     [
         (Dtype.FP32, (0.2, 0.4, 0.2, 0.4)),
         (Dtype.BF16, (0.05, 0.1, 0.05, 0.1)),
+        (Dtype.BF16_AUTOCAST, (0.05, 0.1, 0.05, 0.1)),
+        (Dtype.FP16, (0.025, 0.05, 0.025, 0.05)),
         (Dtype.FP16_AUTOCAST, (0.025, 0.05, 0.025, 0.05)),
     ],
 )
@@ -69,6 +71,7 @@ def test_utilisation_keeps_the_launches_of_the_latency() -> None:
         (Dtype.FP32, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.13),
         (Dtype.FP32, PEAKS, 0.2),
         (Dtype.BF16, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.05),
+        (Dtype.TF32, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.025),
     ],
 )
 def test_convolutions_in_tf32_are_held_against_products_in_tf32(
@@ -84,7 +87,15 @@ def test_convolutions_in_tf32_are_held_against_products_in_tf32(
     found = with_utilisation(result, peaks=peaks).measurement("mfu")
     assert isinstance(found, Measurement)
     assert found.median == pytest.approx(mfu)
-    assert ("tf32_flops_per_s" in found.method) == (mfu == 0.13)
+    assert ("tf32_flops_per_s" in found.method) == (mfu in {0.13, 0.025})
+
+
+def test_kernels_of_a_case_in_tf32_are_held_against_products_in_tf32() -> None:
+    peaks = PEAKS | {"tf32_flops_per_s": 8000.0}
+    assert peaks_in_trace(Dtype.TF32, peaks=peaks)["fp32_flops_per_s"] == 8000.0
+    assert peaks_in_trace(Dtype.FP32, peaks=peaks)["fp32_flops_per_s"] == 1000.0
+    assert peaks_in_trace(Dtype.TF32, peaks=PEAKS)["fp32_flops_per_s"] == 1000.0
+    assert "method" not in peaks_in_trace(Dtype.FP32, peaks=PEAKS)
 
 
 def test_bandwidth_is_held_against_a_copy() -> None:
