@@ -90,6 +90,14 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
     ]
 
 
+def load_suite_runs(store: Store, suite: str) -> tuple[Run, ...]:
+    """Return all runs of the suite called `suite`, newest first."""
+    wanted = select(RunTable.__table__).where(RunTable.suite == suite)
+    with store.read() as connection:
+        rows = connection.execute(wanted.order_by(*fetch.NEWEST_RUN)).all()
+    return tuple(run_record(row) for row in rows)
+
+
 def load_run(store: Store, run_id: str) -> Run:
     """Return the run with this id or unique start of an id, or the newest for `latest`.
 

@@ -17,6 +17,7 @@ from db.metrics import METRICS
 from db.schema_doc import markdown as schema
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
+from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
 from runner.interop import foreign, torchbench
 from runner.settings import SETTINGS
@@ -89,6 +90,14 @@ def suites() -> str:
     )
 
 
+def studies() -> str:
+    """Return the table of the studies."""
+    return table(
+        ("study", "asks", "published figures"),
+        ((f"`{row.name}`", row.question, str(len(row.published))) for row in STUDIES.values()),
+    )
+
+
 def settings() -> str:
     """Return the table of the settings of hud.toml."""
     return table(
@@ -148,6 +157,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "models": models,
     "schema": schema,
     "settings": settings,
+    "studies": studies,
     "suites": suites,
     "variants": variants,
 }

@@ -26,6 +26,7 @@ from runner.commands.kernels import kernels_group
 from runner.commands.look import list_group, regressions, runs, show
 from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
+from runner.commands.study import study_group
 from runner.commands.toolchain import toolchain_group
 from runner.commands.upkeep import db_group, demo, detect, doctor, ingest
 from runner.errors import RunInterrupted, RunnerError
@@ -101,6 +102,7 @@ for command in (
     compare,
     kernels_group,
     bisect,
+    study_group,
     toolchain_group,
     detect,
     ingest,

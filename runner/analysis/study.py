@@ -1,0 +1,156 @@
+"""A study: a question, the cases that answer it, its tables, and what others published about it.
+
+Nothing here measures. `study_list` has the studies, `study_tables` makes their tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from db.records import Case, CaseResult, Outcome, Run, RunState
+from db.summaries import ResultSummary
+from runner.analysis.stats import Estimate
+
+# The suite of the run of a study is this and the study's name.
+SUITE_PREFIX = "study-"
+# In place of a dimension: a column for each of the table's metrics.
+BY_METRIC = "metric"
+EAGER = "eager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyCases:
+    """Which cases a study measures on a device: every combination that exists."""
+
+    models: tuple[str, ...]
+    variants: tuple[str, ...]
+    phases: tuple[str, ...] = ("inference",)
+    dtypes: tuple[str, ...] = ("fp32",)
+    shapes: tuple[str, ...] = ("auto",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What somebody else measured, and of our cases those that come closest to theirs.
+
+    A range of ratios, above 1 is faster; `high` is None for "more than `low`". An empty filter lets
+    every case through. With a `baseline_dtype` their ratio is over eager in that dtype. `unlike`
+    says in words why no number of ours stands beside it.
+    """
+
+    what: str
+    low: float
+    high: float | None
+    device: str
+    source: str
+    families: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    baseline_dtype: str = ""
+    unlike: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """How a table is made of the cases: what its rows, its columns and its numbers are.
+
+    `rows`, `columns` and `split` (a table for each value of it) are fields of a case; columns
+    `metric` are the metrics themselves. Otherwise the numbers are those of the first metric. With a
+    `baseline_dtype` they are how many times faster a case is than eager in that dtype. The rows of
+    a ranked table come in the order of their first number, the smallest first.
+    """
+
+    title: str
+    rows: str
+    columns: str = "variant"
+    metrics: tuple[str, ...] = ("speedup",)
+    split: str = ""
+    baseline_dtype: str = ""
+    total: str = ""
+    is_ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One study; `cases` is by kind of device, `chart` what the dashboard draws of its tables."""
+
+    name: str
+    title: str
+    question: str
+    cases: Mapping[str, StudyCases]
+    tables: tuple[TableSpec, ...]
+    published: tuple[Published, ...] = ()
+    chart: str = "intervals"
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite of its runs."""
+        return SUITE_PREFIX + self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """How a case of a study ended, with its numbers by metric where it is ok."""
+
+    case: Case
+    outcome: Outcome
+    reason: str = ""
+    effective_mode: str = ""
+    values: Mapping[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def is_fallback(self) -> bool:
+        """Return whether another mode ran than the variant names."""
+        return self.effective_mode not in ("", self.case.mode)
+
+
+def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
+    """Return what a run saw of its cases, the reference cases left out."""
+    return tuple(
+        Seen(
+            case=result.case,
+            outcome=result.outcome,
+            reason=result.reason,
+            effective_mode=result.effective_mode,
+            values={
+                item.metric: Estimate(item.median, *item.interval) for item in result.measurements
+            },
+        )
+        for result in results
+        if not result.case.is_reference
+    )
+
+
+def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
+    """Return what a stored run saw of its cases, the reference cases left out."""
+    return tuple(
+        Seen(
+            case=result.case,
+            outcome=result.outcome,
+            reason=result.reason,
+            effective_mode=result.effective_mode,
+            values={
+                item.metric: Estimate(item.median, item.low, item.high)
+                for item in result.measurements.values()
+            },
+        )
+        for result in results
+        if not result.case.is_reference
+    )
+
+
+def newest_by_device(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return the first of `runs`, newest first, on each device; those that still go are left out.
+
+    A run that planned nothing but reference cases has no device to speak of.
+    """
+    found: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        models = [case for case in run.plan if not case.is_reference]
+        if run.state is not RunState.RUNNING and models:
+            device = (models[0].device, str(run.environment.get("device_name")))
+            found.setdefault(device, run)
+    return tuple(found.values())

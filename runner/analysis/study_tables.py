@@ -1,0 +1,318 @@
+"""The tables of a study: geometric means over the common cohort, each with its interval.
+
+Method: the geometric mean over the models that are ok in every column of a row (`aggregate`). Its
+interval is that of measuring these very models again: their 95 % intervals are independent, so
+their distances from the point, on logarithms, add up in squares, and are divided by the number of
+models. How far the models differ is told apart, by the least and the largest. A ratio to eager in
+another dtype is one of two launches' medians, whose distances add up in squares as well.
+Assumptions: every model weighs the same; nothing is said about models that are not in the cohort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from db.records import Case, Outcome
+from runner.analysis.aggregate import common_cohort, geometric_mean
+from runner.analysis.stats import Estimate
+from runner.analysis.study import BY_METRIC, EAGER, Published, Seen, Study, TableSpec
+
+_SUBJECT = ("model", "phase", "shape", "dtype", "device", "variant")
+# The steadier clock first; a CPU alone has it.
+_LATENCIES = ("latency_cpu_s", "latency_s")
+_OVER_EAGER = "speedup"
+
+Value = Callable[[Seen], Estimate | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyCell:
+    """A number over `num_common` of `num_subjects` models, or why there is none.
+
+    `least` and `most` are the extremes of the models; `why` is empty where there is a number.
+    `ran_as` counts the cases that ran in another mode than they name, by that mode.
+    """
+
+    estimate: Estimate | None = None
+    least: float | None = None
+    most: float | None = None
+    num_common: int = 0
+    num_subjects: int = 0
+    ran_as: tuple[tuple[str, int], ...] = ()
+    why: str = ""
+    cases: tuple[Case, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyTable:
+    """A table with a row for each value of a dimension; `metrics` is that of each column.
+
+    `value` is what the table is of where the study has one for each value of a dimension.
+    """
+
+    spec: TableSpec
+    value: str
+    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rows: Mapping[str, tuple[StudyCell, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A published figure with ours under each variant that it may be about."""
+
+    published: Published
+    ours: Mapping[str, StudyCell]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What was asked for and has no number: a variant, why, and how many cases of which models."""
+
+    variant: str
+    outcome: str
+    reason: str
+    num_cases: int = 0
+    models: tuple[str, ...] = ()
+
+
+def study_tables(study: Study, seen: Sequence[Seen]) -> tuple[StudyTable, ...]:
+    """Return the tables of `study` for what one run saw; tables without a case are left out."""
+    return tuple(
+        _table(spec, value=value, seen=part, others=seen)
+        for spec in study.tables
+        for value, part in _parts(seen, spec.split)
+    )
+
+
+def beside_published(study: Study, seen: Sequence[Seen]) -> tuple[Beside, ...]:
+    """Return each published figure of `study` with what this run says of the like."""
+    return tuple(_beside(figure, seen) for figure in study.published)
+
+
+def gaps(study: Study, seen: Sequence[Seen], *, device: str) -> tuple[Gap, ...]:
+    """Return what `study` asks for on `device` and has no number, variant by variant."""
+    missing: dict[tuple[str, str, str], list[str]] = {}
+    for item in seen:
+        if item.outcome is not Outcome.OK:
+            why = (item.case.variant, str(item.outcome), _first_line(item.reason))
+            missing.setdefault(why, []).append(item.case.model)
+    found = [
+        Gap(
+            variant=variant,
+            outcome=outcome,
+            reason=reason,
+            num_cases=len(models),
+            models=tuple(dict.fromkeys(models)),
+        )
+        for (variant, outcome, reason), models in sorted(missing.items())
+    ]
+    asked = study.cases[device].variants
+    measured = {item.case.variant for item in seen}
+    found += [
+        Gap(variant=name, outcome="absent", reason="not in the plan of this run")
+        for name in asked
+        if name not in measured
+    ]
+    return tuple(found)
+
+
+def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the geometric mean of `estimates`, all above 0, with the interval of the module."""
+    value = geometric_mean(item.value for item in estimates)
+    below = math.hypot(*(math.log(item.value / item.low) for item in estimates))
+    above = math.hypot(*(math.log(item.high / item.value) for item in estimates))
+    number = len(estimates)
+    return Estimate(value, value * math.exp(-below / number), value * math.exp(above / number))
+
+
+def ratio_estimate(numerator: Estimate, *, denominator: Estimate) -> Estimate:
+    """Return the ratio of two independent estimates, all above 0."""
+    value = numerator.value / denominator.value
+    below = math.hypot(
+        math.log(numerator.value / numerator.low), math.log(denominator.high / denominator.value)
+    )
+    above = math.hypot(
+        math.log(numerator.high / numerator.value), math.log(denominator.value / denominator.low)
+    )
+    return Estimate(value, value * math.exp(-below), value * math.exp(above))
+
+
+def _parts(seen: Sequence[Seen], split: str) -> list[tuple[str, list[Seen]]]:
+    if not split:
+        return [("", list(seen))] if seen else []
+    values = dict.fromkeys(_of(item.case, split) for item in seen)
+    return [(value, [item for item in seen if _of(item.case, split) == value]) for value in values]
+
+
+def _table(
+    spec: TableSpec, *, value: str, seen: Sequence[Seen], others: Sequence[Seen]
+) -> StudyTable:
+    by_row: dict[str, list[Seen]] = {}
+    for item in seen:
+        by_row.setdefault(_of(item.case, spec.rows), []).append(item)
+    if spec.total and len(by_row) > 1:
+        by_row[spec.total] = list(seen)
+    if spec.columns == BY_METRIC:
+        columns, metrics = spec.metrics, spec.metrics
+        rows = {name: _metric_cells(part, metrics) for name, part in by_row.items()}
+    else:
+        columns = _columns(spec, seen)
+        metrics = spec.metrics[:1] * len(columns)
+        read = _reader(spec.metrics[0], baseline_dtype=spec.baseline_dtype, seen=others)
+        rows = {
+            name: tuple(_cells(part, columns, read=read, dimension=spec.columns).values())
+            for name, part in by_row.items()
+        }
+    if spec.is_ranked:
+        rows = dict(sorted(rows.items(), key=_place))
+    return StudyTable(spec=spec, value=value, columns=columns, metrics=metrics, rows=rows)
+
+
+def _columns(spec: TableSpec, seen: Sequence[Seen]) -> tuple[str, ...]:
+    names = dict.fromkeys(_of(item.case, spec.columns) for item in seen)
+    # Eager over eager is 1 by definition; over another dtype it says something.
+    is_trivial = spec.metrics[0] == _OVER_EAGER and not spec.baseline_dtype
+    return tuple(name for name in names if not (is_trivial and name == EAGER))
+
+
+def _place(row: tuple[str, tuple[StudyCell, ...]]) -> float:
+    estimate = row[1][0].estimate
+    return math.inf if estimate is None else estimate.value
+
+
+def _cells(
+    seen: Sequence[Seen], columns: Iterable[str], *, read: Value, dimension: str
+) -> dict[str, StudyCell]:
+    """Return the cell of each column, all over the cohort that those with a number have."""
+    parts = {name: [item for item in seen if _of(item.case, dimension) == name] for name in columns}
+    values = {
+        name: {
+            _subject(item.case, dimension): found
+            for item in part
+            if (found := read(item)) is not None
+        }
+        for name, part in parts.items()
+    }
+    subjects = {_subject(item.case, dimension) for part in parts.values() for item in part}
+    points = {
+        name: {subject: item.value for subject, item in found.items()}
+        for name, found in values.items()
+        if found
+    }
+    cohort = common_cohort(points)
+    return {
+        name: _cell(part, values[name], cohort=cohort, num_subjects=len(subjects))
+        for name, part in parts.items()
+    }
+
+
+def _metric_cells(seen: Sequence[Seen], metrics: Sequence[str]) -> tuple[StudyCell, ...]:
+    cells = []
+    for metric in metrics:
+        read = _reader(metric)
+        found = {item.case.key: value for item in seen if (value := read(item)) is not None}
+        cohort = tuple(sorted(found))
+        cells.append(_cell(seen, found, cohort=cohort, num_subjects=len(seen)))
+    return tuple(cells)
+
+
+def _cell(
+    seen: Sequence[Seen],
+    values: Mapping[str, Estimate],
+    *,
+    cohort: Sequence[str],
+    num_subjects: int,
+) -> StudyCell:
+    estimates = [values[subject] for subject in cohort if subject in values]
+    cases = tuple(item.case for item in seen)
+    if not estimates:
+        why = _why(seen, has_values=bool(values))
+        return StudyCell(num_subjects=num_subjects, why=why, cases=cases)
+    points = [item.value for item in estimates]
+    return StudyCell(
+        estimate=geometric_mean_estimate(estimates),
+        least=min(points),
+        most=max(points),
+        num_common=len(estimates),
+        num_subjects=num_subjects,
+        ran_as=tuple(Counter(item.effective_mode for item in seen if item.is_fallback).items()),
+        cases=cases,
+    )
+
+
+def _why(seen: Sequence[Seen], *, has_values: bool) -> str:
+    if has_values:
+        return "no model is ok in every column"
+    counts = Counter(str(item.outcome) for item in seen if item.outcome is not Outcome.OK)
+    if counts:
+        return ", ".join(f"{number} {name}" for name, number in counts.items()).replace("_", " ")
+    return "ok, but without this number" if seen else "not measured"
+
+
+def _reader(metric: str, *, baseline_dtype: str = "", seen: Sequence[Seen] = ()) -> Value:
+    if not baseline_dtype:
+        return lambda item: _positive(item.values.get(metric))
+    eager = {
+        _place_of(item.case): item
+        for item in seen
+        if item.case.variant == EAGER and item.case.dtype == baseline_dtype
+    }
+
+    def over_baseline(item: Seen) -> Estimate | None:
+        baseline = eager.get(_place_of(item.case))
+        for metric in _LATENCIES if baseline is not None else ():
+            assert baseline is not None
+            slow, fast = (_positive(side.values.get(metric)) for side in (baseline, item))
+            if slow is not None and fast is not None:
+                return ratio_estimate(slow, denominator=fast)
+        return None
+
+    return over_baseline
+
+
+def _positive(estimate: Estimate | None) -> Estimate | None:
+    return estimate if estimate is not None and estimate.low > 0 else None
+
+
+def _beside(figure: Published, seen: Sequence[Seen]) -> Beside:
+    if figure.unlike:
+        return Beside(published=figure, ours={})
+    fitting = [item for item in seen if _fits(figure, item.case)]
+    names = tuple(
+        name
+        for name in dict.fromkeys(item.case.variant for item in fitting)
+        if name != EAGER or EAGER in figure.variants
+    )
+    read = _reader(_OVER_EAGER, baseline_dtype=figure.baseline_dtype, seen=seen)
+    return Beside(published=figure, ours=_cells(fitting, names, read=read, dimension="variant"))
+
+
+def _fits(figure: Published, case: Case) -> bool:
+    wanted = (
+        (figure.families, case.family),
+        (figure.models, case.model),
+        (figure.phases, case.phase),
+        (figure.dtypes, case.dtype),
+        (figure.variants, case.variant),
+    )
+    return all(not allowed or str(value) in allowed for allowed, value in wanted)
+
+
+def _of(case: Case, dimension: str) -> str:
+    return str(getattr(case, dimension))
+
+
+def _subject(case: Case, column: str) -> str:
+    return "/".join(_of(case, name) for name in _SUBJECT if name != column)
+
+
+def _place_of(case: Case) -> str:
+    return "/".join((case.model, case.phase, case.shape, case.device))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

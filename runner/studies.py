@@ -1,0 +1,46 @@
+"""From a study to what a run of it measures here."""
+
+from __future__ import annotations
+
+from db.records import MEASURED_DTYPES
+from models_zoo.spec import UnknownNameError, near_names
+from models_zoo.variants import VARIANTS
+from runner.analysis.study import Study
+from runner.analysis.study_list import STUDIES
+from runner.suites import Selection, Suite
+
+# A study asks for many cases once, not for one case night after night: two launches have a cold
+# and a warm compilation, and speedups within a few per cent are what its tables round to.
+_NUM_LAUNCHES = 2
+_NUM_ROUNDS = 30
+_BUDGET_S = 1.0
+
+
+def find_study(name: str) -> Study:
+    """Return the study called `name`; raise UnknownNameError when there is none."""
+    if name not in STUDIES:
+        near = near_names(name, STUDIES)
+        suggestion = f" Did you mean {near}?" if near else ""
+        known = ", ".join(STUDIES)
+        raise UnknownNameError(f"no study {name!r}.{suggestion} There is {known}.")
+    return STUDIES[name]
+
+
+def study_suite(study: Study, *, device: str) -> Suite:
+    """Return the suite whose run on `device` answers `study`, without what this version lacks."""
+    cases = study.cases[device]
+    return Suite(
+        name=study.suite,
+        summary=study.title,
+        selection=Selection(
+            models=cases.models,
+            modes=tuple(name for name in cases.variants if name in VARIANTS),
+            phases=cases.phases,
+            dtypes=tuple(name for name in cases.dtypes if name in tuple(MEASURED_DTYPES)),
+            shapes=cases.shapes,
+        ),
+        num_launches=_NUM_LAUNCHES,
+        max_launches=_NUM_LAUNCHES,
+        num_rounds=_NUM_ROUNDS,
+        budget_s=_BUDGET_S,
+    )

@@ -1,0 +1,218 @@
+"""The page of a study: what was asked, how, on what, and what was found, as Markdown.
+
+It says no more than was measured: a number has its interval and its device, a case without one its
+outcome, and published figures their own device; nothing is computed between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from db.records import Outcome, Run, RunState
+from runner.analysis.study import Seen, Study
+from runner.analysis.study_tables import (
+    Beside,
+    Gap,
+    StudyTable,
+    beside_published,
+    gaps,
+    study_tables,
+)
+from runner.study_text import cell_text, cohort_text, published_text, table_title
+from runner.text import clock
+
+_METHOD = (
+    "Each case is measured in fresh processes, eager and variant in turn. A speedup is eager over"
+    " variant latency in the same process, above 1 is faster"
+    " ([methodology](../methodology.md)). Numbers over several models are geometric means over"
+    " those that are ok in every column of the row, as *n of m*, followed by the least and the"
+    " largest of them. Brackets are 95 % intervals of measuring these very cases again on this"
+    " device; they say nothing about other models or devices. A case that is not ok has its"
+    " outcome and no number. How many times faster a case is than eager in another dtype compares"
+    " the latencies of two processes."
+)
+_PUBLISHED = (
+    "Others measured these with other models, shapes and versions, and on the devices named. They"
+    " stand beside ours for orientation; a difference between the two columns is no finding."
+)
+# Facts of the environment that decide what a number means, by what they are called here.
+_FACTS = (
+    ("device", "device_name"),
+    ("CPU", "cpu_model"),
+    ("vector instructions", "cpu_capability"),
+    ("driver", "driver_version"),
+    ("CUDA", "cuda_version"),
+    ("torch", "torch_version"),
+    ("Python", "python_version"),
+    ("C++ compiler", "cxx_compiler"),
+    ("threads", "num_threads"),
+)
+_PACKAGES = ("transformers", "diffusers", "triton", "onnxruntime", "openvino", "torch_tensorrt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRun:
+    """One run of a study and what it saw."""
+
+    run: Run
+    seen: tuple[Seen, ...]
+
+    @property
+    def device(self) -> str:
+        """Return the kind of device of its cases."""
+        return self.run.plan[0].device
+
+    @property
+    def device_name(self) -> str:
+        """Return what the device is called."""
+        return str(self.run.environment.get("device_name") or self.device)
+
+
+def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
+    """Return the page of `study` with a section for each of `runs`."""
+    parts = [
+        f"# {study.title}",
+        study.question,
+        _METHOD,
+        *(part for run in runs for part in _section(study, run)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(study: Study, run: StudyRun) -> list[str]:
+    parts = [f"## On {run.device_name}", _provenance(study, run)]
+    for table in study_tables(study, run.seen):
+        parts += [f"### {table_title(table)}", _table(table)]
+    if beside := beside_published(study, run.seen):
+        parts += ["### Published figures", _PUBLISHED, _published(beside, run)]
+    if missing := gaps(study, run.seen, device=run.device):
+        parts += ["### What has no number, and why", _gaps(missing)]
+    return parts
+
+
+def _provenance(study: Study, run: StudyRun) -> str:
+    facts = run.run.environment
+    rows = [(name, str(facts[key])) for name, key in _FACTS if facts.get(key) is not None]
+    if run.device == "cpu":
+        # The device is the CPU: naming it twice tells nothing.
+        rows = [row for row in rows if row[0] != "CPU"]
+    rows += [
+        ("packages", _packages(facts)),
+        ("measured", _when(run.run)),
+        ("sampling", _sampling(facts)),
+        ("cases", _outcomes(run)),
+        ("command", f"`hud study run {study.name} --device {run.device}`, run `{run.run.id}`"),
+    ]
+    if run.run.is_synthetic:
+        rows.insert(0, ("SYNTHETIC", "made up by `hud demo`: nothing here was measured"))
+    return _markdown(("", ""), [(name, _escaped(text)) for name, text in rows if text])
+
+
+def _packages(facts: Mapping[str, Any]) -> str:
+    found = facts.get("packages")
+    packages = found if isinstance(found, Mapping) else {}
+    return ", ".join(f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
+
+
+def _when(run: Run) -> str:
+    text = f"{run.started_at:%Y-%m-%d %H:%M} UTC"
+    if run.finished_at is not None:
+        text += f", in {clock((run.finished_at - run.started_at).total_seconds())}"
+    return text if run.state is RunState.FINISHED else f"{text}; the run is {run.state}"
+
+
+def _sampling(facts: Mapping[str, Any]) -> str:
+    settings = facts.get("measure_settings")
+    if not isinstance(settings, Mapping):
+        return ""
+    return (
+        f"{settings['num_launches']} launches a case, up to {settings['num_rounds']} rounds or"
+        f" {settings['budget_s']:g} s each"
+    )
+
+
+def _outcomes(run: StudyRun) -> str:
+    counts = {outcome: sum(item.outcome is outcome for item in run.seen) for outcome in Outcome}
+    told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+    planned = sum(not case.is_reference for case in run.run.plan)
+    left = planned - len(run.seen)
+    return told + (f", {left} of {planned} without a result" if left else "")
+
+
+def _table(table: StudyTable) -> str:
+    has_cohort = any(
+        cohort_text(cell, metric)
+        for cells in table.rows.values()
+        for cell, metric in zip(cells, table.metrics, strict=True)
+    )
+    head = [table.spec.rows, *table.columns]
+    if table.spec.is_ranked:
+        head.insert(0, "rank")
+    rows = []
+    for place, (name, cells) in enumerate(table.rows.items(), start=1):
+        row = [_code(name)] + [
+            _cell(
+                cell_text(cell, metric=metric),
+                cohort_text(cell, metric) if has_cohort else "",
+            )
+            for cell, metric in zip(cells, table.metrics, strict=True)
+        ]
+        rows.append([str(place), *row] if table.spec.is_ranked else row)
+    return _markdown(head, rows)
+
+
+def _cell(text: str, cohort: str) -> str:
+    return _escaped(f"{text}, {cohort}" if cohort else text)
+
+
+def _published(items: Sequence[Beside], run: StudyRun) -> str:
+    rows = [
+        (
+            _escaped(item.published.what),
+            published_text(item.published),
+            item.published.device,
+            item.published.source,
+            _ours(item),
+        )
+        for item in items
+    ]
+    head = ("what", "published", "on", "by", f"ours, on {run.device_name}")
+    return _markdown(head, rows)
+
+
+def _ours(item: Beside) -> str:
+    if item.published.unlike:
+        return item.published.unlike
+    lines = [
+        f"{name}: {_cell(cell_text(cell, metric='speedup'), cohort_text(cell, 'speedup'))}"
+        for name, cell in item.ours.items()
+    ]
+    return "<br>".join(lines) or "not measured"
+
+
+def _gaps(missing: Iterable[Gap]) -> str:
+    rows = [
+        (
+            f"`{gap.variant}`",
+            gap.outcome.replace("_", " "),
+            _escaped(gap.reason),
+            f"{gap.num_cases}: {', '.join(gap.models)}" if gap.num_cases else "-",
+        )
+        for gap in missing
+    ]
+    return _markdown(("variant", "outcome", "why", "cases"), rows)
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from db.records import Outcome, RunState
+from runner.analysis.stats import Estimate
+from runner.analysis.study import BY_METRIC, Published, TableSpec, newest_by_device
+from runner.analysis.study_tables import (
+    StudyTable,
+    beside_published,
+    gaps,
+    geometric_mean_estimate,
+    ratio_estimate,
+    study_tables,
+)
+from tests.builders import START, make_case, make_run
+from tests.studies import make_seen, make_study, speedup
+
+FAMILIES = TableSpec(title="Speedup", rows="family", total="all")
+
+
+def table(*seen: object, spec: TableSpec = FAMILIES) -> StudyTable:
+    (found,) = study_tables(make_study(spec), seen)  # type: ignore[arg-type]
+    return found
+
+
+@given(st.lists(st.floats(min_value=0.5, max_value=4.0), min_size=1, max_size=6))
+def test_mean_of_n_equal_intervals_is_narrower_by_the_root_of_n(values: list[float]) -> None:
+    found = geometric_mean_estimate([Estimate(item, item / 1.1, item * 1.1) for item in values])
+    margin = math.log(1.1) / math.sqrt(len(values))
+    assert math.log(found.high / found.value) == pytest.approx(margin)
+    assert math.log(found.value / found.low) == pytest.approx(margin)
+
+
+def test_mean_of_one_is_that_one_with_its_interval() -> None:
+    found = geometric_mean_estimate([Estimate(2.0, 1.5, 2.2)])
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 1.5, 2.2))
+
+
+def test_ratio_turns_the_interval_of_the_denominator_around() -> None:
+    found = ratio_estimate(Estimate(8.0, 8.0, 8.0), denominator=Estimate(2.0, 1.0, 4.0))
+    assert (found.value, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
+
+
+def test_a_family_is_the_geometric_mean_of_its_models() -> None:
+    found = table(
+        speedup("bert", 2.0, family="encoder"),
+        speedup("roberta", 8.0, family="encoder"),
+        speedup("dcgan", 1.0, family="gan"),
+    )
+    (cell,) = found.rows["encoder"]
+    assert cell.estimate is not None
+    assert cell.estimate.value == pytest.approx(4.0)
+    assert (cell.least, cell.most, cell.num_common, cell.num_subjects) == (2.0, 8.0, 2, 2)
+    assert [cell.estimate.value for cell in found.rows["all"] if cell.estimate] == pytest.approx(
+        [(2 * 8) ** (1 / 3)]
+    )
+
+
+def test_one_family_has_no_total_row() -> None:
+    assert list(table(speedup("bert", 2.0, family="encoder")).rows) == ["encoder"]
+
+
+def test_eager_is_no_column_of_speedups() -> None:
+    found = table(make_seen(mode="eager", values={}), speedup("bert", 2.0))
+    assert found.columns == ("default",)
+
+
+def test_what_fails_in_one_column_is_in_no_mean_of_its_row() -> None:
+    found = table(
+        speedup("bert", 2.0),
+        speedup("roberta", 8.0),
+        speedup("bert", 3.0, mode="max-autotune"),
+        make_seen("roberta", mode="max-autotune", outcome=Outcome.FAILED),
+    )
+    cells = next(iter(found.rows.values()))
+    assert [(cell.num_common, cell.num_subjects) for cell in cells] == [(1, 2), (1, 2)]
+    assert [cell.estimate.value for cell in cells if cell.estimate] == pytest.approx([2.0, 3.0])
+
+
+def test_a_column_without_a_number_takes_no_model_from_the_others() -> None:
+    found = table(
+        speedup("bert", 2.0),
+        speedup("roberta", 8.0),
+        make_seen("bert", mode="tensorrt", outcome=Outcome.SKIPPED),
+        make_seen("roberta", mode="tensorrt", outcome=Outcome.OUT_OF_MEMORY),
+    )
+    default, tensorrt = next(iter(found.rows.values()))
+    assert default.num_common == 2
+    assert tensorrt.estimate is None
+    assert tensorrt.why == "1 skipped, 1 out of memory"
+
+
+def test_nothing_common_to_all_columns_is_said() -> None:
+    found = table(speedup("bert", 2.0), speedup("roberta", 3.0, mode="max-autotune"))
+    assert {cell.why for cell in next(iter(found.rows.values()))} == {
+        "no model is ok in every column"
+    }
+
+
+def test_ok_without_the_number_is_said() -> None:
+    (cell,) = next(iter(table(make_seen(values={})).rows.values()))
+    assert cell.why == "ok, but without this number"
+
+
+def test_a_row_without_a_case_in_a_column_is_not_measured() -> None:
+    found = table(
+        speedup("bert", 2.0, family="encoder"),
+        speedup("dcgan", 2.0, family="gan", mode="max-autotune"),
+    )
+    assert [cell.why for cell in found.rows["gan"]] == ["not measured", ""]
+
+
+def test_another_mode_than_the_one_named_is_counted() -> None:
+    (cell,) = table(make_seen(mode="reduce-overhead", effective_mode="default")).rows["transformer"]
+    assert cell.ran_as == (("default", 1),)
+
+
+def test_a_split_gives_a_table_for_each_value() -> None:
+    spec = TableSpec(title="Speedup", rows="shape", split="dtype")
+    found = study_tables(
+        make_study(spec), [speedup("bert", 2.0), speedup("bert", 3.0, dtype="bf16")]
+    )
+    assert [item.value for item in found] == ["fp32", "bf16"]
+
+
+def test_over_eager_in_another_dtype_is_a_ratio_of_latencies() -> None:
+    spec = TableSpec(title="Times", rows="shape", split="dtype", baseline_dtype="fp32")
+    seen = [
+        make_seen(mode="eager", values={"latency_s": (0.012, 0.012, 0.012)}),
+        make_seen(mode="eager", dtype="bf16", values={"latency_s": (0.006, 0.005, 0.008)}),
+        make_seen(dtype="bf16", values={"latency_s": (0.003, 0.002, 0.004)}),
+    ]
+    fp32, bf16 = study_tables(make_study(spec), seen)
+    assert bf16.columns == ("eager", "default")
+    eager, default = bf16.rows["tiny"]
+    assert eager.estimate is not None
+    assert default.estimate is not None
+    assert (eager.estimate.value, default.estimate.value) == pytest.approx((2.0, 4.0))
+    assert (default.estimate.low, default.estimate.high) == pytest.approx((3.0, 6.0))
+    assert [cell.estimate.value for cell in fp32.rows["tiny"] if cell.estimate] == [1.0]
+
+
+def test_cpu_time_is_compared_where_both_have_it() -> None:
+    spec = TableSpec(title="Times", rows="shape", split="dtype", baseline_dtype="fp32")
+    clocks = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
+    half = {"latency_s": (1.0, 1.0, 1.0), "latency_cpu_s": (2.0, 2.0, 2.0)}
+    seen = [make_seen(mode="eager", values=clocks), make_seen(dtype="bf16", values=half)]
+    _, found = study_tables(make_study(spec), seen)
+    default = dict(zip(found.columns, found.rows["tiny"], strict=True))["default"]
+    assert default.estimate is not None
+    assert default.estimate.value == pytest.approx(2.0)
+
+
+RANKED = TableSpec(
+    title="Ranked",
+    rows="model",
+    columns=BY_METRIC,
+    metrics=("latency_s", "peak_bytes"),
+    is_ranked=True,
+)
+
+
+def test_a_ranked_table_has_the_fastest_first_and_what_failed_last() -> None:
+    found = table(
+        make_seen("slow", values={"latency_s": (2.0, 2.0, 2.0), "peak_bytes": (1.0, 1.0, 1.0)}),
+        make_seen("fails", outcome=Outcome.FAILED),
+        make_seen("fast", values={"latency_s": (1.0, 1.0, 1.0)}),
+        spec=RANKED,
+    )
+    assert list(found.rows) == ["fast", "slow", "fails"]
+    assert found.columns == found.metrics == ("latency_s", "peak_bytes")
+    assert [cell.why for cell in found.rows["fast"]] == ["", "ok, but without this number"]
+    assert [cell.why for cell in found.rows["fails"]] == ["1 failed", "1 failed"]
+
+
+FIGURE = Published(what="theirs", low=2.0, high=3.0, device="a GPU", source="them")
+
+
+def beside(figure: Published, *seen: object) -> dict[str, float | None]:
+    study = dataclasses.replace(make_study(), published=(figure,))
+    (found,) = beside_published(study, seen)  # type: ignore[arg-type]
+    return {
+        name: None if cell.estimate is None else round(cell.estimate.value, 6)
+        for name, cell in found.ours.items()
+    }
+
+
+def test_beside_a_published_figure_stands_what_is_like_it() -> None:
+    figure = dataclasses.replace(FIGURE, models=("bert",), dtypes=("bf16",))
+    seen = [
+        make_seen(mode="eager", dtype="bf16", values={}),
+        speedup("bert", 2.0, dtype="bf16"),
+        speedup("bert", 9.0),
+        speedup("vit", 9.0, dtype="bf16"),
+        speedup("bert", 3.0, dtype="bf16", mode="max-autotune"),
+    ]
+    assert beside(figure, *seen) == {"default": 2.0, "max-autotune": 3.0}
+
+
+def test_beside_a_figure_that_nothing_of_ours_is_like_stands_nothing() -> None:
+    figure = dataclasses.replace(FIGURE, unlike="they trained it")
+    assert beside(figure, speedup("bert", 2.0)) == {}
+
+
+def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
+    seen = [
+        speedup("bert", 2.0),
+        make_seen("bert", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA\nmore"),
+        make_seen("vit", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA"),
+    ]
+    study = make_study(variants=("default", "tensorrt", "openvino"))
+    found = [
+        (gap.variant, gap.outcome, gap.reason, gap.num_cases, gap.models)
+        for gap in gaps(study, seen, device="cpu")
+    ]
+    assert found == [
+        ("tensorrt", "skipped", "needs CUDA", 2, ("bert", "vit")),
+        ("openvino", "absent", "not in the plan of this run", 0, ()),
+    ]
+
+
+def test_nothing_seen_gives_no_table() -> None:
+    assert study_tables(make_study(), []) == ()
+
+
+def test_the_newest_run_of_each_device_counts_and_none_that_still_goes() -> None:
+    def run(name: str, device: str, state: RunState = RunState.FINISHED) -> object:
+        plan = [make_case(device=device)]
+        environment = {"device_name": device}
+        return make_run(name, plan=plan, environment=environment, state=state, finished_at=START)
+
+    runs = [
+        run("new", "cpu", RunState.INTERRUPTED),
+        run("gpu", "cuda"),
+        run("old", "cpu"),
+        dataclasses.replace(run("goes", "cpu"), state=RunState.RUNNING),  # type: ignore[type-var]
+    ]
+    found = newest_by_device([runs[3], *runs[:3]])  # type: ignore[list-item]
+    assert [item.id for item in found] == ["new", "gpu"]
