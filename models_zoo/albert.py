@@ -24,6 +24,7 @@ class MaskedLanguageModel(nn.Module):
                 intermediate_size=4 * config["hidden_size"],
                 num_hidden_layers=config["num_layers"],
                 num_attention_heads=config["num_heads"],
+                max_position_embeddings=config["max_length"],
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
             )

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from models_zoo.candidates import candidate_models
 from models_zoo.providers import provided_models
 from models_zoo.rows import decoders, encoders, generation, kernels, other, pairs, vision
+from models_zoo.shapes import UnfitShapeError, split_name, vary
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
 
 _TABLES = (encoders, decoders, pairs, vision, generation, other, kernels)
@@ -52,14 +53,26 @@ def with_provided(
     return {**catalog, **candidate_models(lacking), **provided_models(lacking)}
 
 
-def find_size(spec: ModelSpec, size: str) -> SizeSpec:
-    """Return the size of `spec` called `size`; raise UnknownNameError where it has none."""
+def find_size(spec: ModelSpec, shape: str) -> SizeSpec:
+    """Return what `spec` has under the name `shape`, such as `small`, or `small-b8-l128`.
+
+    Raises UnknownNameError where it has nothing of that name, or not along such an axis.
+    """
+    if shape in spec.shapes:
+        return spec.shapes[shape].size
+    size, values = (shape, {}) if shape in spec.sizes else split_name(shape)
     if size not in spec.sizes:
+        known = dict.fromkeys((*spec.sizes, *spec.shapes))
         raise UnknownNameError(
-            f"model {spec.name!r} has no shape {size!r}.{_suggestion(size, spec.sizes)}"
-            f" It has {', '.join(spec.sizes)}."
+            f"model {spec.name!r} has no shape {shape!r}.{_suggestion(shape, known)}"
+            f" It has {', '.join(known)}."
         )
-    return spec.sizes[size]
+    try:
+        return vary(spec.sizes[size], values) if values else spec.sizes[size]
+    except UnfitShapeError as error:
+        raise UnfitShapeError(
+            f"model {spec.name!r} has no shape {shape!r}: {size} {error}."
+        ) from error
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:

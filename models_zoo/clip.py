@@ -23,7 +23,7 @@ class ImageTextMatcher(nn.Module):
             intermediate_size=4 * config["text_size"],
             num_hidden_layers=config["num_layers"],
             num_attention_heads=config["num_text_heads"],
-            max_position_embeddings=config["length"],
+            max_position_embeddings=config["max_length"],
             projection_dim=config["projection_size"],
             bos_token_id=config["vocab_size"] - 2,
             eos_token_id=config["vocab_size"] - 1,

@@ -23,6 +23,7 @@ class MaskedLanguageModel(nn.Module):
                 hidden_dim=4 * config["hidden_size"],
                 n_layers=config["num_layers"],
                 n_heads=config["num_heads"],
+                max_position_embeddings=config["max_length"],
                 dropout=0.0,
                 attention_dropout=0.0,
             )

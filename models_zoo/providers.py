@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError
+from models_zoo.rows.sizes import sample_size
+from models_zoo.spec import ModelSpec, UnknownNameError
 
 _BUILDS = {"timm": "models_zoo.from_timm", "torchvision": "models_zoo.from_torchvision"}
 # Two images at least, or batch norm has nothing to compare where the last map is one pixel.
@@ -36,7 +37,7 @@ def _row(name: str, *, provider: str, architecture: str) -> ModelSpec:
             f" in {provider}/resnet50."
         )
     sizes = {
-        size: SizeSpec(config={"architecture": architecture, "batch": batch}, num_samples=batch)
+        size: sample_size(architecture=architecture, batch=batch)
         for size, batch in _BATCHES.items()
     }
     return ModelSpec(

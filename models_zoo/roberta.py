@@ -23,7 +23,8 @@ class MaskedLanguageModel(nn.Module):
                 intermediate_size=4 * config["hidden_size"],
                 num_hidden_layers=config["num_layers"],
                 num_attention_heads=config["num_heads"],
-                max_position_embeddings=514,
+                # Positions are counted from behind the padding, which is 1.
+                max_position_embeddings=config["max_length"] + 2,
                 type_vocab_size=1,
                 layer_norm_eps=1e-5,
                 hidden_dropout_prob=0.0,

@@ -31,6 +31,14 @@ class SizeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedShape:
+    """A shape that somebody named; only one that `is_tracked` is measured unasked."""
+
+    size: SizeSpec
+    is_tracked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
     """How far a model's results may be from the fp64 oracle before they are `inaccurate`.
 
@@ -69,6 +77,8 @@ class ModelSpec:
     phases: tuple[str, ...] = ("inference", "training")
     # By dtype, where the default is too strict or too lax for the model.
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    # Beside the sizes, by their names.
+    shapes: Mapping[str, NamedShape] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class SpeechRecognizer(nn.Module):
                 decoder_ffn_dim=4 * width,
                 # The first convolutions halve the number of frames.
                 max_source_positions=config["num_frames"] // 2,
-                max_target_positions=448,
+                max_target_positions=config["max_length"],
                 dropout=0.0,
                 attention_dropout=0.0,
                 activation_dropout=0.0,

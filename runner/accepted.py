@@ -90,6 +90,15 @@ def count(value: Any) -> int:
     return value
 
 
+def counts(value: Any) -> int | tuple[int, ...]:
+    """Return one count as it is, a list of different counts as a tuple; raise ValueError."""
+    if not isinstance(value, list):
+        return count(value)
+    if not value or len(set(value)) < len(value):
+        raise ValueError("a whole number, 1 or more, or a list of different ones")
+    return tuple(count(item) for item in value)
+
+
 def flag(value: Any) -> bool:
     """Return `value`, true or false; raise ValueError otherwise."""
     if not isinstance(value, bool):

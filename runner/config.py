@@ -17,9 +17,11 @@ from db.records import REFERENCE_FAMILY
 from db.traces import traces_folder
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
+from models_zoo.shapes import AXES
 from models_zoo.spec import ModelSpec, SizeSpec, near_names
 from models_zoo.variants import MODES
 from runner.errors import ConfigError
+from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.protocol import MeasureSettings
 from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
 from runner.suites import BUILTIN_SUITES, Selection, Suite
@@ -154,7 +156,7 @@ def parse_config(
         toolchains=toolchains,
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains),
-        catalog={**CATALOG, **_models(source, base)},
+        catalog=_with_shapes(source, {**CATALOG, **_models(source, base)}),
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         host=server["host"],
@@ -333,6 +335,25 @@ def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
             tolerance=values["tolerance"] or {},
         )
     return models
+
+
+def _with_shapes(source: _Source, catalog: Mapping[str, ModelSpec]) -> Mapping[str, ModelSpec]:
+    for name, values in _named_sections(source, "shapes").items():
+        given = {axis.key: values[axis.key] for axis in AXES if values[axis.key] is not None}
+        lists = {key for key, value in given.items() if isinstance(value, tuple)}
+        rule = ShapeRule(
+            name=name,
+            size=values["size"],
+            models=values["models"],
+            is_tracked=values["nightly"],
+            axes={key: value if key in lists else (value,) for key, value in given.items()},
+            lists=frozenset(lists),
+        )
+        try:
+            catalog = with_shapes(catalog, rule)
+        except NamedShapeError as error:
+            source.fail(f"shapes.{name}", key=error.key, problem=str(error))
+    return catalog
 
 
 def _absolute_build(build: str, base: Path) -> str:

@@ -13,10 +13,10 @@ from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.protocol import Workload
-from runner.suites import AUTO_SHAPE, Selection, Suite
+from runner.shape_choice import SHAPES_BY_DEVICE, choose_shapes
+from runner.suites import Selection, Suite
 
 DEVICES = ("cpu", "cuda")
-_SHAPES_BY_DEVICE = {"cpu": "small", "cuda": "full"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,7 @@ def _plan_models(
     variants = find_names(selection.modes, known=VARIANTS, kind="mode")
     phases = find_names(selection.phases, known=MEASURED_PHASES, kind="phase")
     dtypes = find_names(selection.dtypes, known=MEASURED_DTYPES, kind="dtype")
+    shapes = choose_shapes(specs, selection=selection, device=device)
     planned = tuple(
         plan_case(
             Case(
@@ -75,9 +76,7 @@ def _plan_models(
             catalog=catalog,
         )
         for spec in specs
-        for shape, dtype, phase, variant in product(
-            _shapes_of(spec, patterns=selection.shapes, device=device), dtypes, phases, variants
-        )
+        for shape, dtype, phase, variant in product(shapes[spec.name], dtypes, phases, variants)
         if phase in spec.phases and phase in VARIANTS[variant].phases
     )
     if not planned:
@@ -116,7 +115,7 @@ def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:
         model=spec.name,
         family=spec.family,
         phase=Phase.INFERENCE,
-        shape=_SHAPES_BY_DEVICE[device],
+        shape=SHAPES_BY_DEVICE[device],
         dtype=Dtype.FP32,
         mode=eager.mode,
         variant=eager.name,
@@ -143,21 +142,6 @@ def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) ->
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UnknownNameError(_no_such(kind, pattern, known))
     return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
-
-
-def _shapes_of(spec: ModelSpec, *, patterns: Iterable[str], device: str) -> tuple[str, ...]:
-    """Return the shapes of `spec` that `patterns` name, each once; raise UnknownNameError."""
-    # A model from hud.toml has one size, whatever it is called: that one is meant.
-    if len(spec.sizes) == 1:
-        return tuple(spec.sizes)
-    shapes: dict[str, None] = {}
-    for pattern in patterns:
-        wanted = _SHAPES_BY_DEVICE[device] if pattern == AUTO_SHAPE else pattern
-        found = [name for name in spec.sizes if fnmatchcase(name, wanted)]
-        if not found:
-            find_size(spec, wanted)
-        shapes.update(dict.fromkeys(found))
-    return tuple(shapes)
 
 
 def _no_such(kind: str, name: str, known: Collection[str]) -> str:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.traces import PERFETTO_URL
+from models_zoo.shapes import AXES
 from runner.accepted import (
     count,
+    counts,
     cron,
     dtypes,
     flag,
@@ -230,8 +232,8 @@ SETTINGS = (
         key="shape",
         accept=texts,
         default=("auto",),
-        description="Globs of shapes: `tiny`, `small`, `full`, or `auto`: full on a GPU, small on a"
-        " CPU.",
+        description="Globs of [shapes](#shapes): `tiny`, `small`, `full`, or `auto`: full on a GPU,"
+        " small on a CPU.",
     ),
     Setting(
         section="suites.NAME",
@@ -262,6 +264,36 @@ SETTINGS = (
         key="budget_s",
         accept=seconds,
         description="As in [run], for this suite alone.",
+    ),
+    Setting(
+        section="shapes.NAME",
+        key="size",
+        accept=text,
+        is_required=True,
+        description="Size that the [shape](#shapes) is made of: `tiny`, `small`, `full`.",
+    ),
+    Setting(
+        section="shapes.NAME",
+        key="models",
+        accept=texts,
+        default=("*",),
+        description="Globs of the models that have it, as far as they have its axes.",
+    ),
+    *(
+        Setting(
+            section="shapes.NAME",
+            key=axis.key,
+            accept=counts,
+            description=f"Axis `{axis.letter}`: its value, or a list for a shape of each.",
+        )
+        for axis in AXES
+    ),
+    Setting(
+        section="shapes.NAME",
+        key="nightly",
+        accept=flag,
+        default=False,
+        description="Whether the suite `nightly` measures it; else it is measured when named.",
     ),
     Setting(
         section="schedules.NAME",

@@ -9,6 +9,8 @@ from runner.protocol import MeasureSettings
 
 # The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
 AUTO_SHAPE = "auto"
+# The shapes that hud.toml wants measured every night.
+NIGHTLY_SHAPES = "nightly"
 # Fields of MeasureSettings that a suite may set for itself.
 _OWN_SETTINGS = ("num_launches", "max_launches", "target_interval", "num_rounds", "budget_s")
 
@@ -74,6 +76,7 @@ NIGHTLY = Suite(
         modes=(*MODES, "dynamic", "fullgraph", "aot_eager"),
         phases=("inference", "training"),
         dtypes=("fp32", "bf16"),
+        shapes=(AUTO_SHAPE, NIGHTLY_SHAPES),
     ),
 )
 

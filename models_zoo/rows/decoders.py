@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.rows.sizes import text_size
+from models_zoo.rows.sizes import step_size, text_size
 from models_zoo.spec import ModelSpec, Tolerance
 
 _GPT2 = ModelSpec(
@@ -88,7 +88,7 @@ _GPT2_DECODE = ModelSpec(
     summary="One token of each text against a filled key-value cache: launching and reading the"
     " weights, hardly any arithmetic.",
     sizes={
-        "tiny": text_size(
+        "tiny": step_size(
             vocab_size=128,
             hidden_size=32,
             num_layers=1,
@@ -96,9 +96,8 @@ _GPT2_DECODE = ModelSpec(
             cache_length=16,
             position=8,
             batch=2,
-            length=1,
         ),
-        "small": text_size(
+        "small": step_size(
             vocab_size=1000,
             hidden_size=128,
             num_layers=2,
@@ -106,9 +105,8 @@ _GPT2_DECODE = ModelSpec(
             cache_length=128,
             position=64,
             batch=8,
-            length=1,
         ),
-        "full": text_size(
+        "full": step_size(
             vocab_size=50257,
             hidden_size=768,
             num_layers=12,
@@ -116,7 +114,6 @@ _GPT2_DECODE = ModelSpec(
             cache_length=1024,
             position=512,
             batch=16,
-            length=1,
         ),
     },
     phases=("inference",),
@@ -129,7 +126,7 @@ _LLAMA_DECODE = ModelSpec(
     summary="One token against a filled key-value cache with grouped queries: bound by reading"
     " the weights, which is what serving a language model is.",
     sizes={
-        "tiny": text_size(
+        "tiny": step_size(
             vocab_size=128,
             hidden_size=32,
             intermediate_size=64,
@@ -139,9 +136,8 @@ _LLAMA_DECODE = ModelSpec(
             cache_length=16,
             position=8,
             batch=2,
-            length=1,
         ),
-        "small": text_size(
+        "small": step_size(
             vocab_size=1000,
             hidden_size=128,
             intermediate_size=384,
@@ -151,9 +147,8 @@ _LLAMA_DECODE = ModelSpec(
             cache_length=128,
             position=64,
             batch=8,
-            length=1,
         ),
-        "full": text_size(
+        "full": step_size(
             vocab_size=128_256,
             hidden_size=2048,
             intermediate_size=8192,
@@ -163,7 +158,6 @@ _LLAMA_DECODE = ModelSpec(
             cache_length=2048,
             position=1024,
             batch=1,
-            length=1,
         ),
     },
     phases=("inference",),

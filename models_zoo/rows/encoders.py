@@ -12,13 +12,31 @@ _BERT = ModelSpec(
     summary="Bidirectional attention, LayerNorm and GELU: the stock of deployed text models.",
     sizes={
         "tiny": text_size(
-            vocab_size=128, hidden_size=32, num_layers=1, num_heads=2, batch=2, length=8
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            max_length=512,
+            batch=2,
+            length=8,
         ),
         "small": text_size(
-            vocab_size=1000, hidden_size=128, num_layers=2, num_heads=4, batch=4, length=64
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            num_heads=4,
+            max_length=512,
+            batch=4,
+            length=64,
         ),
         "full": text_size(
-            vocab_size=30522, hidden_size=768, num_layers=12, num_heads=12, batch=16, length=512
+            vocab_size=30522,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            max_length=512,
+            batch=16,
+            length=512,
         ),
     },
 )
@@ -30,13 +48,31 @@ _DISTILBERT = ModelSpec(
     summary="BERT with half of its layers and no token types: less work for each launch.",
     sizes={
         "tiny": text_size(
-            vocab_size=128, hidden_size=32, num_layers=1, num_heads=2, batch=2, length=8
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            max_length=512,
+            batch=2,
+            length=8,
         ),
         "small": text_size(
-            vocab_size=1000, hidden_size=128, num_layers=2, num_heads=4, batch=4, length=64
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            num_heads=4,
+            max_length=512,
+            batch=4,
+            length=64,
         ),
         "full": text_size(
-            vocab_size=30522, hidden_size=768, num_layers=6, num_heads=12, batch=16, length=512
+            vocab_size=30522,
+            hidden_size=768,
+            num_layers=6,
+            num_heads=12,
+            max_length=512,
+            batch=16,
+            length=512,
         ),
     },
 )
@@ -48,13 +84,31 @@ _ROBERTA = ModelSpec(
     summary="Positions counted from the padding by a cumulative sum, and a vocabulary of 50,000.",
     sizes={
         "tiny": text_size(
-            vocab_size=128, hidden_size=32, num_layers=1, num_heads=2, batch=2, length=8
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            max_length=512,
+            batch=2,
+            length=8,
         ),
         "small": text_size(
-            vocab_size=1000, hidden_size=128, num_layers=2, num_heads=4, batch=4, length=64
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            num_heads=4,
+            max_length=512,
+            batch=4,
+            length=64,
         ),
         "full": text_size(
-            vocab_size=50265, hidden_size=768, num_layers=12, num_heads=12, batch=16, length=512
+            vocab_size=50265,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            max_length=512,
+            batch=16,
+            length=512,
         ),
     },
 )
@@ -72,6 +126,7 @@ _ALBERT = ModelSpec(
             hidden_size=32,
             num_layers=2,
             num_heads=2,
+            max_length=512,
             batch=2,
             length=8,
         ),
@@ -81,6 +136,7 @@ _ALBERT = ModelSpec(
             hidden_size=128,
             num_layers=2,
             num_heads=4,
+            max_length=512,
             batch=4,
             length=64,
         ),
@@ -90,6 +146,7 @@ _ALBERT = ModelSpec(
             hidden_size=768,
             num_layers=12,
             num_heads=12,
+            max_length=512,
             batch=16,
             length=512,
         ),
@@ -109,6 +166,7 @@ _ELECTRA = ModelSpec(
             hidden_size=32,
             num_layers=2,
             num_heads=2,
+            max_length=512,
             batch=2,
             length=8,
         ),
@@ -118,6 +176,7 @@ _ELECTRA = ModelSpec(
             hidden_size=128,
             num_layers=2,
             num_heads=4,
+            max_length=512,
             batch=4,
             length=64,
         ),
@@ -127,6 +186,7 @@ _ELECTRA = ModelSpec(
             hidden_size=256,
             num_layers=12,
             num_heads=4,
+            max_length=512,
             batch=16,
             length=512,
         ),

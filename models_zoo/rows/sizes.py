@@ -23,6 +23,12 @@ def pair_size(**config: ConfigValue) -> SizeSpec:
     return SizeSpec(config=config, num_samples=batch, num_tokens=batch * length)
 
 
+def step_size(**config: ConfigValue) -> SizeSpec:
+    """Return the size whose iteration reads the next token of `batch` texts."""
+    batch = _number(config, "batch")
+    return SizeSpec(config=config, num_samples=batch, num_tokens=batch)
+
+
 def sample_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads `batch` samples that have no tokens."""
     return SizeSpec(config=config, num_samples=_number(config, "batch"))

@@ -32,6 +32,7 @@ from runner.commands.common import (
 )
 from runner.commands.compile_table import print_compile
 from runner.commands.run import print_results
+from runner.commands.shapes_table import show_shapes
 from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
 from runner.wiring import Workplace
@@ -41,7 +42,7 @@ ALL_STATES = "all"
 
 @click.group("list")
 def list_group() -> None:
-    """Show what there is: models, modes, suites, metrics, toolchains."""
+    """Show what there is: models, shapes, modes, suites, metrics, toolchains."""
 
 
 @list_group.command()
@@ -57,7 +58,7 @@ def models(workplace: Workplace, *, as_json: bool) -> None:
                     "name": spec.name,
                     "family": spec.family,
                     "phases": list(spec.phases),
-                    "shapes": list(spec.sizes),
+                    "shapes": [*spec.sizes, *spec.shapes],
                     "build": spec.build,
                     "summary": spec.summary,
                 }
@@ -67,10 +68,25 @@ def models(workplace: Workplace, *, as_json: bool) -> None:
         return
     names = ("model", "family", "shapes", "phases", "what it stresses")
     rows = [
-        (spec.name, spec.family, " ".join(spec.sizes), " ".join(spec.phases), spec.summary)
+        (
+            spec.name,
+            spec.family,
+            " ".join((*spec.sizes, *spec.shapes)),
+            " ".join(spec.phases),
+            spec.summary,
+        )
         for spec in specs
     ]
     print_table([Column(name=name) for name in names], rows=rows)
+
+
+@list_group.command()
+@click.option("--model", "patterns", metavar="GLOB", multiple=True, help="Models, as globs.")
+@json_option
+@with_workplace
+def shapes(workplace: Workplace, *, patterns: tuple[str, ...], as_json: bool) -> None:
+    """Show the shapes of the models, along which axes others can be named, and up to where."""
+    show_shapes(workplace, patterns=patterns, as_json=as_json)
 
 
 @list_group.command()

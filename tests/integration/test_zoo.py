@@ -15,6 +15,7 @@ from torch._inductor import config as inductor_config
 
 from models_zoo.catalog import CATALOG
 from models_zoo.loader import load_builder
+from models_zoo.shapes import axes_of, vary
 from tests.integration.published import (
     NOT_CAPTURED,
     ONLY_ON_A_GPU,
@@ -106,6 +107,26 @@ def test_outputs_vary_and_depend_on_the_inputs(name: str) -> None:
     assert bool(torch.isfinite(outputs).all())
     assert float(outputs.std()) > 1e-3
     assert cosine(outputs, infer(model, inputs_of(name, seed=1))) < 0.999
+
+
+@models
+def test_every_axis_of_a_model_can_be_varied(name: str) -> None:
+    tiny = CATALOG[name].sizes["tiny"]
+    builder = load_builder(CATALOG[name].build)
+    usual = num_bytes(build(name), inputs_of(name))
+    for axis in axes_of(tiny):
+        value = int(str(tiny.config[axis.key]))
+        more, less = (3 * value + 1) // 2, value // 2
+        allowed = more if axis.allows(more, config=tiny.config) else less
+        config = vary(tiny, {axis.key: allowed}).config
+        model, inputs = builder.build(config), builder.example_inputs(config, seed=0)
+        assert bool(torch.isfinite(infer(model, inputs)).all()), axis.key
+        assert num_bytes(model, inputs) != usual, axis.key
+
+
+def num_bytes(model: nn.Module, inputs: Mapping[str, Tensor]) -> int:
+    tensors = (*inputs.values(), *model.buffers())
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def test_clip_reads_the_whole_text() -> None:
