@@ -29,6 +29,8 @@ _LABELS = {
     "latency_s": "latency",
     "latency_cpu_s": "latency (CPU time)",
     "eager_latency_s": "eager latency",
+    "sweep_speedup": "speedup over shapes",
+    "sweep_recompiles": "recompiles over shapes",
     "eager_latency_cpu_s": "eager latency (CPU time)",
     "compile_cold_s": "cold compile",
     "compile_warm_s": "warm compile",

@@ -14,6 +14,7 @@ OTHER = "other"
 GROUPS: dict[str, tuple[str, ...]] = {
     "speed": (
         "speedup",
+        "sweep_speedup",
         "latency_s",
         "eager_latency_s",
         "latency_cpu_s",
@@ -34,7 +35,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "break_even_calls",
         "break_even_warm_calls",
     ),
-    "graphs": ("graphs", "graph_breaks", "recompiles", "guards", "num_kernels"),
+    "graphs": (
+        "graphs",
+        "graph_breaks",
+        "recompiles",
+        "sweep_recompiles",
+        "guards",
+        "num_kernels",
+    ),
     "memory": (
         "peak_bytes",
         "eager_peak_bytes",
@@ -48,6 +56,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "flops",
         "mfu",
         "compulsory_bytes",
+        "num_parameters",
         "bandwidth_bytes_per_s",
         "bandwidth_share",
     ),

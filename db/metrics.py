@@ -226,6 +226,15 @@ _ROWS = (
         relevance_floor=0.0,
     ),
     Metric(
+        name="num_parameters",
+        unit="1",
+        direction=Direction.NEITHER,
+        description="Parameters of the model as it was built, one that is shared counted once.",
+        is_judged=False,
+        is_exact=True,
+        relevance_floor=0.0,
+    ),
+    Metric(
         name="data_s",
         unit="s",
         direction=LOWER,
@@ -339,6 +348,22 @@ _ROWS = (
         description="Graphs compiled again because a guard failed.",
         is_exact=True,
         relevance_floor=0.0,
+    ),
+    Metric(
+        name="sweep_recompiles",
+        unit="1",
+        direction=LOWER,
+        description="Graphs compiled again while other shapes went through the compiled model.",
+        is_exact=True,
+        relevance_floor=0.0,
+    ),
+    Metric(
+        name="sweep_speedup",
+        unit="x",
+        direction=HIGHER,
+        description="Eager over variant latency, geometric mean over a sweep of shapes.",
+        # One launch has it, and launches differ from each other more than their samples do.
+        relevance_floor=0.1,
     ),
     Metric(
         name="guards",

@@ -60,6 +60,18 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSpec:
+    """What of the inputs may vary from call to call of one built model.
+
+    `axis` is a number of the configuration that only the inputs depend on, such as `length`; the
+    model takes multiples of `multiple_of`. A `max_length` of the configuration bounds a `length`.
+    """
+
+    axis: str
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """One row of the catalog.
 
@@ -79,6 +91,8 @@ class ModelSpec:
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
     # Beside the sizes, by their names.
     shapes: Mapping[str, NamedShape] = field(default_factory=dict)
+    # None where the model is built for one shape.
+    sweep: SweepSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +115,7 @@ class Variant:
 
     `mode` is the torch.compile mode in its public spelling (`eager` where nothing is compiled) and
     `backend` the torch.compile backend; `dynamic` and `fullgraph` are torch.compile's arguments.
-    `phases` are those that it exists in.
+    `phases` are those that it exists in. One that `is_swept` is called with other shapes as well.
     """
 
     name: str
@@ -112,6 +126,7 @@ class Variant:
     fullgraph: bool = False
     treatment: Treatment = UNTREATED
     phases: tuple[str, ...] = ("inference", "training")
+    is_swept: bool = False
 
 
 def near_names(name: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ _ROWS = (
         name="default",
         mode="default",
         backend="inductor",
+        is_swept=True,
         summary="torch.compile(model): a balance of compile time and speed.",
     ),
     Variant(
@@ -40,6 +41,7 @@ _ROWS = (
         mode="default",
         backend="inductor",
         dynamic=True,
+        is_swept=True,
         summary="Symbolic shapes from the first compilation on.",
     ),
     Variant(

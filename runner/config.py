@@ -149,6 +149,7 @@ def parse_config(
             memory_limit_bytes=run["memory_limit"],
             memory_snapshot=run["memory_snapshot"],
             kernels=run["kernels"],
+            sweep=run["sweep"],
         ),
         has_references=run["reference_cases"],
         has_confirmation=run["confirm"],
@@ -273,6 +274,7 @@ def _suites(source: _Source) -> dict[str, Suite]:
             target_interval=values["target_interval"],
             num_rounds=values["rounds"],
             budget_s=values["budget_s"],
+            sweep=values["sweep"],
         )
         for name, values in _named_sections(source, "suites").items()
     }

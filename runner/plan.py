@@ -10,9 +10,17 @@ from itertools import product
 from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
 from models_zoo.catalog import find_models, find_size, with_provided
 from models_zoo.reference import REFERENCES
-from models_zoo.spec import ModelSpec, Tolerance, UnknownNameError, near_names
+from models_zoo.spec import (
+    ModelSpec,
+    SizeSpec,
+    Tolerance,
+    UnknownNameError,
+    Variant,
+    near_names,
+)
+from models_zoo.sweeps import sweep_values
 from models_zoo.variants import VARIANTS
-from runner.protocol import Workload
+from runner.protocol import ShapeSweep, Workload
 from runner.shape_choice import SHAPES_BY_DEVICE, choose_shapes
 from runner.suites import Selection, Suite
 
@@ -105,8 +113,17 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
             treatment=variant.treatment,
+            sweep=_sweep(spec, size=size, variant=variant, phase=case.phase),
         ),
     )
+
+
+def _sweep(spec: ModelSpec, *, size: SizeSpec, variant: Variant, phase: Phase) -> ShapeSweep | None:
+    # A training step at another shape is two compilations, its forward and its backward.
+    if spec.sweep is None or not variant.is_swept or phase is not Phase.INFERENCE:
+        return None
+    values = sweep_values(spec.sweep, size=size)
+    return ShapeSweep(axis=spec.sweep.axis, values=values) if values else None
 
 
 def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:

@@ -38,7 +38,8 @@ class MeasureSettings:
     gets more, up to `max_launches`, until half of the 95 % interval of its headline is within
     `target_interval`, relative to its value; 0 stops nothing and adds nothing. `budget_s` bounds
     the sampling of one launch in wall seconds, `num_rounds` the samples it takes. With `kernels`
-    the first launch ends with a few iterations under the profiler.
+    the first launch ends with a few iterations under the profiler, and with `sweep` with other
+    shapes through the compiled model, where the workload names any.
     """
 
     num_launches: int = 3
@@ -52,6 +53,7 @@ class MeasureSettings:
     memory_limit_bytes: int | None = None
     memory_snapshot: bool = False
     kernels: bool = True
+    sweep: bool = True
     seed: int = 0
 
 
@@ -64,11 +66,19 @@ class Checkout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeSweep:
+    """The values of one axis of the inputs that go through one compiled model, in this order."""
+
+    axis: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What the worker must build: the model's file and one size of it.
 
     `tolerance` holds what the catalog gives for the model and the case's dtype, by name. With a
-    `checkout` the code is that commit's.
+    `checkout` the code is that commit's. `sweep` is None where no other shapes are measured.
     """
 
     build: str
@@ -80,16 +90,18 @@ class Workload:
     fullgraph: bool = False
     treatment: Treatment = UNTREATED
     checkout: Checkout | None = None
+    sweep: ShapeSweep | None = None
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Workload:
         """Return the workload that `dataclasses.asdict` made `document` of."""
-        checkout = document.get("checkout")
+        checkout, sweep = document.get("checkout"), document.get("sweep")
         return cls(
             **{
                 **document,
                 "treatment": Treatment(**document["treatment"]),
                 "checkout": None if checkout is None else Checkout(**checkout),
+                "sweep": sweep and ShapeSweep(axis=sweep["axis"], values=tuple(sweep["values"])),
             }
         )
 

@@ -171,6 +171,14 @@ SETTINGS = (
     ),
     Setting(
         section="run",
+        key="sweep",
+        accept=flag,
+        default=_MEASURE.sweep,
+        description="Call what `default` and `dynamic` compiled with other shapes as well, at the"
+        " end of the first launch ([how](methodology.md#other-shapes)).",
+    ),
+    Setting(
+        section="run",
         key="reference_cases",
         accept=flag,
         default=True,
@@ -263,6 +271,12 @@ SETTINGS = (
         section="suites.NAME",
         key="budget_s",
         accept=seconds,
+        description="As in [run], for this suite alone.",
+    ),
+    Setting(
+        section="suites.NAME",
+        key="sweep",
+        accept=flag,
         description="As in [run], for this suite alone.",
     ),
     Setting(

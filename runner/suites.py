@@ -12,7 +12,14 @@ AUTO_SHAPE = "auto"
 # The shapes that hud.toml wants measured every night.
 NIGHTLY_SHAPES = "nightly"
 # Fields of MeasureSettings that a suite may set for itself.
-_OWN_SETTINGS = ("num_launches", "max_launches", "target_interval", "num_rounds", "budget_s")
+_OWN_SETTINGS = (
+    "num_launches",
+    "max_launches",
+    "target_interval",
+    "num_rounds",
+    "budget_s",
+    "sweep",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +45,7 @@ class Suite:
     target_interval: float | None = None
     num_rounds: int | None = None
     budget_s: float | None = None
+    sweep: bool | None = None
 
     def settings(self, measure: MeasureSettings) -> MeasureSettings:
         """Return `measure` with what this suite says instead."""
@@ -57,6 +65,8 @@ QUICK = Suite(
     max_launches=2,
     num_rounds=30,
     budget_s=1.0,
+    # One more compilation a case, and minutes are all that this suite may take.
+    sweep=False,
 )
 
 TINY = Suite(
@@ -67,6 +77,7 @@ TINY = Suite(
     max_launches=2,
     num_rounds=10,
     budget_s=0.5,
+    sweep=False,
 )
 
 NIGHTLY = Suite(

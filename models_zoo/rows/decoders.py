@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import step_size, text_size
-from models_zoo.spec import ModelSpec, Tolerance
+from models_zoo.spec import ModelSpec, SweepSpec, Tolerance
 
 _GPT2 = ModelSpec(
     name="gpt2",
@@ -39,6 +39,7 @@ _GPT2 = ModelSpec(
             length=1024,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _LLAMA = ModelSpec(
@@ -79,6 +80,7 @@ _LLAMA = ModelSpec(
             length=1024,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _GPT2_DECODE = ModelSpec(
@@ -204,6 +206,7 @@ _QWEN = ModelSpec(
             length=1024,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _MOE = ModelSpec(
@@ -253,6 +256,7 @@ _MOE = ModelSpec(
     # Rounding sends a few tokens to another expert, and their outputs elsewhere: at the full width,
     # bf16 eager alone has 0.987.
     tolerance={"bf16": Tolerance(min_cosine=0.95)},
+    sweep=SweepSpec(axis="length"),
 )
 
 _MAMBA = ModelSpec(
@@ -287,6 +291,7 @@ _MAMBA = ModelSpec(
             length=1024,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 ROWS = (

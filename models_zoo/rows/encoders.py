@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import text_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _BERT = ModelSpec(
     name="bert",
@@ -39,6 +39,7 @@ _BERT = ModelSpec(
             length=512,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _DISTILBERT = ModelSpec(
@@ -75,6 +76,7 @@ _DISTILBERT = ModelSpec(
             length=512,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _ROBERTA = ModelSpec(
@@ -111,6 +113,7 @@ _ROBERTA = ModelSpec(
             length=512,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _ALBERT = ModelSpec(
@@ -151,6 +154,7 @@ _ALBERT = ModelSpec(
             length=512,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 _ELECTRA = ModelSpec(
@@ -191,6 +195,7 @@ _ELECTRA = ModelSpec(
             length=512,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 ROWS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import sample_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _UNET = ModelSpec(
     name="unet",
@@ -43,6 +43,7 @@ _UNET = ModelSpec(
             batch=2,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _DIT = ModelSpec(
@@ -80,6 +81,7 @@ _DIT = ModelSpec(
             batch=8,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _VAE = ModelSpec(
@@ -116,6 +118,7 @@ _VAE = ModelSpec(
             batch=2,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _DCGAN = ModelSpec(
@@ -129,6 +132,7 @@ _DCGAN = ModelSpec(
         "small": sample_size(noise_size=64, channels=16, num_doublings=3, batch=8),
         "full": sample_size(noise_size=100, channels=64, num_doublings=4, batch=128),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 ROWS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import sample_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _NORM_SIZES = {
     "tiny": sample_size(width=64, batch=4),
@@ -25,6 +25,7 @@ _RMS_NORM = ModelSpec(
     summary="Five operators that should become one kernel: what a compiler makes of a norm.",
     sizes=_NORM_SIZES,
     phases=_PHASES,
+    sweep=SweepSpec(axis="batch"),
 )
 
 _TRITON_RMS_NORM = ModelSpec(
@@ -34,6 +35,7 @@ _TRITON_RMS_NORM = ModelSpec(
     summary="The same norm written in Triton: what a compiler leaves of a kernel by hand.",
     sizes=_NORM_SIZES,
     phases=_PHASES,
+    sweep=SweepSpec(axis="batch"),
 )
 
 _SOFTMAX = ModelSpec(
@@ -43,6 +45,7 @@ _SOFTMAX = ModelSpec(
     summary="Long rows that are read once or thrice: a reduction within a reduction.",
     sizes=_SOFTMAX_SIZES,
     phases=_PHASES,
+    sweep=SweepSpec(axis="batch"),
 )
 
 _TRITON_SOFTMAX = ModelSpec(
@@ -52,6 +55,7 @@ _TRITON_SOFTMAX = ModelSpec(
     summary="The same rows in one Triton program each, held on the chip from load to store.",
     sizes=_SOFTMAX_SIZES,
     phases=_PHASES,
+    sweep=SweepSpec(axis="batch"),
 )
 
 ROWS = (

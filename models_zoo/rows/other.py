@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import pair_size, sample_size, text_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _NN_TRANSFORMER = ModelSpec(
     name="nn_transformer",
@@ -40,6 +40,7 @@ _NN_TRANSFORMER = ModelSpec(
             target_length=50,
         ),
     },
+    sweep=SweepSpec(axis="source_length"),
 )
 
 _LSTM = ModelSpec(
@@ -71,6 +72,7 @@ _LSTM = ModelSpec(
             length=35,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 # The distinct values of the 26 categories of the Criteo Kaggle data, one table each.
@@ -132,6 +134,7 @@ _DLRM = ModelSpec(
             batch=2048,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _FLEX_ATTENTION = ModelSpec(
@@ -186,6 +189,7 @@ _FLEX_ATTENTION = ModelSpec(
     },
     # FlexAttention has no backward pass on a CPU.
     phases=("inference",),
+    sweep=SweepSpec(axis="batch"),
 )
 
 ROWS = (

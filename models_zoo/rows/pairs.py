@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import pair_size, text_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _T5 = ModelSpec(
     name="t5",
@@ -40,6 +40,7 @@ _T5 = ModelSpec(
             target_length=128,
         ),
     },
+    sweep=SweepSpec(axis="source_length"),
 )
 
 _WHISPER = ModelSpec(
@@ -80,6 +81,7 @@ _WHISPER = ModelSpec(
             length=128,
         ),
     },
+    sweep=SweepSpec(axis="length"),
 )
 
 ROWS = (

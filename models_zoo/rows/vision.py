@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models_zoo.rows.sizes import sample_size, text_size
-from models_zoo.spec import ModelSpec
+from models_zoo.spec import ModelSpec, SweepSpec
 
 _VIT = ModelSpec(
     name="vit",
@@ -40,6 +40,7 @@ _VIT = ModelSpec(
             batch=32,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _RESNET = ModelSpec(
@@ -77,6 +78,7 @@ _RESNET = ModelSpec(
             batch=64,
         ),
     },
+    sweep=SweepSpec(axis="image_size", multiple_of=32),
 )
 
 _CONVNEXT = ModelSpec(
@@ -100,6 +102,7 @@ _CONVNEXT = ModelSpec(
             batch=64,
         ),
     },
+    sweep=SweepSpec(axis="image_size", multiple_of=32),
 )
 
 _SWIN = ModelSpec(
@@ -140,6 +143,7 @@ _SWIN = ModelSpec(
             batch=32,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _EFFICIENTNET = ModelSpec(
@@ -186,6 +190,7 @@ _EFFICIENTNET = ModelSpec(
             batch=64,
         ),
     },
+    sweep=SweepSpec(axis="image_size", multiple_of=32),
 )
 
 _MOBILENET = ModelSpec(
@@ -231,6 +236,7 @@ _MOBILENET = ModelSpec(
             batch=64,
         ),
     },
+    sweep=SweepSpec(axis="image_size", multiple_of=32),
 )
 
 _SEGFORMER = ModelSpec(
@@ -271,6 +277,7 @@ _SEGFORMER = ModelSpec(
             batch=8,
         ),
     },
+    sweep=SweepSpec(axis="image_size", multiple_of=32),
 )
 
 _DETR = ModelSpec(
@@ -323,6 +330,7 @@ _DETR = ModelSpec(
             batch=4,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 _CLIP = ModelSpec(
@@ -375,6 +383,7 @@ _CLIP = ModelSpec(
             length=77,
         ),
     },
+    sweep=SweepSpec(axis="batch"),
 )
 
 ROWS = (

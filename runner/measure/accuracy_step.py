@@ -87,6 +87,35 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
     if reason := _other_layout(results, eager=reference.eager):
         return reason
     _tell_nondeterminism(context, results, reference=reference)
+    reason, checks = _examine(details, results, reference=reference, tolerance=tolerance)
+    if not reason and checks:
+        _report(context, checks)
+    return reason
+
+
+def check_other_shape(
+    context: Context, result: Result, *, reference: Reference
+) -> tuple[str, dict[str, Any]]:
+    """Return why one result of another shape is inaccurate, empty when not, and its distances.
+
+    `context` has that shape's subject; it keeps no metric.
+    """
+    tolerance = tolerance_for(context.request.case.dtype, context.request.workload.tolerance)
+    details: dict[str, Any] = {}
+    reason = _other_layout([result], eager=reference.eager)
+    if not reason:
+        reason, _ = _examine(details, [result], reference=reference, tolerance=tolerance)
+    return reason, details
+
+
+def _examine(
+    details: dict[str, Any],
+    results: Sequence[Result],
+    *,
+    reference: Reference,
+    tolerance: Tolerance,
+) -> tuple[str, dict[str, PartCheck]]:
+    """Return why the worst of `results` is inaccurate, and each part's check; fill the details."""
     checks = {
         part: _check_part(part, results, reference=reference, tolerance=tolerance)
         for part in reference.oracle.parts
@@ -96,9 +125,7 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
         f"{part}: {check.worst.reason}" for part, check in checks.items() if check.worst.reason
     ]
     reasons += _check_discrete(details, results, reference=reference, tolerance=tolerance)
-    if not reasons and checks:
-        _report(context, checks)
-    return reasons[0] if reasons else ""
+    return (reasons[0] if reasons else ""), checks
 
 
 def _other_layout(results: Sequence[Result], *, eager: Result) -> str:

@@ -59,6 +59,11 @@ class CompileCounts:
 def reset() -> None:
     """Forget every compiled function and every counter."""
     torch._dynamo.reset()
+    forget_counts()
+
+
+def forget_counts() -> None:
+    """Forget every counter; what is compiled stays."""
     dynamo_utils.counters.clear()
     clear = getattr(dynamo_utils, "clear_compilation_metrics", None)
     if clear is not None:
@@ -99,7 +104,7 @@ def recorded_compiles(clock: CompileClock) -> Iterator[None]:
 
 
 def read_counts() -> CompileCounts:
-    """Return the counts since the last `reset`."""
+    """Return the counts since the last `reset` or `forget_counts`."""
     counters = dynamo_utils.counters
     inductor = counters["inductor"]
     breaks = counters["graph_break"]

@@ -29,6 +29,7 @@ from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
 from runner.measure.ranges import named_range
 from runner.measure.sampling import sample
+from runner.measure.shapes import is_swept, sweep_shapes
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
 from runner.measure.treatments import CannotTreatError, treat
@@ -94,23 +95,32 @@ def _measure(context: Context) -> str:
         del reference
     sample(context, forward)
     if context.is_first:
-        with log.step("memory"):
-            report_memory(context, forward)
-        explaining = {"energy": report_energy, "counters": report_counters}
-        if context.request.case.phase is Phase.TRAINING:
-            explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
-        for name, report in explaining.items():
-            with log.step(name):
-                _explain(context, forward, name=name, report=report)
-        with log.step("work"):
-            report_work(context)
-        if context.request.trace_path or context.request.is_watched:
-            with log.step("kernels"):
-                _explain(context, forward, name="kernels", report=report_kernels)
+        _measure_once(context, forward)
     with log.step("result"):
         if not context.is_eager:
             report_counts(context, forward)
-    return ""
+    if not is_swept(context):
+        return ""
+    with log.step("shapes"):
+        return sweep_shapes(context, forward)
+
+
+def _measure_once(context: Context, forward: Forward) -> None:
+    """Take the steps between the samples and the result, which the first launch alone has."""
+    log = context.log
+    with log.step("memory"):
+        report_memory(context, forward)
+    explaining = {"energy": report_energy, "counters": report_counters}
+    if context.request.case.phase is Phase.TRAINING:
+        explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
+    for name, report in explaining.items():
+        with log.step(name):
+            _explain(context, forward, name=name, report=report)
+    with log.step("work"):
+        report_work(context)
+    if context.request.trace_path or context.request.is_watched:
+        with log.step("kernels"):
+            _explain(context, forward, name="kernels", report=report_kernels)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ STEP_ORDER = (
     "work",
     "kernels",
     "result",
+    "shapes",
 )
 
 
@@ -36,6 +37,10 @@ class StepLog:
         self._open = ""
         self.range_of: Callable[[str], AbstractContextManager[object]] = nullcontext
         self.entries: list[dict[str, float | str]] = []
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since the log was made."""
+        return self._now_s() - self._origin_s
 
     def bounds_s(self, name: str) -> tuple[float, float] | None:
         """Return when step `name` began and ended on the log's clock; None before it has ended."""

@@ -16,6 +16,8 @@ from torch._inductor import config as inductor_config
 from models_zoo.catalog import CATALOG
 from models_zoo.loader import load_builder
 from models_zoo.shapes import axes_of, vary
+from models_zoo.sweeps import sweep_values
+from runner.protocol import ShapeSweep
 from tests.integration.published import (
     NOT_CAPTURED,
     ONLY_ON_A_GPU,
@@ -26,6 +28,14 @@ from tests.integration.published import (
 
 README = Path(__file__).parents[2] / "models_zoo" / "README.md"
 BUILT = {name: spec for name, spec in CATALOG.items() if name not in ONLY_ON_A_GPU}
+# What goes through one built model at `tiny`, by model.
+SWEPT = {
+    spec.name: ShapeSweep(axis=spec.sweep.axis, values=values)
+    for spec in CATALOG.values()
+    if spec.name in BUILT
+    and spec.sweep
+    and (values := sweep_values(spec.sweep, size=spec.sizes["tiny"]))
+}
 models = pytest.mark.parametrize("name", BUILT)
 trained = pytest.mark.parametrize(
     "name", [name for name, spec in BUILT.items() if "training" in spec.phases]
@@ -107,6 +117,17 @@ def test_outputs_vary_and_depend_on_the_inputs(name: str) -> None:
     assert bool(torch.isfinite(outputs).all())
     assert float(outputs.std()) > 1e-3
     assert cosine(outputs, infer(model, inputs_of(name, seed=1))) < 0.999
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_one_built_model_takes_every_shape_of_its_sweep(name: str) -> None:
+    builder, model, sweep = load_builder(CATALOG[name].build), build(name), SWEPT[name]
+    for value in sweep.values:
+        config = {**CATALOG[name].sizes["tiny"].config, sweep.axis: value}
+        inputs = builder.example_inputs(config, seed=0)
+        # What is built for this shape is the same model.
+        other = infer(builder.build(config), inputs)
+        assert torch.allclose(infer(model, inputs), other, atol=1e-5)
 
 
 @models

@@ -17,6 +17,7 @@ from runner.measure import (
     energy,
     oracle_cache,
     settling,
+    shapes,
     steps,
     telemetry,
     timing,
@@ -70,6 +71,10 @@ def row_name(row: Sequence[str]) -> str:
         f"or within {accuracy.RMSE_FACTOR:g} times the RMS error of eager",
         f"tie: {100 * accuracy.DISCRETE_SHARE:g} %",
         f"{oracle_cache.MAX_SHARED_BYTES >> 20} MiB (`MAX_SHARED_BYTES`)",
+        f"up to {shapes.NUM_ROUNDS} (`NUM_ROUNDS`) rounds within",
+        f"within {shapes.BUDGET_S:g} s (`BUDGET_S`), at least",
+        f"at least {shapes.MIN_ROUNDS} (`MIN_ROUNDS`). `details.shapes`",
+        f"that has used {shapes.TIME_SHARE:g} (`TIME_SHARE`) of its time",
         f"with a cosine below {accuracy.MIN_EAGER_COSINE:g} prove nothing",
     ],
 )

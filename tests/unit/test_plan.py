@@ -5,6 +5,7 @@ import pytest
 from models_zoo.catalog import CATALOG
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError
 from runner.plan import find_suite, make_plan, plan_case
+from runner.protocol import ShapeSweep
 from runner.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
 from tests.builders import make_case
 from tests.fakes import make_catalog
@@ -61,6 +62,23 @@ def test_a_variant_brings_its_mode_and_arguments() -> None:
     assert planned.case.mode == "default"
     assert planned.workload.dynamic is True
     assert planned.workload.build == "models_zoo.bert"
+
+
+def test_other_shapes_go_through_what_default_and_dynamic_compile_for_inference() -> None:
+    selection = Selection(models=("bert",), modes=("*",), phases=("inference", "training"))
+    plan = make_plan(selection, catalog=CATALOG, device="cpu")
+    swept = [planned for planned in plan if planned.workload.sweep is not None]
+    assert [(planned.case.variant, str(planned.case.phase)) for planned in swept] == [
+        ("default", "inference"),
+        ("dynamic", "inference"),
+    ]
+    assert swept[0].workload.sweep == ShapeSweep(axis="length", values=(16, 32, 48, 64, 80))
+
+
+def test_a_model_built_for_one_shape_has_no_others() -> None:
+    selection = Selection(models=("gpt2_decode",), modes=("default",))
+    (planned,) = make_plan(selection, catalog=CATALOG, device="cpu")
+    assert planned.workload.sweep is None
 
 
 def test_a_model_is_left_out_of_phases_it_does_not_have() -> None:

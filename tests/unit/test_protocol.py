@@ -18,6 +18,7 @@ from runner.protocol import (
     LaunchRequest,
     MeasureSettings,
     RawMetric,
+    ShapeSweep,
     Workload,
     whole_file,
     write_json,
@@ -49,6 +50,12 @@ def test_a_request_survives_json() -> None:
 def test_a_request_for_another_commit_survives_json() -> None:
     checkout = Checkout(folder="/state/checkout", repository="/home/me/models")
     request = replace(REQUEST, workload=replace(REQUEST.workload, checkout=checkout))
+    assert LaunchRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+
+
+def test_a_request_for_other_shapes_survives_json() -> None:
+    sweep = ShapeSweep(axis="length", values=(4, 8))
+    request = replace(REQUEST, workload=replace(REQUEST.workload, sweep=sweep))
     assert LaunchRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
 
 
@@ -105,6 +112,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "work",
         "kernels",
         "result",
+        "shapes",
     )
 
 

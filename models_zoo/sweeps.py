@@ -1,0 +1,39 @@
+"""Which shapes a model is swept over. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import math
+
+from models_zoo.spec import SizeSpec, SweepSpec
+
+# Of the number in the configuration: texts that are padded less, and one that is longer.
+SHORTER = (0.25, 0.5, 0.75)
+LONGER = 1.25
+# torch.compile takes a dimension of 1 for a constant, in every mode: that says nothing of a model.
+LEAST = 2
+
+
+def sweep_values(sweep: SweepSpec, *, size: SizeSpec) -> tuple[int, ...]:
+    """Return the values of the axis that `size` is swept over, its own among them, rising.
+
+    Empty where there are not at least two.
+    """
+    own = _number(size, sweep.axis)
+    most = _number(size, "max_length") if _is_bounded(sweep, size) else math.inf
+    unit = sweep.multiple_of
+    least = unit * math.ceil(LEAST / unit)
+    shorter = {unit * math.floor(part * own / unit) for part in SHORTER}
+    longer = unit * math.ceil(LONGER * own / unit)
+    values = {max(least, value) for value in shorter} | {own, longer}
+    allowed = sorted(value for value in values if value <= most)
+    return tuple(allowed) if own >= least and len(allowed) > 1 else ()
+
+
+def _is_bounded(sweep: SweepSpec, size: SizeSpec) -> bool:
+    return sweep.axis == "length" and "max_length" in size.config
+
+
+def _number(size: SizeSpec, name: str) -> int:
+    number = size.config[name]
+    assert isinstance(number, int)
+    return number
