@@ -20,7 +20,7 @@ from runner.analysis.study_tables import (
     gaps,
     study_tables,
 )
-from runner.study_text import cell_text, cohort_text, published_text, table_title
+from runner.study_text import cell_text, cohort_text
 from runner.text import clock
 
 _METHOD = (
@@ -84,7 +84,7 @@ def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
 def _section(study: Study, run: StudyRun) -> list[str]:
     parts = [f"## On {run.device_name}", _provenance(study, run)]
     for table in study_tables(study, run.seen):
-        parts += [f"### {table_title(table)}", _table(table)]
+        parts += [f"### {table.title}", _table(table)]
     if beside := beside_published(study, run.seen):
         parts += ["### Published figures", _PUBLISHED, _published(beside, run)]
     if missing := gaps(study, run.seen, device=run.device):
@@ -171,7 +171,7 @@ def _published(items: Sequence[Beside], run: StudyRun) -> str:
     rows = [
         (
             _escaped(item.published.what),
-            published_text(item.published),
+            item.published.text,
             item.published.device,
             item.published.source,
             _ours(item),

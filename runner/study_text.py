@@ -7,7 +7,7 @@ from typing import Any
 
 from db.metrics import METRICS
 from runner.analysis.stats import Estimate
-from runner.analysis.study import Published, Seen, Study
+from runner.analysis.study import Seen, Study
 from runner.analysis.study_tables import (
     Beside,
     Gap,
@@ -54,20 +54,6 @@ def cohort_text(cell: StudyCell, metric: str) -> str:
     return f"{count}, {_number(cell.least, unit=unit)} to {_number(cell.most, unit=unit)}"
 
 
-def published_text(figure: Published) -> str:
-    """Return a published range, `1.8x to 2.3x`, `above 3x` or one number."""
-    if figure.high is None:
-        return f"above {figure.low:.3g}x"
-    if figure.high == figure.low:
-        return f"{figure.low:.3g}x"
-    return f"{figure.low:.3g}x to {figure.high:.3g}x"
-
-
-def table_title(table: StudyTable) -> str:
-    """Return the title of a table, with what it is of: `Latency: bf16`."""
-    return f"{table.spec.title}: {table.value}" if table.value else table.spec.title
-
-
 def study_json(study: Study, seen: Sequence[Seen], *, device: str) -> dict[str, Any]:
     """Return the tables of one run of `study` as a JSON object."""
     return {
@@ -87,7 +73,7 @@ def _number(value: float, *, unit: str) -> str:
 
 def _table_json(table: StudyTable) -> dict[str, Any]:
     return {
-        "title": table_title(table),
+        "title": table.title,
         "rows_are": table.spec.rows,
         "rows": [
             {

@@ -52,6 +52,15 @@ class Published:
     baseline_dtype: str = ""
     unlike: str = ""
 
+    @property
+    def text(self) -> str:
+        """Return the range in words: `1.8x to 2.3x`, `above 3x` or `1.12x`."""
+        if self.high is None:
+            return f"above {self.low:.3g}x"
+        if self.high == self.low:
+            return f"{self.low:.3g}x"
+        return f"{self.low:.3g}x to {self.high:.3g}x"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:

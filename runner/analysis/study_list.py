@@ -412,7 +412,7 @@ ARCHITECTURE = Study(
             title="Candidates by latency",
             rows="model",
             columns=BY_METRIC,
-            metrics=("latency_s", "peak_bytes"),
+            metrics=("latency_s", "peak_bytes", "num_parameters"),
             split="variant",
             is_ranked=True,
         ),

@@ -35,7 +35,7 @@ from runner.errors import DocumentNotWritten, NoSuchDocument
 from runner.plan import DEVICES
 from runner.studies import find_study, study_suite
 from runner.study_page import StudyRun, study_page
-from runner.study_text import cell_text, cohort_text, study_json, table_title
+from runner.study_text import cell_text, cohort_text, study_json
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 
@@ -157,7 +157,7 @@ def _newest(study: Study, *, store: Store) -> Sequence[Run]:
 def _print(study: Study, run: StudyRun) -> None:
     console = stdout()
     for table in study_tables(study, run.seen):
-        console.print(f"\n{table_title(table)}", markup=False)
+        console.print(f"\n{table.title}", markup=False)
         _print_table(table)
     for gap in gaps(study, run.seen, device=run.device):
         cases = f" ({gap.num_cases} cases)" if gap.num_cases else ""

@@ -25,6 +25,7 @@ from runner.measure.context import Context
 from runner.measure.subject import Subject
 
 METHOD_FLOPS = "torch.utils.flop_counter over one eager iteration; a multiply-add is two"
+METHOD_PARAMETERS = "elements of model.parameters(), each tensor once"
 METHOD_BYTES = "distinct bytes read and written of what lives between iterations, counted in eager"
 # They read what a tensor looks like, not what is in it.
 SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
@@ -54,7 +55,13 @@ class Work:
 
 
 def report_work(context: Context) -> None:
-    """Keep the operations and bytes of one iteration; a warning where they cannot be counted."""
+    """Keep the parameters, and the operations and bytes of one iteration.
+
+    A warning where operations and bytes cannot be counted.
+    """
+    num_parameters = sum(item.numel() for item in context.subject.model.parameters())
+    if num_parameters:
+        context.found.add("num_parameters", (float(num_parameters),), method=METHOD_PARAMETERS)
     try:
         work = count_work(context.subject)
     except (RuntimeError, TypeError, AttributeError, LookupError, AssertionError) as error:

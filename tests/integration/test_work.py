@@ -242,6 +242,14 @@ def test_a_model_that_moves_nothing_has_no_bytes_rather_than_zero() -> None:
     assert context.found.metrics == {}
 
 
+def test_a_shared_parameter_counts_once() -> None:
+    tied = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False))
+    tied[1].weight = tied[0].weight
+    context = context_of(tied, torch.ones(2, 4))
+    report_work(context)
+    assert context.found.metrics["num_parameters"].samples == (20.0,)
+
+
 def test_a_model_that_cannot_be_counted_is_a_warning() -> None:
     def fail(_: Tensor) -> Tensor:
         raise RuntimeError("no rule for this mode")

@@ -10,7 +10,7 @@ from runner.analysis.stats import Estimate
 from runner.analysis.study import BY_METRIC, Published, TableSpec
 from runner.analysis.study_tables import StudyCell
 from runner.study_page import StudyRun, study_page
-from runner.study_text import cell_text, cohort_text, published_text, study_json
+from runner.study_text import cell_text, cohort_text, study_json
 from tests.builders import START, make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 
@@ -122,7 +122,7 @@ def test_a_ranked_table_has_places() -> None:
     [(1.8, 2.3, "1.8x to 2.3x"), (3.0, None, "above 3x"), (1.12, 1.12, "1.12x")],
 )
 def test_published_ranges_in_words(low: float, high: float | None, text: str) -> None:
-    assert published_text(dataclasses.replace(FIGURE, low=low, high=high)) == text
+    assert dataclasses.replace(FIGURE, low=low, high=high).text == text
 
 
 def test_a_cell_names_what_ran_and_over_how_many() -> None:
@@ -140,7 +140,7 @@ def test_a_cell_names_what_ran_and_over_how_many() -> None:
 
 def test_large_counts_are_written_out() -> None:
     cell = StudyCell(estimate=Estimate(*(110_104_890.0,) * 3), num_common=1, num_subjects=1)
-    assert cell_text(cell, metric="instructions") == "110,104,890"
+    assert cell_text(cell, metric="num_parameters") == "110,104,890"
 
 
 def test_json_has_numbers_words_and_the_cases_behind_them() -> None:

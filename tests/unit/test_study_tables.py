@@ -136,14 +136,14 @@ def test_over_eager_in_another_dtype_is_a_ratio_of_latencies() -> None:
         make_seen(mode="eager", dtype="bf16", values={"latency_s": (0.006, 0.005, 0.008)}),
         make_seen(dtype="bf16", values={"latency_s": (0.003, 0.002, 0.004)}),
     ]
-    fp32, bf16 = study_tables(make_study(spec), seen)
+    (bf16,) = study_tables(make_study(spec), seen)
+    assert bf16.value == "bf16"
     assert bf16.columns == ("eager", "default")
     eager, default = bf16.rows["tiny"]
     assert eager.estimate is not None
     assert default.estimate is not None
     assert (eager.estimate.value, default.estimate.value) == pytest.approx((2.0, 4.0))
     assert (default.estimate.low, default.estimate.high) == pytest.approx((3.0, 6.0))
-    assert [cell.estimate.value for cell in fp32.rows["tiny"] if cell.estimate] == [1.0]
 
 
 def test_cpu_time_is_compared_where_both_have_it() -> None:
@@ -151,7 +151,7 @@ def test_cpu_time_is_compared_where_both_have_it() -> None:
     clocks = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
     half = {"latency_s": (1.0, 1.0, 1.0), "latency_cpu_s": (2.0, 2.0, 2.0)}
     seen = [make_seen(mode="eager", values=clocks), make_seen(dtype="bf16", values=half)]
-    _, found = study_tables(make_study(spec), seen)
+    (found,) = study_tables(make_study(spec), seen)
     default = dict(zip(found.columns, found.rows["tiny"], strict=True))["default"]
     assert default.estimate is not None
     assert default.estimate.value == pytest.approx(2.0)
