@@ -16,6 +16,7 @@ import click
 from db.metrics import METRICS
 from db.schema_doc import markdown as schema
 from models_zoo.catalog import CATALOG
+from models_zoo.tags import GENERATION_STEP, TAGS
 from models_zoo.variants import VARIANTS
 from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
@@ -56,6 +57,19 @@ def metrics() -> str:
                 row.description,
             )
             for row in METRICS.values()
+        ),
+    )
+
+
+def tags() -> str:
+    """Return the table of tags."""
+    families = ((f"`{tag}`", ", ".join(f"`{name}`" for name in TAGS[tag])) for tag in TAGS)
+    return table(
+        ("tag", "models of the families"),
+        (
+            *families,
+            (f"`{GENERATION_STEP}`", "any, reading one token against a cache"),
+            ("a family", "that family"),
         ),
     )
 
@@ -159,6 +173,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "studies": studies,
     "suites": suites,
+    "tags": tags,
     "variants": variants,
 }
 

@@ -89,6 +89,8 @@ class ModelSpec:
     phases: tuple[str, ...] = ("inference", "training")
     # By dtype, where the default is too strict or too lax for the model.
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    # Beside those that follow from the family (tags.py).
+    tags: tuple[str, ...] = ()
     # Beside the sizes, by their names.
     shapes: Mapping[str, NamedShape] = field(default_factory=dict)
     # None where the model is built for one shape.

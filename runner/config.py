@@ -264,6 +264,8 @@ def _suites(source: _Source) -> dict[str, Suite]:
             summary=f"From {source.name}.",
             selection=Selection(
                 models=values["models"],
+                tags=values["tags"] or (),
+                exclude=values["exclude"] or (),
                 modes=values["modes"] or MODES,
                 phases=values["phases"],
                 dtypes=values["dtypes"],
@@ -334,6 +336,7 @@ def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
             summary=f"From {source.name}.",
             sizes={OWN_SHAPE: SizeSpec(config={}, num_samples=values["num_samples"])},
             phases=values["phases"],
+            tags=values["tags"] or (),
             tolerance=values["tolerance"] or {},
         )
     return models

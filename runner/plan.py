@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
-from models_zoo.catalog import find_models, find_size, with_provided
+from models_zoo.catalog import find_size, with_provided
 from models_zoo.reference import REFERENCES
 from models_zoo.spec import (
     ModelSpec,
@@ -20,6 +20,7 @@ from models_zoo.spec import (
 )
 from models_zoo.sweeps import sweep_values
 from models_zoo.variants import VARIANTS
+from runner.model_choice import choose_models
 from runner.protocol import ShapeSweep, Workload
 from runner.shape_choice import SHAPES_BY_DEVICE, choose_shapes
 from runner.suites import Selection, Suite
@@ -61,7 +62,7 @@ def make_plan(
 def _plan_models(
     selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
 ) -> tuple[PlannedCase, ...]:
-    specs = find_models(selection.models, catalog=catalog)
+    specs = choose_models(selection, catalog=catalog)
     # The variants are in the order of their table, where eager is first: each model's first
     # number is there before its first compilation.
     variants = find_names(selection.modes, known=VARIANTS, kind="mode")

@@ -217,6 +217,18 @@ SETTINGS = (
     ),
     Setting(
         section="suites.NAME",
+        key="tags",
+        accept=texts,
+        description="Globs of [tags](#tags): of these models only those that have one.",
+    ),
+    Setting(
+        section="suites.NAME",
+        key="exclude",
+        accept=texts,
+        description="Globs of model names that are left out.",
+    ),
+    Setting(
+        section="suites.NAME",
         key="modes",
         accept=texts,
         description="Modes or variants, globs allowed. Default: the five modes.",
@@ -358,6 +370,12 @@ SETTINGS = (
         accept=count,
         default=1,
         description="Samples (batch size) that one iteration works through, for the throughput.",
+    ),
+    Setting(
+        section="models.NAME",
+        key="tags",
+        accept=texts,
+        description="[Tags](#tags) of your own, to choose it by.",
     ),
     Setting(
         section="models.NAME",

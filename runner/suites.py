@@ -27,6 +27,9 @@ class Selection:
     """Which cases: globs of model, variant and shape names, and the other axes of a case."""
 
     models: tuple[str, ...] = ("*",)
+    # Of the models those with any of these tags, as globs; all where there are none.
+    tags: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     modes: tuple[str, ...] = MODES
     phases: tuple[str, ...] = ("inference",)
     dtypes: tuple[str, ...] = ("fp32",)

@@ -16,6 +16,7 @@ from db.ranking import worst_first
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
 from db.store import Store
 from db.summaries import RunSummary
+from models_zoo.tags import tags_of
 from models_zoo.variants import VARIANTS
 from runner.analysis.machine import CLOCKS, machine_history, machine_text
 from runner.analysis.repro import repro_command
@@ -35,6 +36,7 @@ from runner.commands.run import print_results
 from runner.commands.shapes_table import show_shapes
 from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
+from runner.suites import Selection
 from runner.wiring import Workplace
 
 ALL_STATES = "all"
@@ -57,6 +59,7 @@ def models(workplace: Workplace, *, as_json: bool) -> None:
                 {
                     "name": spec.name,
                     "family": spec.family,
+                    "tags": list(tags_of(spec)),
                     "phases": list(spec.phases),
                     "shapes": [*spec.sizes, *spec.shapes],
                     "build": spec.build,
@@ -66,11 +69,11 @@ def models(workplace: Workplace, *, as_json: bool) -> None:
             ]
         )
         return
-    names = ("model", "family", "shapes", "phases", "what it stresses")
+    names = ("model", "tags", "shapes", "phases", "what it stresses")
     rows = [
         (
             spec.name,
-            spec.family,
+            " ".join(tags_of(spec)),
             " ".join((*spec.sizes, *spec.shapes)),
             " ".join(spec.phases),
             spec.summary,
@@ -126,6 +129,8 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
                 {
                     "name": suite.name,
                     "models": list(suite.selection.models),
+                    "tags": list(suite.selection.tags),
+                    "exclude": list(suite.selection.exclude),
                     "modes": list(suite.selection.modes),
                     "phases": list(suite.selection.phases),
                     "dtypes": list(suite.selection.dtypes),
@@ -139,7 +144,7 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
     rows = [
         (
             suite.name,
-            " ".join(suite.selection.models),
+            _models_text(suite.selection),
             " ".join(suite.selection.modes),
             " ".join(suite.selection.phases),
             " ".join(suite.selection.dtypes),
@@ -150,6 +155,12 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
     ]
     names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "what for")
     print_table([Column(name=name) for name in names], rows=rows)
+
+
+def _models_text(selection: Selection) -> str:
+    tags = f" tagged {' '.join(selection.tags)}" if selection.tags else ""
+    without = f" without {' '.join(selection.exclude)}" if selection.exclude else ""
+    return f"{' '.join(selection.models)}{tags}{without}"
 
 
 @list_group.command()

@@ -15,6 +15,8 @@ from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite
 _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),
     click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs."),
+    click.option("--tag", "tags", metavar="T", multiple=True, help="Models with a tag; globs."),
+    click.option("--exclude", metavar="GLOB", multiple=True, help="Models that are left out."),
     click.option(
         "--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs."
     ),
@@ -39,6 +41,8 @@ class CaseOptions:
 
     suite: str | None
     models: tuple[str, ...]
+    tags: tuple[str, ...]
+    exclude: tuple[str, ...]
     modes: tuple[str, ...]
     phases: tuple[str, ...]
     dtypes: tuple[str, ...]
@@ -71,14 +75,16 @@ def make_orders(
 
 
 def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
-    named = wanted.models or wanted.modes or wanted.phases or wanted.dtypes or wanted.shapes
-    if wanted.suite is None and named:
+    if wanted.suite is None and any(getattr(wanted, axis.name) for axis in fields(Selection)):
         suite = custom_suite(Selection())
     else:
         suite = find_suite(wanted.suite or QUICK.name, suites=workplace.config.suites)
     usual = suite.selection
     selection = Selection(
         models=wanted.models or usual.models,
+        # Who names models means these, whatever the suite makes of its own.
+        tags=wanted.tags or (() if wanted.models else usual.tags),
+        exclude=wanted.exclude or (() if wanted.models else usual.exclude),
         modes=wanted.modes or usual.modes,
         phases=wanted.phases or usual.phases,
         dtypes=wanted.dtypes or usual.dtypes,
