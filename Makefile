@@ -106,5 +106,5 @@ $(VENV)/.installed-bench: $(VENV)/.installed-run
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.installed-run
-	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),test,dev]"
+	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),runtimes,test,dev]"
 	@touch $@

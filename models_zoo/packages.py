@@ -15,15 +15,18 @@ from models_zoo.spec import UnavailableModelError, UnknownNameError, near_names
 _DROPPING = {"Dropout": "p", "Dropout2d": "p", "StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
-def import_provider(name: str) -> ModuleType:
-    """Return the module `name`; raise UnavailableModelError that says how to install it."""
+def import_provider(name: str, *, install: str = "") -> ModuleType:
+    """Return the module `name`; raise UnavailableModelError that says how to install it.
+
+    `install` is what pip is to be asked for, where that is more than the package's own name.
+    """
     package = name.partition(".")[0]
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UnavailableModelError(
             f"{package} cannot be imported: {error}. Install it into this interpreter:"
-            f" `{sys.executable} -m pip install {package}`."
+            f" `{sys.executable} -m pip install {install or package}`."
         ) from error
     except (ImportError, OSError, RuntimeError) as error:
         # torchvision looks its own operators up, and they load with one build of torch alone.

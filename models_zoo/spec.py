@@ -116,8 +116,9 @@ class Variant:
     """One way to execute a model.
 
     `mode` is the torch.compile mode in its public spelling (`eager` where nothing is compiled) and
-    `backend` the torch.compile backend; `dynamic` and `fullgraph` are torch.compile's arguments.
-    `phases` are those that it exists in. One that `is_swept` is called with other shapes as well.
+    `backend` the torch.compile backend, or the other runtime that executes the model; `dynamic`
+    and `fullgraph` are torch.compile's arguments. `phases` are those that it exists in. One that
+    `is_swept` is called with other shapes as well.
     """
 
     name: str

@@ -64,6 +64,13 @@ _ROWS = (
         treatment=Treatment(memory_format="channels_last"),
         summary="As default, with images and weights of convolutions in channels_last.",
     ),
+    Variant(
+        name="onnxruntime",
+        mode="default",
+        backend="onnxruntime",
+        phases=("inference",),
+        summary="Exported by torch.onnx, executed by ONNX Runtime.",
+    ),
 )
 
 VARIANTS: dict[str, Variant] = {row.name: row for row in _ROWS}

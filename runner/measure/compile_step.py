@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from db.warning import RunWarning
-from runner.measure.compile_events import AOT, BACKEND, DYNAMO, INDUCTOR
+from runner.measure.compile_events import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
 from runner.measure.compiling import (
     CompileTimes,
     compile_model,
@@ -29,6 +29,8 @@ from runner.measure.dynamo import (
     reset,
 )
 from runner.measure.places import CodePlace
+from runner.measure.runtimes.exported import ExportedModel
+from runner.measure.runtimes.offer import exported, is_exported
 from runner.protocol import LaunchRequest
 
 PHASE_METRICS = {
@@ -49,13 +51,23 @@ def compile_subject(context: Context) -> Forward:
     subject.step(subject.model)()
     reset()
     load_s = _load_artifacts(request)
-    forward = compile_model(subject.model, case=request.case, workload=request.workload)
-    times = time_compilation(context.step(forward), device=context.device, clock=context.compiles)
+    forward, clock = _begin(context)
+    times = time_compilation(context.step(forward), device=context.device, clock=clock)
     counts = read_counts()
+    if isinstance(forward, ExportedModel):
+        found.details["runtime"] = forward.facts
     _decide_mode(context, counts=counts)
     found.details["generated_code_sha256"] = generated_code_sha256(Path(request.cache_dir))
     _report_times(context, times=times, counts=counts, load_s=load_s)
     return forward
+
+
+def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
+    """Return what is to compile at its first call, and the clock of torch.compile, if it does."""
+    request, model = context.request, context.variant.model
+    if is_exported(request.case):
+        return exported(model, case=request.case, device=context.device), None
+    return compile_model(model, case=request.case, workload=request.workload), context.compiles
 
 
 def report_counts(context: Context, forward: Forward) -> None:

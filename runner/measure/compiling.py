@@ -14,6 +14,7 @@ from db.warning import RunWarning
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
+from runner.measure.runtimes.offer import is_exported
 from runner.protocol import Workload
 
 # The first call compiles; with CUDA graphs the second warms up and the third records the graph.
@@ -128,8 +129,8 @@ def effective_mode(
     case: Case, *, counts: CompileCounts, device: Device
 ) -> tuple[str, tuple[RunWarning, ...]]:
     """Return the mode that really ran and, where it is not the one asked for, the warnings."""
-    if case.backend == "eager":
-        return "eager", ()
+    if case.backend == "eager" or is_exported(case):
+        return case.mode, ()
     if counts.num_graphs == 0:
         return "eager", (
             fallback(

@@ -29,6 +29,7 @@ from runner.measure.generated import FirstCalls, generated_kernels, shown_kernel
 from runner.measure.library_calls import shown_library_calls
 from runner.measure.provenance import Origins, Provenance
 from runner.measure.ranges import named_range
+from runner.measure.runtimes.offer import is_exported
 from runner.measure.timing import uncollected
 from runner.protocol import notes_path, write_json
 from runner.traces.notes import KernelNote, KernelNotes
@@ -41,10 +42,14 @@ BUDGET_S = 0.3
 def report_kernels(context: Context, forward: Forward) -> None:
     """Leave the trace of some iterations through `forward`, and the notes on its kernels.
 
-    Where another profiler watches, show it the iterations and leave nothing.
+    Where another profiler watches, show it the iterations and leave nothing. Nothing either of
+    another runtime on a CPU.
     """
     if context.request.is_watched:
         _show(context, forward)
+        return
+    if is_exported(context.request.case) and not context.device.is_cuda:
+        # The profiler sees torch's operators and CUDA's kernels: there would be none.
         return
     path = Path(context.request.trace_path)
     num_iterations = _num_iterations(context)

@@ -28,6 +28,7 @@ from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
 from runner.measure.ranges import named_range
+from runner.measure.runtimes.offer import check_runtime, is_exported
 from runner.measure.sampling import sample
 from runner.measure.shapes import is_swept, sweep_shapes
 from runner.measure.steps import StepLog
@@ -55,6 +56,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         with log.step("build"):
             subject = build_subject(request, device=device)
             treated = treat(subject, treatment=request.workload.treatment)
+            check_runtime(request.case, device=device)
     except (UnavailableModelError, CannotTreatError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
     context = Context(
@@ -97,7 +99,7 @@ def _measure(context: Context) -> str:
     if context.is_first:
         _measure_once(context, forward)
     with log.step("result"):
-        if not context.is_eager:
+        if not context.is_eager and not is_exported(context.request.case):
             report_counts(context, forward)
     if not is_swept(context):
         return ""

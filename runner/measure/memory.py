@@ -18,6 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from runner.measure.context import Context, Forward
+from runner.measure.runtimes.offer import is_exported
 from runner.measure.snapshot import write_snapshot
 
 MEMORY_EVENT = "[memory]"
@@ -62,7 +63,18 @@ class CudaPeak:
 
 
 def report_memory(context: Context, forward: Forward) -> None:
-    """Keep the peak of one iteration through `forward`, and of an eager one beside it."""
+    """Keep the peak of one iteration through `forward`, and of an eager one beside it.
+
+    None where another runtime executes the model: torch's allocator does not see its memory.
+    """
+    if is_exported(context.request.case):
+        context.found.warn(
+            "no-memory",
+            f"{context.request.case.backend} allocates its memory itself, where torch does not see"
+            " it: no peak memory",
+            hint="the resident set size would be that of eager's model as well",
+        )
+        return
     if context.device.is_cuda:
         peak, eager_peak, method = _report_cuda(context, forward)
     else:

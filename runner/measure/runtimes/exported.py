@@ -1,0 +1,130 @@
+"""A model that another runtime executes: called like the model, exported in its first call.
+
+So the first calls minus later ones are the time of export and loading, as they are the time of
+compiling elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from db.records import Dtype
+from runner.measure.device import Device
+from runner.measure.outputs import named_tensors
+
+
+class ExportError(RuntimeError):
+    """A runtime cannot have this model; the message says which step failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """What a runtime is to execute: a model, the inputs of its calls, and where outputs go.
+
+    `outputs` are the tensors of the model's outputs in order, contiguous, each in memory that every
+    call writes to.
+    """
+
+    model: torch.nn.Module
+    inputs: Mapping[str, torch.Tensor]
+    outputs: Sequence[torch.Tensor]
+    dtype: Dtype
+    device: Device
+
+
+class Session(Protocol):
+    """A model as a runtime has it, its outputs bound; `facts` tell what runs it, as JSON values."""
+
+    facts: Mapping[str, Any]
+
+    def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Let the next calls read contiguous `inputs` where they lie."""
+
+    def run(self) -> None:
+        """Execute once, until the outputs are written."""
+
+
+Load = Callable[[Export], Session]
+
+
+@dataclass(slots=True, kw_only=True)
+class ExportedModel:
+    """`model` in another runtime; the first call exports it and loads it there.
+
+    Every call returns the same tensors with new numbers in them, as CUDA graphs do.
+    """
+
+    model: torch.nn.Module
+    load: Load
+    dtype: Dtype
+    device: Device
+    _session: Session | None = None
+    _outputs: Any = None
+    _bound: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def __call__(self, **inputs: torch.Tensor) -> Any:
+        """Return what the model returns for `inputs`, of the shapes of the first call."""
+        if self._session is None:
+            self._session = self._begin(inputs)
+        self._bind(self._session, inputs)
+        self._session.run()
+        return self._outputs
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return what runs the model, as JSON values; empty before the first call."""
+        return {} if self._session is None else dict(self._session.facts)
+
+    def _begin(self, inputs: Mapping[str, torch.Tensor]) -> Session:
+        outputs = self.model(**inputs)
+        leaves, structure = tree_flatten(outputs)
+        num_tensors = sum(1 for _ in named_tensors(outputs))
+        tensors = [_room_for(leaf) for leaf in leaves if torch.is_tensor(leaf)]
+        if len(tensors) != num_tensors:
+            raise ExportError(
+                f"the model returned {type(outputs).__name__}, in which torch.export sees"
+                f" {len(tensors)} of {num_tensors} tensors: return a tensor, tuple or dict, or"
+                " register the class with torch.utils._pytree"
+            )
+        rest = iter(tensors)
+        filled = [next(rest) if torch.is_tensor(leaf) else leaf for leaf in leaves]
+        self._outputs = tree_unflatten(filled, structure)
+        return self.load(
+            Export(
+                model=self.model,
+                inputs=inputs,
+                outputs=tensors,
+                dtype=self.dtype,
+                device=self.device,
+            )
+        )
+
+    def _bind(self, session: Session, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Bind what lies elsewhere than at the last call."""
+        held = {name: tensor.contiguous() for name, tensor in inputs.items()}
+        if _addresses(held) == _addresses(self._bound):
+            return
+        session.bind(held)
+        # Kept alive: the runtime has nothing but the addresses.
+        self._bound = held
+
+
+def check_outputs(num_outputs: int, *, export: Export) -> None:
+    """Raise ExportError where a runtime has another number of outputs than the model."""
+    if num_outputs != len(export.outputs):
+        raise ExportError(
+            f"the exported model has {num_outputs} outputs, the model {len(export.outputs)}"
+        )
+
+
+def _room_for(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
+
+
+def _addresses(tensors: Mapping[str, torch.Tensor]) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors.values()]

@@ -1,0 +1,138 @@
+"""ONNX Runtime: the model as torch.onnx exports it, its tensors bound where they lie.
+
+On CUDA a call returns when its outputs are written: the runtime takes torch's default stream for
+none at all and uses one of its own (microsoft/onnxruntime#19229).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from db.records import Dtype
+from models_zoo.packages import import_provider
+from runner.measure.device import Device
+from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
+from runner.measure.treatments import CannotTreatError
+
+PACKAGES = "onnxruntime onnx onnxscript"
+CPU_PROVIDER = "CPUExecutionProvider"
+CUDA_PROVIDER = "CUDAExecutionProvider"
+# The numbers that the ONNX format has for them, onnx.TensorProto.DataType.
+ELEMENT_TYPES: Mapping[torch.dtype, int] = {
+    torch.float32: 1,
+    torch.uint8: 2,
+    torch.int8: 3,
+    torch.int16: 5,
+    torch.int32: 6,
+    torch.int64: 7,
+    torch.bool: 9,
+    torch.float16: 10,
+    torch.float64: 11,
+    torch.bfloat16: 16,
+}
+# Warnings and below are for whoever tunes a graph.
+_LOG_ERRORS = 3
+
+
+def check(device: Device) -> None:
+    """Import what is needed; raise where a package or the device's provider is missing."""
+    runtime = import_provider("onnxruntime", install=PACKAGES)
+    import_provider("onnx", install=PACKAGES)
+    import_provider("onnxscript", install=PACKAGES)
+    if device.is_cuda and CUDA_PROVIDER not in runtime.get_available_providers():
+        raise CannotTreatError(
+            f"this onnxruntime ({runtime.__version__}) has no {CUDA_PROVIDER}. Put the build with"
+            f" CUDA in its place: `{sys.executable} -m pip uninstall onnxruntime`, then"
+            f" `{sys.executable} -m pip install onnxruntime-gpu`."
+        )
+
+
+def load(export: Export) -> Session:
+    """Return the model in ONNX Runtime; raise ExportError or what the runtime raises."""
+    runtime = import_provider("onnxruntime", install=PACKAGES)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = export.device.num_threads
+    options.log_severity_level = _LOG_ERRORS
+    # Weights lie beside the model: one file ends at 2 GB.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        _write(export, path)
+        session = runtime.InferenceSession(path, options, providers=_providers(export))
+    return OnnxSession(session, export=export, version=runtime.__version__)
+
+
+class OnnxSession:
+    """An onnxruntime.InferenceSession with its inputs and outputs bound."""
+
+    def __init__(self, session: Any, *, export: Export, version: str) -> None:
+        self._session = session
+        self._binding = session.io_binding()
+        providers = session.get_providers()
+        if export.device.is_cuda and CUDA_PROVIDER not in providers:
+            raise ExportError(
+                f"ONNX Runtime fell back to {', '.join(providers)}: it could not load the libraries"
+                f" of CUDA and cuDNN that {CUDA_PROVIDER} needs; the log names them"
+            )
+        self.facts: Mapping[str, Any] = {
+            "name": "onnxruntime",
+            "version": version,
+            "providers": providers,
+            "num_threads": export.device.num_threads,
+        }
+        check_outputs(len(session.get_outputs()), export=export)
+        for output, tensor in zip(session.get_outputs(), export.outputs, strict=True):
+            self._binding.bind_output(output.name, **_place(tensor))
+
+    def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Let the next calls read contiguous `inputs` where they lie."""
+        for given in self._session.get_inputs():
+            self._binding.bind_input(given.name, **_place(inputs[given.name]))
+
+    def run(self) -> None:
+        """Execute once, until the outputs are written."""
+        self._session.run_with_iobinding(self._binding)
+
+
+def _write(export: Export, path: Path) -> None:
+    try:
+        program = torch.onnx.export(
+            export.model, (), kwargs=dict(export.inputs), dynamo=True, verbose=False
+        )
+    except torch.onnx.OnnxExporterError as error:
+        cause = _root(error)
+        raise ExportError(f"torch.onnx cannot export it ({type(cause).__name__})") from cause
+    assert program is not None
+    program.save(path, external_data=True)
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return what began it all: the exporter wraps its reasons in pages of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _providers(export: Export) -> list[Any]:
+    if not export.device.is_cuda:
+        return [CPU_PROVIDER]
+    # On by default there, and off in eager's fp32.
+    uses_tf32 = int(export.dtype is Dtype.TF32)
+    options = {"device_id": torch.cuda.current_device(), "use_tf32": uses_tf32}
+    # What CUDA has no kernel for runs on the CPU, as the runtime is meant to be used.
+    return [(CUDA_PROVIDER, options), CPU_PROVIDER]
+
+
+def _place(tensor: torch.Tensor) -> dict[str, Any]:
+    return {
+        "device_type": tensor.device.type,
+        "device_id": tensor.device.index or 0,
+        "element_type": ELEMENT_TYPES[tensor.dtype],
+        "shape": tuple(tensor.shape),
+        "buffer_ptr": tensor.data_ptr(),
+    }

@@ -1,0 +1,164 @@
+"""Other runtimes as variants: what a case of them has and lacks, with the runtime and without."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from db.records import Dtype, Outcome
+from models_zoo.spec import UnavailableModelError
+from runner.executor import LocalExecutor
+from runner.measure.device import Device
+from runner.measure.runtimes import onnx_runtime
+from runner.measure.runtimes.exported import Export, ExportedModel, ExportError, Load, check_outputs
+from runner.measure.treatments import CannotTreatError
+from tests.integration.contexts import CPU
+from tests.integration.launching import order
+
+CUDA = Device(kind="cuda", num_threads=1)
+
+
+class Pair(nn.Module):
+    """Returns a dict of two tensors and something that is none."""
+
+    def forward(self, *, left: Tensor, right: Tensor) -> dict[str, Any]:
+        return {"sum": (left + right).T, "nothing": None, "larger": left > right}
+
+
+class Twin:
+    """A runtime that has the model itself, and writes what it returns where it should."""
+
+    facts: Mapping[str, Any] = {"name": "twin"}
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.num_binds = 0
+        self.inputs: Mapping[str, Tensor] = {}
+
+    def bind(self, inputs: Mapping[str, Tensor]) -> None:
+        assert all(tensor.is_contiguous() for tensor in inputs.values())
+        self.num_binds += 1
+        self.inputs = inputs
+
+    def run(self) -> None:
+        outputs = self.export.model(**self.inputs).values()
+        tensors = [item for item in outputs if torch.is_tensor(item)]
+        for room, tensor in zip(self.export.outputs, tensors, strict=True):
+            room.copy_(tensor)
+
+
+@dataclass
+class Odd:
+    """A class of results that torch knows nothing of."""
+
+    hidden: Tensor
+
+
+class Hiding(nn.Module):
+    def forward(self, x: Tensor) -> Odd:
+        return Odd(hidden=x)
+
+
+class Deciding(nn.Module):
+    """Takes a way that depends on its numbers, which no export can follow."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def in_runtime(model: nn.Module, load: Load) -> ExportedModel:
+    return ExportedModel(model=model, load=load, dtype=Dtype.FP32, device=CPU)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
+    local.open()
+    yield local
+    local.close()
+
+
+def test_an_exported_model_returns_what_the_model_returns() -> None:
+    left, right = torch.randn(2, 3), torch.randn(2, 3)
+    forward = in_runtime(Pair(), Twin)
+    outputs = forward(left=left, right=right)
+    assert list(outputs) == ["sum", "nothing", "larger"]
+    assert torch.equal(outputs["sum"], (left + right).T)
+    assert outputs["sum"].is_contiguous()
+    assert outputs["nothing"] is None
+    assert torch.equal(outputs["larger"], left > right)
+    assert forward.facts == {"name": "twin"}
+
+
+def test_only_inputs_that_lie_elsewhere_are_bound_again() -> None:
+    twins: list[Twin] = []
+
+    def load(export: Export) -> Twin:
+        twins.append(Twin(export))
+        return twins[-1]
+
+    forward = in_runtime(Pair(), load)
+    left, right = torch.zeros(2, 3), torch.ones(2, 3)
+    forward(left=left, right=right)
+    left += 5
+    assert torch.equal(forward(left=left, right=right)["sum"], torch.full((3, 2), 6.0))
+    assert twins[0].num_binds == 1
+    # Not contiguous: a copy of it is bound each time, since its numbers may have changed.
+    turned = torch.zeros(3, 2).T
+    forward(left=turned, right=right)
+    turned += 7
+    assert torch.equal(forward(left=turned, right=right)["sum"], torch.full((3, 2), 8.0))
+    assert len(twins) == 1
+
+
+def test_outputs_that_export_cannot_see_are_no_outputs_of_a_runtime() -> None:
+    with pytest.raises(ExportError, match=r"returned Odd, .* sees 0 of 1 tensors: return a tensor"):
+        in_runtime(Hiding(), Twin)(x=torch.ones(2))
+
+
+def test_another_number_of_outputs_is_an_error() -> None:
+    export = Export(model=Pair(), inputs={}, outputs=[], dtype=Dtype.FP32, device=CPU)
+    with pytest.raises(ExportError, match="the exported model has 2 outputs, the model 0"):
+        check_outputs(2, export=export)
+
+
+def test_a_missing_runtime_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    command = f"{sys.executable} -m pip install onnxruntime onnx onnxscript`"
+    with pytest.raises(UnavailableModelError, match=command):
+        onnx_runtime.check(CPU)
+
+
+def test_onnx_runtime_without_cuda_says_which_build_has_it() -> None:
+    with pytest.raises(CannotTreatError, match="no CUDAExecutionProvider.*install onnxruntime-gpu"):
+        onnx_runtime.check(CUDA)
+
+
+def test_what_cannot_be_exported_fails_with_the_reason_of_the_exporter() -> None:
+    with pytest.raises(ExportError, match=r"^torch.onnx cannot export it \(") as caught:
+        in_runtime(Deciding().eval(), onnx_runtime.load)(x=torch.ones(2))
+    assert "data-dependent" in str(caught.value.__cause__)
+
+
+@pytest.mark.slow
+def test_onnx_runtime_is_measured_as_a_variant(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="onnxruntime", num_launches=2))
+    assert result.outcome is Outcome.OK, result.reason
+    assert result.effective_mode == "default"
+    assert result.details["runtime"]["providers"] == ["CPUExecutionProvider"]
+    assert result.details["runtime"]["num_threads"] == 1
+    has = {measurement.metric for measurement in result.measurements}
+    assert {"latency_s", "speedup", "compile_cold_s", "cosine_similarity", "rmse_ratio"} <= has
+    # Neither Dynamo nor a cache nor torch's allocator nor its profiler has a part in it.
+    assert not has & {"graphs", "graph_breaks", "recompiles", "guards", "compile_warm_s"}
+    assert not has & {"compile_dynamo_s", "compile_inductor_s", "peak_bytes", "num_kernels"}
+    codes = {warning.code for warning in result.warnings}
+    assert "no-memory" in codes
+    assert not codes & {"mode-fallback", "cache-miss", "no-kernels", "recompile-limit"}
