@@ -5,6 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data, diff_data
+from app.charts import sweep_spec
+from app.computed import sweep_of
 from app.detail import (
     accuracy_table,
     other_details,
@@ -22,6 +24,7 @@ from app.measured import measurement_table, missing_table
 from app.pages import RunPage
 from app.seriestable import SAMPLES_CAPTION
 from app.state import RunPageState, run_url, series_url
+from app.sweep import SWEEP_CAPTION, sweep_rows, sweep_table
 from app.trend import result_samples_chart
 from db.records import Outcome
 from db.summaries import ResultSummary
@@ -53,6 +56,7 @@ def show_case(page: RunPage, state: RunPageState) -> None:
     if state.samples:
         _show_samples(result, metric=state.samples)
     _show_parts(result)
+    _show_sweep(result)
     _show_explanations(result)
     _show_next(page, result)
 
@@ -75,6 +79,23 @@ def _show_parts(result: ResultSummary) -> None:
     for content in (*stacks, accuracy_table(result), tolerance_facts(result)):
         if content:
             st.html(content)
+
+
+def _show_sweep(result: ResultSummary) -> None:
+    """Draw what other shapes did in the compiled model, where any went through it."""
+    sweep = sweep_of(result.details)
+    if sweep is None:
+        return
+    variant = result.case.variant
+    st.html(heading("Other shapes", level=3))
+    st.html(sweep_table(sweep, variant=variant))
+    spec = sweep_spec(
+        sweep_rows(sweep, variant=variant),
+        axis=sweep.axis.replace("_", " "),
+        title=f"latency ({sweep.scale.unit})",
+    )
+    st.vega_lite_chart(spec, key="case-shapes", width="stretch")
+    st.caption(SWEEP_CAPTION)
 
 
 def _show_explanations(result: ResultSummary) -> None:

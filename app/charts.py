@@ -130,6 +130,58 @@ def samples_spec(
     return finished(chart)
 
 
+def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
+    """Return latency by shape, eager dashed and hollow; diamonds are shapes that are labelled.
+
+    The rows are those of `app.sweep.sweep_rows`.
+    """
+    lowest, highest = min(row["value"] for row in rows), max(row["value"] for row in rows)
+    # Room for the names behind the last points.
+    domain = [lowest - 0.05 * (highest - lowest), highest + 0.18 * (highest - lowest)]
+    x = alt.X(
+        "value:Q",
+        title=axis,
+        scale=alt.Scale(domain=domain, nice=False),
+        axis=alt.Axis(grid=False, values=sorted({row["value"] for row in rows})),
+    )
+    y = alt.Y("median:Q", title=title, scale=alt.Scale(zero=True))
+    tooltip = [
+        alt.Tooltip("side:N", title="side"),
+        alt.Tooltip("value:Q", title=axis),
+        alt.Tooltip("shown:N", title="median"),
+        alt.Tooltip("num_samples:Q", title="samples"),
+        alt.Tooltip("text:N", title="compiled again"),
+    ]
+    layers = []
+    for is_variant in (False, True):
+        base = chart_of([row for row in rows if row["is_variant"] is is_variant])
+        layers += [
+            base.mark_line(
+                color=NEUTRAL, strokeWidth=1.5, strokeDash=[] if is_variant else [4, 3]
+            ).encode(x=x, y=y),
+            base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
+                x=x, y=alt.Y("low:Q", title=title), y2="high:Q"
+            ),
+            base.mark_point(filled=is_variant, size=50, color=NEUTRAL, opacity=1).encode(
+                x=x, y=y, tooltip=tooltip
+            ),
+        ]
+    marked = chart_of([row for row in rows if row["label"]])
+    last = chart_of([row for row in rows if row["value"] == highest])
+    layers += [
+        marked.mark_point(shape="diamond", size=190, color=NEUTRAL, strokeWidth=2).encode(
+            x=x, y=y, tooltip=tooltip
+        ),
+        marked.mark_text(align="left", dx=12, dy=12, fontSize=12, color=NEUTRAL).encode(
+            x=x, y=y, text="label:N"
+        ),
+        last.mark_text(align="left", dx=10, fontSize=12, color=NEUTRAL).encode(
+            x=x, y=y, text="side:N"
+        ),
+    ]
+    return finished(alt.layer(*layers).properties(height=SAMPLES_HEIGHT, width="container"))
+
+
 def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
     """Return the range of what counts, with a margin; warm-ups beyond it lie on the edge."""
     values = [row["value"] for row in samples if row["kind"] == "sample"] + [low, high]

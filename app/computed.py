@@ -1,5 +1,5 @@
-"""What the dashboard computes from what it reads: modes over the common cohort, noise bands and
-levels at one pace. Pure.
+"""What the dashboard computes from what it reads: modes over the common cohort, noise bands,
+levels at one pace and the intervals of a sweep. Pure.
 
 With `app.data` and `app.diff_data` the only module that uses `runner.analysis`.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from app.history import segments
 from app.matrix import MISSING_KINDS, MODE_ORDER, missing_cases
 from app.pages import Band, ModeSummary
+from app.sweep import Sweep, Swept, SweptShape
 from db.points import point_columns
 from db.records import Alert, Case
 from db.summaries import LatestCell, SeriesHeader, TrendPoint
@@ -24,7 +26,7 @@ from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.pacing import at_one_pace
 from runner.analysis.shift import Track
-from runner.analysis.stats import robust_sd
+from runner.analysis.stats import estimate, robust_sd
 
 
 def mode_summaries(
@@ -121,6 +123,40 @@ def at_pace(
                 point, median=level.median, low=level.low, high=level.high
             )
     return tuple(found.get(point.result_id, point) for point in points) if found else ()
+
+
+def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
+    """Return the sweep of a case result with its medians and intervals, None where it has none."""
+    found = details.get("shapes")
+    if not isinstance(found, Mapping) or not found.get("rows"):
+        return None
+    return Sweep(
+        axis=str(found["axis"]),
+        own=int(found["own"]),
+        clock=str(found["clock"]),
+        shapes=tuple(map(_swept_shape, found["rows"])),
+    )
+
+
+def _swept_shape(row: Mapping[str, Any]) -> SweptShape:
+    eager, variant = row["eager_s"], row["variant_s"]
+    return SweptShape(
+        value=row["value"],
+        eager=_swept(eager),
+        variant=_swept(variant),
+        speedup=_swept([left / right for left, right in zip(eager, variant, strict=True)]),
+        num_rounds=len(variant),
+        num_recompiles=row["num_recompiles"],
+        compile_s=row["compile_s"],
+        guards=tuple(str(place["reason"]) for place in row["recompiles"]),
+        has_given_up=row["has_given_up"],
+        reason=row["reason"],
+    )
+
+
+def _swept(samples: Sequence[float]) -> Swept:
+    found = estimate(samples)
+    return Swept(median=found.value, low=found.low, high=found.high)
 
 
 def _is_paced(header: SeriesHeader) -> bool:

@@ -36,6 +36,26 @@ DETAILS: dict[str, Any] = {
     },
     "eager_nondeterminism": {"max_abs_difference": 3e-6, "rmse": None},
     "breakdown": {"step_s": 0.0125},
+    "shapes": {
+        "axis": "length",
+        "own": 8,
+        "clock": "thread CPU time",
+        "rows": [
+            {
+                "value": value,
+                "eager_s": [0.002, 0.003],
+                "variant_s": [0.001, 0.001],
+                "first_call_s": 1.5,
+                "compile_s": compile_s,
+                "num_recompiles": int(compile_s is not None),
+                "recompiles": [],
+                "has_given_up": False,
+                "reason": "",
+                "accuracy": {},
+            }
+            for value, compile_s in ((4, 1.5), (8, None))
+        ],
+    },
 }
 
 
@@ -112,6 +132,13 @@ def test_accuracy_has_its_distances_and_what_was_allowed(page_of_case: Any) -> N
     text = text_of(page)
     assert "min cosine 0.9999" in text
     assert "eager nondeterminism max abs difference 3.00e-06" in text
+
+
+def test_other_shapes_have_a_row_each_and_a_chart(page_of_case: Any) -> None:
+    page = page_of_case()
+    rows = texts_of_rows(page, "other shapes")
+    assert [(row[0], row[5]) for row in rows] == [("4", "1: 1.50 s"), ("8 own shape", "-")]
+    assert "Other shapes" in text_of(page)
 
 
 def test_each_launch_has_its_conditions(page_of_case: Any) -> None:
