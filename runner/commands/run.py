@@ -30,7 +30,7 @@ EXIT_INTERRUPTED = 130
 
 _REASON_WIDTH = 100
 # What a narrow terminal does without: first what is the same in every row, then these.
-_TOLD_ONCE = ("phase", "dtype")
+_TOLD_ONCE = ("shape", "phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 
 
@@ -166,6 +166,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             mode_text(result),
             *((label,) if len(documents) > 1 else ()),
             str(result.case.phase),
+            result.case.shape,
             str(result.case.dtype),
             str(result.outcome),
             metric(result, "latency_s"),
@@ -178,7 +179,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         for label, result in results
     ]
     toolchain = ("toolchain",) if len(documents) > 1 else ()
-    names = ("model", "mode", *toolchain, "phase", "dtype", "outcome")
+    names = ("model", "mode", *toolchain, "phase", "shape", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),

@@ -72,11 +72,11 @@ def test_a_run_prints_lines_and_a_table(terminal: Terminal) -> None:
         f"run {run_id} finished after 0:20",
     ]
     assert result.stdout.splitlines() == [
-        "model  mode     phase      dtype  outcome  latency  speedup  compile cold"
+        "model  mode     phase      shape    dtype  outcome  latency  speedup  compile cold"
         "  compile warm  peak memory",
-        "net    eager    inference  fp32   ok       10.0 ms        -             -"
+        "net    eager    inference  default  fp32   ok       10.0 ms        -             -"
         "             -            -",
-        "net    default  inference  fp32   ok       10.0 ms        -             -"
+        "net    default  inference  default  fp32   ok       10.0 ms        -             -"
         "             -            -",
     ]
 

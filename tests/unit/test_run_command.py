@@ -39,7 +39,7 @@ def test_what_the_machine_did_fails_no_run() -> None:
 LONG_MODE = "max-autotune-no-cudagraphs"
 CASES = (make_case("bert", mode="default"), make_case("bert", mode=LONG_MODE))
 NAMES = (
-    *("model", "mode", "phase", "dtype", "outcome", "latency", "speedup"),
+    *("model", "mode", "shape", "phase", "dtype", "outcome", "latency", "speedup"),
     *("peak memory", "compile warm", "compile cold"),
 )
 
@@ -77,13 +77,14 @@ def printed(
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
-        (119, ()),
-        (118, ("phase",)),
-        (107, ("phase", "dtype")),
-        (100, ("phase", "dtype", "peak memory")),
-        (87, ("phase", "dtype", "peak memory", "compile warm")),
-        (73, ("phase", "dtype", "peak memory", "compile warm", "compile cold")),
-        (60, ("phase", "dtype", "peak memory", "compile warm", "compile cold")),
+        (126, ()),
+        (119, ("shape",)),
+        (118, ("shape", "phase")),
+        (107, ("shape", "phase", "dtype")),
+        (100, ("shape", "phase", "dtype", "peak memory")),
+        (87, ("shape", "phase", "dtype", "peak memory", "compile warm")),
+        (73, ("shape", "phase", "dtype", "peak memory", "compile warm", "compile cold")),
+        (60, ("shape", "phase", "dtype", "peak memory", "compile warm", "compile cold")),
     ],
 )
 def test_a_narrow_terminal_leaves_columns_out(
@@ -107,6 +108,7 @@ def test_what_differs_between_rows_stays_before_what_is_of_least_use(
     cases = (make_case("bert", mode=LONG_MODE), make_case("bert", phase="training"))
     header, *_ = printed(monkeypatch, width=80, cases=cases)
     assert [name for name in NAMES if name not in header] == [
+        "shape",
         "dtype",
         "peak memory",
         "compile warm",
