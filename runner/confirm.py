@@ -41,6 +41,7 @@ from runner.analysis.suspects import early_suspects, is_early, suspects_among, w
 from runner.ends import attach_ends
 from runner.errors import ExecutorError
 from runner.events import Notify, Said
+from runner.fresh import LAUNCHES_FROM_COLD
 from runner.interrupts import Interrupts
 from runner.locks import device_lock
 from runner.paired import MIN_PAIRS, PairLimits, PairResult
@@ -50,9 +51,10 @@ from runner.wiring import Workplace
 
 # What a clock hardly sees; nothing that is launched is faster.
 MIN_LAUNCH_S = 1e-3
-# Cold compilations a side: each costs as much as a whole case, and they differ by 5 % and more.
+# First launches a side: each costs as much as a whole case, and they differ by 5 % and more.
 MIN_COLD_PAIRS = 3
-_COLD = ("compile_cold_s", "compile_cold_cpu_s")
+# What one launch from an empty cache shows.
+_COLD = frozenset(name for name, num_launches in LAUNCHES_FROM_COLD.items() if num_launches == 1)
 _LIMITS = PairLimits()
 
 

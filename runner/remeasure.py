@@ -101,7 +101,7 @@ class Bench:
     def compile_in_turn(
         self, case: Case, *, baseline: Toolchain, limits: PairLimits, is_enough: IsEnough
     ) -> PairResult:
-        """Return how both sides compile `case` with an empty cache, as often as there are launches.
+        """Return what first launches of `case` show on both sides, as often as there are launches.
 
         Each pair of launches is a session of its own, so that every one finds nothing.
         """

@@ -6,6 +6,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from runner.measure.compile_events import CompileClock
 from runner.measure.compiling import time_compilation
 from runner.measure.device import Device
 from runner.measure.dynamo import recorded_compiles
-from tests.integration.launching import median, order
+from runner.protocol import ShapeSweep
+from tests.integration.launching import median, order, step_names
 
 CPU = Device(kind="cpu", num_threads=1)
 FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "odd_models.py")
@@ -44,7 +46,17 @@ def fresh_dynamo() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor) -> None:
-    what = order("plain", variant="default", num_launches=3, max_launches=3)
+    what = order(
+        "rms_norm",
+        build="models_zoo.rms_norm",
+        config={"width": 64, "batch": 4},
+        variant="default",
+        num_launches=3,
+        max_launches=3,
+    )
+    # What other shapes compile at the end of the first launch is not among it.
+    sweep = ShapeSweep(axis="batch", values=(2, 4, 6))
+    what = replace(what, workload=replace(what.workload, sweep=sweep))
     with closing(executor.begin(what)) as session:
         code = {session.launch().details["generated_code_sha256"] for _ in range(3)}
         result = session.finish()
@@ -69,6 +81,8 @@ def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor
         assert measurement is not None
         assert measurement.samples == (item["compile_s"],)
     assert "cache-miss" not in {warning.code for warning in result.warnings}
+    assert [names[-1] for names in step_names(result)] == ["shapes", "result", "result"]
+    assert (median(result, "recompiles"), median(result, "sweep_recompiles")) == (0, 1)
 
 
 @pytest.mark.slow
