@@ -56,6 +56,7 @@ _LABELS = {
     "throughput_samples_per_s": "throughput (samples)",
     "throughput_tokens_per_s": "throughput (tokens)",
     "num_kernels": "kernels",
+    "num_parameters": "parameters",
     "max_abs_error": "largest error",
     "rmse_ratio": "RMSE ratio",
 }

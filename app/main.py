@@ -11,7 +11,7 @@ from app import data
 from app.components import guarded, live, synthetic_banner
 from app.markup import escaped
 from app.theme import STYLE_SHEET
-from app.views import alerts, kernel_diff, kernels, overview, run, runs, series
+from app.views import alerts, kernel_diff, kernels, overview, run, runs, series, studies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,7 @@ VIEWS = (
     View(title="Run", path="run", show=run.show),
     View(title="Kernels", path="kernels", show=kernels.show),
     View(title="Kernel diff", path="kernel-diff", show=kernel_diff.show),
+    View(title="Studies", path="studies", show=studies.show),
     View(title="Runs", path="runs", show=runs.show),
 )
 

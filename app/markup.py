@@ -205,6 +205,14 @@ def beside(wide: str, narrow: str) -> str:
     return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
 
 
+def abreast(pieces: Iterable[tuple[str, str]]) -> str:
+    """Return pieces of HTML, each under its name, as many beside each other as fit."""
+    items = "".join(
+        f'<div><div class="name">{escaped(name)}</div>{content}</div>' for name, content in pieces
+    )
+    return f'<div class="hud-abreast">{items}</div>'
+
+
 def folded(summary: str, content: str) -> str:
     """Return `content` (HTML) behind a line that opens it."""
     return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'

@@ -20,6 +20,8 @@ DEFAULT_SERIES_METRIC = "latency_s"
 OUTCOME = "outcome"
 # In place of one state of the alerts page.
 ALL_STATES = "all"
+# The study that the page shows first.
+DEFAULT_STUDY = "families"
 # Longer values are somebody's accident; they are not worth a page of text.
 _SHOWN_LENGTH = 80
 
@@ -105,6 +107,13 @@ class RunsState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StudiesState:
+    """Which study is shown."""
+
+    study: str = DEFAULT_STUDY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsState:
     """What the alerts page shows: one alert, one event, or all events in some state.
 
@@ -123,6 +132,7 @@ _AnyState = (
     | KernelsState
     | KernelDiffState
     | RunsState
+    | StudiesState
     | AlertsState
 )
 _State = TypeVar("_State", bound=_AnyState)
@@ -175,6 +185,13 @@ def parse_kernel_diff(
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
     """Return the runs page's state and a sentence for each parameter not understood."""
     return _parse(RunsState, params, {})
+
+
+def parse_studies(
+    params: Mapping[str, str], *, studies: tuple[str, ...]
+) -> tuple[StudiesState, tuple[str, ...]]:
+    """Return the state of the page of studies and a sentence for each parameter not understood."""
+    return _parse(StudiesState, params, {"study": studies})
 
 
 def parse_alerts(params: Mapping[str, str]) -> tuple[AlertsState, tuple[str, ...]]:

@@ -90,6 +90,11 @@ table.hud td.quiet > .text { color: var(--hud-dim); }
 table.hud td.strong .text { font-weight: 600; }
 table.hud td.bad, table.hud td.cell-bad { background: var(--hud-bad-fill); }
 table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
+.heat1 { background: color-mix(in srgb, currentColor 6%, transparent); }
+.heat2 { background: color-mix(in srgb, currentColor 11%, transparent); }
+.heat3 { background: color-mix(in srgb, currentColor 17%, transparent); }
+.heat4 { background: color-mix(in srgb, currentColor 24%, transparent); }
+.heat5 { background: color-mix(in srgb, currentColor 32%, transparent); }
 @media (max-width: 900px) {
   table.hud th { white-space: normal; }
   table.hud th, table.hud td { padding: 4px 6px; }
@@ -128,6 +133,8 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
   font-size: 11.5px; line-height: 22px; border-right: 1px solid var(--hud-paper); }
 .hud-beside { display: flex; flex-wrap: wrap; gap: 10px 48px; }
 .hud-beside > :first-child { flex: 1 1 34rem; max-width: 60rem; }
+.hud-abreast { display: flex; flex-wrap: wrap; gap: 14px 36px; }
+.hud-abreast .name { font-size: 13px; font-weight: 600; padding-bottom: 2px; }
 .hud-legend { font-size: 11.5px; color: var(--hud-dim); }
 .hud-legend span { margin-left: 10px; white-space: nowrap; }
 .hud-legend i { color: light-dark(#1b1f24, #e3e7ec); display: inline-block; width: 10px;

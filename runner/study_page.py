@@ -6,6 +6,7 @@ outcome, and published figures their own device; nothing is computed between the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,7 @@ def _provenance(study: Study, run: StudyRun) -> str:
         ("measured", _when(run.run)),
         ("sampling", _sampling(facts)),
         ("cases", _outcomes(run)),
+        ("warnings", _warnings(run.seen)),
         ("command", f"`hud study run {study.name} --device {run.device}`, run `{run.run.id}`"),
     ]
     if run.run.is_synthetic:
@@ -139,6 +141,12 @@ def _outcomes(run: StudyRun) -> str:
     planned = sum(not case.is_reference for case in run.run.plan)
     left = planned - len(run.seen)
     return told + (f", {left} of {planned} without a result" if left else "")
+
+
+def _warnings(seen: Sequence[Seen]) -> str:
+    counts = Counter(code for item in seen for code in set(item.warnings))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{code} on {number} cases" for code, number in ordered) or "none"
 
 
 def _table(table: StudyTable) -> str:

@@ -66,17 +66,17 @@ class Published:
 class TableSpec:
     """How a table is made of the cases: what its rows, its columns and its numbers are.
 
-    `rows`, `columns` and `split` (a table for each value of it) are fields of a case; columns
-    `metric` are the metrics themselves. Otherwise the numbers are those of the first metric. With a
-    `baseline_dtype` they are how many times faster a case is than eager in that dtype. The rows of
-    a ranked table come in the order of their first number, the smallest first.
+    `rows`, `columns` and those in `split` (a table for each combination of their values) are fields
+    of a case; columns `metric` are the metrics themselves. Otherwise the numbers are those of the
+    first metric; with a `baseline_dtype`, how many times faster a case is than eager in that dtype.
+    The rows of a ranked table come in the order of their first number, the smallest first.
     """
 
     title: str
     rows: str
     columns: str = "variant"
     metrics: tuple[str, ...] = ("speedup",)
-    split: str = ""
+    split: tuple[str, ...] = ()
     baseline_dtype: str = ""
     total: str = ""
     is_ranked: bool = False
@@ -102,12 +102,16 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """How a case of a study ended, with its numbers by metric where it is ok."""
+    """How a case of a study ended, with its numbers by metric where it is ok.
+
+    `warnings` are the codes of what makes them doubtful.
+    """
 
     case: Case
     outcome: Outcome
     reason: str = ""
     effective_mode: str = ""
+    warnings: tuple[str, ...] = ()
     values: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
@@ -124,6 +128,7 @@ def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
             outcome=result.outcome,
             reason=result.reason,
             effective_mode=result.effective_mode,
+            warnings=tuple(warning.code for warning in result.warnings),
             values={
                 item.metric: Estimate(item.median, *item.interval) for item in result.measurements
             },
@@ -141,6 +146,7 @@ def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
             outcome=result.outcome,
             reason=result.reason,
             effective_mode=result.effective_mode,
+            warnings=tuple(warning.code for warning in result.warnings),
             values={
                 item.metric: Estimate(item.median, item.low, item.high)
                 for item in result.measurements.values()

@@ -60,10 +60,10 @@ FAMILIES = Study(
         TableSpec(
             title="Speedup over eager, geometric mean of the models of a family",
             rows="family",
-            split="dtype",
+            split=("dtype",),
             total="all families",
         ),
-        TableSpec(title="Speedup over eager, model by model", rows="model", split="dtype"),
+        TableSpec(title="Speedup over eager, model by model", rows="model", split=("dtype",)),
     ),
     published=(
         Published(
@@ -163,14 +163,14 @@ BERT_GRID = Study(
         ),
     },
     tables=(
-        TableSpec(title="Speedup over eager in the same dtype", rows="shape", split="dtype"),
+        TableSpec(title="Speedup over eager in the same dtype", rows="shape", split=("dtype",)),
         TableSpec(
             title="How many times faster than eager in fp32",
             rows="shape",
-            split="dtype",
+            split=("dtype",),
             baseline_dtype="fp32",
         ),
-        TableSpec(title="Latency", rows="shape", metrics=("latency_s",), split="dtype"),
+        TableSpec(title="Latency", rows="shape", metrics=("latency_s",), split=("dtype",)),
     ),
     published=(
         Published(
@@ -233,24 +233,24 @@ TRAINING = Study(
         TableSpec(
             title="Speedup over eager of the same dtype, geometric mean of the models",
             rows="dtype",
-            split="phase",
+            split=("phase",),
         ),
         TableSpec(
             title="How many times faster than eager in fp32, geometric mean of the models",
             rows="dtype",
-            split="phase",
+            split=("phase",),
             baseline_dtype="fp32",
         ),
         TableSpec(
             title="Peak memory, geometric mean",
             rows="dtype",
             metrics=("peak_bytes",),
-            split="phase",
+            split=("phase",),
         ),
         TableSpec(
             title="Speedup over eager of the same dtype, model by model",
             rows="model",
-            split="dtype",
+            split=("phase", "dtype"),
         ),
     ),
     published=(
@@ -359,9 +359,11 @@ MOE = Study(
         ),
     },
     tables=(
-        TableSpec(title="Speedup over eager", rows="phase", split="model"),
-        TableSpec(title="Latency", rows="phase", metrics=("latency_s",), split="model"),
-        TableSpec(title="Cold compile", rows="phase", metrics=("compile_cold_s",), split="model"),
+        TableSpec(title="Speedup over eager", rows="phase", split=("model",)),
+        TableSpec(title="Latency", rows="phase", metrics=("latency_s",), split=("model",)),
+        TableSpec(
+            title="Cold compile", rows="phase", metrics=("compile_cold_s",), split=("model",)
+        ),
     ),
     published=(
         Published(
@@ -413,7 +415,7 @@ ARCHITECTURE = Study(
             rows="model",
             columns=BY_METRIC,
             metrics=("latency_s", "peak_bytes", "num_parameters"),
-            split="variant",
+            split=("variant",),
             is_ranked=True,
         ),
         TableSpec(title="Speedup over eager", rows="model", total="all candidates"),

@@ -50,7 +50,7 @@ class StudyCell:
 class StudyTable:
     """A table with a row for each value of a dimension; `metrics` is that of each column.
 
-    `value` is what the table is of where the study has one for each value of a dimension.
+    `value` is what the table is of where the study has one for each value of some dimensions.
     """
 
     spec: TableSpec
@@ -87,11 +87,11 @@ class Gap:
 def study_tables(study: Study, seen: Sequence[Seen]) -> tuple[StudyTable, ...]:
     """Return the tables of `study` for what one run saw; tables without a case are left out."""
     return tuple(
-        _table(spec, value=value, seen=part, others=seen)
+        _table(spec, value=", ".join(values), seen=part, others=seen)
         for spec in study.tables
-        for value, part in _parts(seen, spec.split)
+        for values, part in _parts(seen, spec.split).items()
         # Over eager in its own dtype there are speedups, which are steadier.
-        if not (spec.split == "dtype" and spec.baseline_dtype == value)
+        if ("dtype", spec.baseline_dtype) not in zip(spec.split, values, strict=True)
     )
 
 
@@ -148,11 +148,11 @@ def ratio_estimate(numerator: Estimate, *, denominator: Estimate) -> Estimate:
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
 
 
-def _parts(seen: Sequence[Seen], split: str) -> list[tuple[str, list[Seen]]]:
-    if not split:
-        return [("", list(seen))] if seen else []
-    values = dict.fromkeys(_of(item.case, split) for item in seen)
-    return [(value, [item for item in seen if _of(item.case, split) == value]) for value in values]
+def _parts(seen: Sequence[Seen], split: Sequence[str]) -> dict[tuple[str, ...], list[Seen]]:
+    parts: dict[tuple[str, ...], list[Seen]] = {}
+    for item in seen:
+        parts.setdefault(tuple(_of(item.case, name) for name in split), []).append(item)
+    return parts
 
 
 def _table(

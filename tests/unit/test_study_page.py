@@ -68,6 +68,13 @@ def test_a_page_says_where_when_and_how_it_was_measured() -> None:
     assert "| command | `hud study run mine --device cpu`, run `run-7` |" in lines
 
 
+def test_a_page_counts_the_warnings_on_its_cases() -> None:
+    seen = [dataclasses.replace(item, warnings=("stolen", "drift")) for item in SEEN[:2]]
+    text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, SEEN[2]))])
+    assert "| warnings | drift on 2 cases, stolen on 2 cases |" in text
+    assert "| warnings | none |" in page()
+
+
 def test_the_device_of_a_cpu_is_named_once() -> None:
     assert page().count("| Fake CPU |") == 1
 
@@ -104,7 +111,7 @@ def test_a_ranked_table_has_places() -> None:
         rows="model",
         columns=BY_METRIC,
         metrics=("latency_s", "peak_bytes"),
-        split="variant",
+        split=("variant",),
         is_ranked=True,
     )
     seen = tuple(

@@ -122,15 +122,29 @@ def test_another_mode_than_the_one_named_is_counted() -> None:
 
 
 def test_a_split_gives_a_table_for_each_value() -> None:
-    spec = TableSpec(title="Speedup", rows="shape", split="dtype")
+    spec = TableSpec(title="Speedup", rows="shape", split=("dtype",))
     found = study_tables(
         make_study(spec), [speedup("bert", 2.0), speedup("bert", 3.0, dtype="bf16")]
     )
     assert [item.value for item in found] == ["fp32", "bf16"]
 
 
+def test_a_split_by_two_dimensions_gives_a_table_for_each_combination_there_is() -> None:
+    spec = TableSpec(title="Speedup", rows="model", split=("phase", "dtype"))
+    seen = [
+        speedup("bert", 2.0, phase="training"),
+        speedup("bert", 3.0, phase="training", dtype="bf16"),
+        speedup("bert", 4.0),
+    ]
+    assert [item.title for item in study_tables(make_study(spec), seen)] == [
+        "Speedup: training, fp32",
+        "Speedup: training, bf16",
+        "Speedup: inference, fp32",
+    ]
+
+
 def test_over_eager_in_another_dtype_is_a_ratio_of_latencies() -> None:
-    spec = TableSpec(title="Times", rows="shape", split="dtype", baseline_dtype="fp32")
+    spec = TableSpec(title="Times", rows="shape", split=("dtype",), baseline_dtype="fp32")
     seen = [
         make_seen(mode="eager", values={"latency_s": (0.012, 0.012, 0.012)}),
         make_seen(mode="eager", dtype="bf16", values={"latency_s": (0.006, 0.005, 0.008)}),
@@ -147,7 +161,7 @@ def test_over_eager_in_another_dtype_is_a_ratio_of_latencies() -> None:
 
 
 def test_cpu_time_is_compared_where_both_have_it() -> None:
-    spec = TableSpec(title="Times", rows="shape", split="dtype", baseline_dtype="fp32")
+    spec = TableSpec(title="Times", rows="shape", split=("dtype",), baseline_dtype="fp32")
     clocks = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
     half = {"latency_s": (1.0, 1.0, 1.0), "latency_cpu_s": (2.0, 2.0, 2.0)}
     seen = [make_seen(mode="eager", values=clocks), make_seen(dtype="bf16", values=half)]

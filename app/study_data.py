@@ -1,0 +1,85 @@
+"""What the page of studies reads, cached by the generation as in `app.data`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app import data
+from app.pages import Loaded
+from app.studycharts import INTERVALS_TEXT, SCATTER_TEXT, intervals_spec, scatter_spec
+from app.studypage import StudyPage, StudySection
+from app.studyrows import (
+    cases_part,
+    gaps_part,
+    grid_part,
+    interval_points,
+    published_part,
+    scatter_points,
+    table_part,
+)
+from db.queries import load_result_summaries, load_suite_runs
+from db.records import Run
+from db.store import Store
+from runner.analysis.study import Seen, Study, newest_by_device, seen_in_summaries
+from runner.analysis.study_list import STUDIES
+from runner.analysis.study_tables import StudyTable, beside_published, gaps, study_tables
+
+TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values()}
+
+
+def load_study_page(name: str) -> Loaded[StudyPage]:
+    """Return what the newest run on each device says about the study called `name`."""
+    return data.loaded(_read_page, name)
+
+
+def _read_page(url: str, generation: int, name: str) -> StudyPage:  # noqa: ARG001
+    store = data.open_store(url)
+    study = STUDIES[name]
+    runs = newest_by_device(load_suite_runs(store, study.suite))
+    return StudyPage(
+        name=study.name,
+        title=study.title,
+        question=study.question,
+        sections=tuple(_section(study, run, store=store) for run in runs),
+    )
+
+
+def _section(study: Study, run: Run, *, store: Store) -> StudySection:
+    seen = seen_in_summaries(load_result_summaries(store, run.id))
+    device = next(case.device for case in run.plan if not case.is_reference)
+    name = str(run.environment.get("device_name") or device)
+    tables = study_tables(study, seen)
+    grids = [grid_part(table, run_id=run.id) for table in tables]
+    drawn = [table for table, grid in zip(tables, grids, strict=True) if grid is not None]
+    chart, text = _chart(study, seen, tables=tables)
+    return StudySection(
+        run=run,
+        outcomes=tuple(item.outcome for item in seen),
+        device_name=name,
+        chart=chart,
+        chart_text=text,
+        has_picks=study.chart == "scatter",
+        grids=tuple(grid for grid in grids if grid is not None),
+        parts=tuple(
+            part
+            for part in (
+                *(table_part(table, run_id=run.id) for table in tables if table not in drawn),
+                published_part(beside_published(study, seen), device_name=name),
+                gaps_part(gaps(study, seen, device=device)),
+                cases_part(seen, run_id=run.id),
+            )
+            if part.rows
+        ),
+    )
+
+
+def _chart(
+    study: Study, seen: Sequence[Seen], *, tables: Sequence[StudyTable]
+) -> tuple[Mapping[str, Any] | None, str]:
+    if study.chart == "scatter":
+        points = scatter_points(seen)
+        return (scatter_spec(points), SCATTER_TEXT) if points else (None, "")
+    first = [table for table in tables if table.spec == study.tables[0]]
+    points = interval_points(first) if study.chart == "intervals" else ()
+    return (intervals_spec(points), INTERVALS_TEXT) if points else (None, "")
