@@ -105,11 +105,13 @@ def suites() -> str:
 
 
 def studies() -> str:
-    """Return the table of the studies."""
-    return table(
-        ("study", "asks", "published figures"),
-        ((f"`{row.name}`", row.question, str(len(row.published))) for row in STUDIES.values()),
-    )
+    """Return the table of the studies; one that was measured for the documents leads to its page."""
+    rows = []
+    for row in STUDIES.values():
+        page = ROOT / "docs" / "studies" / f"{row.name}.md"
+        name = f"[`{row.name}`](studies/{row.name}.md)" if page.exists() else f"`{row.name}`"
+        rows.append((name, row.question, str(len(row.published))))
+    return table(("study", "asks", "published figures"), rows)
 
 
 def settings() -> str:

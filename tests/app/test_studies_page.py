@@ -145,6 +145,21 @@ def test_candidates_are_ranked_by_latency(store: Store, open_page: OpenPage) -> 
     ]
 
 
+def test_names_and_reasons_that_are_markup_are_shown_as_text(
+    store: Store, open_page: OpenPage
+) -> None:
+    case = make_case(stores.HOSTILE_NAME, family="<b>family</b>")
+    run = study_run("families", [case], name="hostile", device_name="<script>device</script>")
+    failed = make_result(run=run, case=case, outcome=Outcome.FAILED, reason="<img src=x>")
+    fill(store, run, [failed])
+    page = open_page("studies")
+    assert not page.exception
+    for element in ("<script", "<b>", "<img"):
+        assert element not in html_of(page)
+    assert "<script>device</script>" in text_of(page)
+    assert "<img src=x>" in text_of(page)
+
+
 def test_choosing_a_study_puts_it_into_the_url(store: Store, open_page: OpenPage) -> None:
     fill_families(store)
     page = open_page("studies")
