@@ -105,7 +105,7 @@ def suites() -> str:
 
 
 def studies() -> str:
-    """Return the table of the studies; one that was measured for the documents leads to its page."""
+    """Return the table of the studies; those with a page in the documents lead to it."""
     rows = []
     for row in STUDIES.values():
         page = ROOT / "docs" / "studies" / f"{row.name}.md"
