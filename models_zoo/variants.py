@@ -71,6 +71,13 @@ _ROWS = (
         phases=("inference",),
         summary="Exported by torch.onnx, executed by ONNX Runtime.",
     ),
+    Variant(
+        name="openvino",
+        mode="default",
+        backend="openvino",
+        phases=("inference",),
+        summary="Exported by torch.export, executed by OpenVINO on a CPU.",
+    ),
 )
 
 VARIANTS: dict[str, Variant] = {row.name: row for row in _ROWS}

@@ -16,7 +16,7 @@ from db.records import Dtype, Outcome
 from models_zoo.spec import UnavailableModelError
 from runner.executor import LocalExecutor
 from runner.measure.device import Device
-from runner.measure.runtimes import onnx_runtime
+from runner.measure.runtimes import onnx_runtime, openvino
 from runner.measure.runtimes.exported import Export, ExportedModel, ExportError, Load, check_outputs
 from runner.measure.treatments import CannotTreatError
 from tests.integration.contexts import CPU
@@ -147,12 +147,60 @@ def test_what_cannot_be_exported_fails_with_the_reason_of_the_exporter() -> None
     assert "data-dependent" in str(caught.value.__cause__)
 
 
+class Mixed(nn.Module):
+    """Has every kind of number that the zoo has, and inputs in another order than forward's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, *, ids: Tensor) -> tuple[Tensor, ...]:
+        y = self.linear(x)
+        return y, x > 0, ids + 1, y.sum()
+
+
 @pytest.mark.slow
-def test_onnx_runtime_is_measured_as_a_variant(executor: LocalExecutor) -> None:
-    result = executor.execute(order("plain", variant="onnxruntime", num_launches=2))
+# OpenVINO's converter copies what torch.utils._pytree calls deprecated.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize(
+    ("load", "dtype"),
+    [
+        (onnx_runtime.load, Dtype.FP32),
+        (openvino.load, Dtype.FP32),
+        (openvino.load, Dtype.BF16),
+    ],
+)
+def test_runtimes_write_what_eager_returns(load: Load, dtype: Dtype) -> None:
+    weights = torch.float32 if dtype is Dtype.FP32 else torch.bfloat16
+    model = Mixed().eval().to(weights)
+    inputs = {"ids": torch.arange(3), "x": torch.randn(2, 4, dtype=weights)}
+    with torch.no_grad():
+        forward = ExportedModel(model=model, load=load, dtype=dtype, device=CPU)
+        forward(**inputs)
+        inputs["x"].neg_()
+        expected = model(**inputs)
+        for ours, theirs in zip(forward(**inputs), expected, strict=True):
+            assert ours.dtype is theirs.dtype
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_openvino_tells_nobody_that_it_was_imported() -> None:
+    openvino.check(CPU)
+    assert sys.modules["openvino_telemetry"] is None
+
+
+def test_openvino_has_no_cuda() -> None:
+    with pytest.raises(CannotTreatError, match="no device for NVIDIA's GPUs: measure it with cpu"):
+        openvino.check(CUDA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_another_runtime_is_measured_as_a_variant(executor: LocalExecutor, runtime: str) -> None:
+    result = executor.execute(order("plain", variant=runtime, num_launches=2))
     assert result.outcome is Outcome.OK, result.reason
     assert result.effective_mode == "default"
-    assert result.details["runtime"]["providers"] == ["CPUExecutionProvider"]
+    assert result.details["runtime"]["name"] == runtime
     assert result.details["runtime"]["num_threads"] == 1
     has = {measurement.metric for measurement in result.measurements}
     assert {"latency_s", "speedup", "compile_cold_s", "cosine_similarity", "rmse_ratio"} <= has

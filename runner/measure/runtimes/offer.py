@@ -9,7 +9,7 @@ import torch
 
 from db.records import Case
 from runner.measure.device import Device
-from runner.measure.runtimes import onnx_runtime
+from runner.measure.runtimes import onnx_runtime, openvino
 from runner.measure.runtimes.exported import ExportedModel, Load
 
 
@@ -27,6 +27,7 @@ class Runtime:
 
 RUNTIMES: Mapping[str, Runtime] = {
     "onnxruntime": Runtime(check=onnx_runtime.check, load=onnx_runtime.load),
+    "openvino": Runtime(check=openvino.check, load=openvino.load),
 }
 
 

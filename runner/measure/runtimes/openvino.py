@@ -1,0 +1,99 @@
+"""OpenVINO on a CPU: the program of torch.export converted whole, its tensors bound in place.
+
+Not through OpenVINO's backend of torch.compile, which falls back to Inductor and to eager without a
+word (docs/adr/0007-other-runtimes-are-called-like-a-model.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from db.records import Dtype
+from models_zoo.packages import import_provider
+from runner.measure.device import Device
+from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
+from runner.measure.treatments import CannotTreatError
+
+# Left to itself it computes fp32 models in bf16 where the CPU has instructions for that.
+_PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype.FP16: "f16"}
+
+
+def check(device: Device) -> None:
+    """Import what is needed; raise where the package is missing or the device is not a CPU."""
+    if device.is_cuda:
+        raise CannotTreatError("openvino has no device for NVIDIA's GPUs: measure it with cpu")
+    _import()
+
+
+def load(export: Export) -> Session:
+    """Return the model in OpenVINO; raise what torch.export or the runtime raises."""
+    runtime = _import()
+    program = torch.export.export(export.model, (), kwargs=dict(export.inputs))
+    model = runtime.convert_model(program)
+    names = [_name_of(port, known=export.inputs) for port in model.inputs]
+    # The converter leaves every dimension open.
+    model.reshape({place: list(export.inputs[name].shape) for place, name in enumerate(names)})
+    options = {
+        "INFERENCE_NUM_THREADS": export.device.num_threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        # The runner pins what it measures itself.
+        "ENABLE_CPU_PINNING": False,
+    }
+    if export.dtype in _PRECISIONS:
+        options["INFERENCE_PRECISION_HINT"] = _PRECISIONS[export.dtype]
+    compiled = runtime.Core().compile_model(model, "CPU", options)
+    return OpenvinoSession(compiled, names=names, export=export, runtime=runtime)
+
+
+class OpenvinoSession:
+    """An openvino.CompiledModel with one request, its inputs and outputs bound."""
+
+    def __init__(self, compiled: Any, *, names: list[str], export: Export, runtime: Any) -> None:
+        self._names = names
+        self._runtime = runtime
+        self._request = compiled.create_infer_request()
+        self.facts: Mapping[str, Any] = {
+            "name": "openvino",
+            "version": runtime.__version__,
+            "precision": compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name(),
+            "num_threads": compiled.get_property("INFERENCE_NUM_THREADS"),
+        }
+        check_outputs(len(compiled.outputs), export=export)
+        for place, tensor in enumerate(export.outputs):
+            self._request.set_output_tensor(place, self._share(tensor))
+
+    def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Let the next calls read contiguous `inputs` where they lie."""
+        for place, name in enumerate(self._names):
+            self._request.set_input_tensor(place, self._share(inputs[name]))
+
+    def run(self) -> None:
+        """Execute once, until the outputs are written."""
+        self._request.infer()
+
+    def _share(self, tensor: torch.Tensor) -> Any:
+        if tensor.dtype is torch.bfloat16:
+            # numpy has no bf16: the bytes under another name.
+            array, kind = tensor.view(torch.int16).numpy(), self._runtime.Type.bf16
+            return self._runtime.Tensor(array, list(tensor.shape), kind)
+        return self._runtime.Tensor(tensor.numpy(), shared_memory=True)
+
+
+def _import() -> Any:
+    # Importing OpenVINO tells its makers so, and so does each conversion, unless their package for
+    # that is missing: a measurement tells nobody.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    return import_provider("openvino")
+
+
+def _name_of(port: Any, *, known: Mapping[str, torch.Tensor]) -> str:
+    """Return the name of the input behind `port`, which has the names of its operators as well."""
+    named: list[str] = [name for name in port.get_names() if name in known]
+    if len(named) != 1:
+        raise ExportError(f"OpenVINO's input {port.get_any_name()!r} is none of {', '.join(known)}")
+    return named[0]
