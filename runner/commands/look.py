@@ -34,6 +34,7 @@ from runner.commands.common import (
 from runner.commands.compile_table import print_compile
 from runner.commands.run import print_results
 from runner.commands.shapes_table import show_shapes
+from runner.commands.sweep_table import print_sweep
 from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
 from runner.suites import Selection
@@ -256,6 +257,7 @@ def show(workplace: Workplace, *, run_id: str, case_name: str | None, as_json: b
         return
     if case_name is not None:
         print_case(document.results[0])
+        print_sweep(document.results[0])
         print_compile(document)
         return
     run = document.run
