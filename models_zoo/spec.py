@@ -102,10 +102,16 @@ class Treatment:
     """What a variant does to a model beside compiling it; nothing by default.
 
     `memory_format` is that of weights and inputs of four dimensions, `contiguous` or
-    `channels_last`. The eager model that the variant is compared with is never treated.
+    `channels_last`. Where it `is_regional`, each repeated block is compiled by itself and the rest
+    is not; where it `is_checkpointed`, training keeps of each such block its inputs alone and
+    computes the rest again in the backward. With a `has_fused_optimizer` a step of AdamW is one
+    kernel. The eager model that the variant is compared with is never treated.
     """
 
     memory_format: str = "contiguous"
+    is_regional: bool = False
+    is_checkpointed: bool = False
+    has_fused_optimizer: bool = False
 
 
 UNTREATED = Treatment()

@@ -11,6 +11,7 @@ import torch
 
 from db.records import Case
 from db.warning import RunWarning
+from runner.measure.blocks import repeated_blocks
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
@@ -72,7 +73,10 @@ class CompileTimes:
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
-    """Return `model` under torch.compile as `case` says; `model` itself stays eager."""
+    """Return `model` under torch.compile as `case` says; `model` itself stays eager.
+
+    Unless its repeated blocks are to be compiled each by itself: they are then compiled in `model`.
+    """
     options: dict[str, Any] = {
         "backend": case.backend,
         "dynamic": workload.dynamic,
@@ -80,6 +84,10 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
     }
     if case.backend == "inductor":
         options["mode"] = case.mode
+    if workload.treatment.is_regional:
+        for block in repeated_blocks(model):
+            block.compile(**options)
+        return model
     compiled: Callable[..., Any] = torch.compile(model, **options)
     return compiled
 

@@ -177,11 +177,13 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     return subject
 
 
-def optimizer_of(model: torch.nn.Module, *, phase: Phase) -> torch.optim.Optimizer | None:
-    """Return what trains `model`, None in inference."""
+def optimizer_of(
+    model: torch.nn.Module, *, phase: Phase, is_fused: bool = False
+) -> torch.optim.Optimizer | None:
+    """Return what trains `model`, None in inference; torch chooses unless it `is_fused`."""
     if phase is not Phase.TRAINING:
         return None
-    return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=is_fused or None)
 
 
 def fp64_twin(subject: Subject) -> Subject:
