@@ -102,7 +102,7 @@ def gaps_part(gaps: Iterable[Gap]) -> TablePart:
     )
     rows = [
         (
-            Cell(text=gap.variant, style="strong"),
+            Cell(text=gap.variant or "all", style="strong"),
             Cell(text=outcome_label(gap.outcome)),
             Cell(text=str(gap.num_cases) if gap.num_cases else "-"),
             Cell(text=gap.reason, style="prose"),

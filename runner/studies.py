@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from db.records import MEASURED_DTYPES
 from models_zoo.spec import UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.analysis.study import Study
 from runner.analysis.study_list import STUDIES
+from runner.plan import find_names
 from runner.suites import Selection, Suite
 
 # A study asks for many cases once, not for one case night after night: two launches have a cold
@@ -26,9 +30,20 @@ def find_study(name: str) -> Study:
     return STUDIES[name]
 
 
-def study_suite(study: Study, *, device: str) -> Suite:
-    """Return the suite whose run on `device` answers `study`, without what this version lacks."""
+def study_suite(
+    study: Study, *, device: str, models: Sequence[str] = (), variants: Sequence[str] = ()
+) -> Suite:
+    """Return the suite whose run on `device` answers `study`, without what this version lacks.
+
+    `models` and `variants`, globs, leave out the others. Raises UnknownNameError for one that
+    matches nothing of the study.
+    """
     cases = study.cases[device]
+    cases = replace(
+        cases,
+        models=find_names(models or ("*",), known=cases.models, kind="model of the study"),
+        variants=find_names(variants or ("*",), known=cases.variants, kind="mode of the study"),
+    )
     return Suite(
         name=study.suite,
         summary=study.title,

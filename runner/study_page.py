@@ -203,14 +203,19 @@ def _ours(item: Beside) -> str:
 def _gaps(missing: Iterable[Gap]) -> str:
     rows = [
         (
-            f"`{gap.variant}`",
+            f"`{gap.variant}`" if gap.variant else "all",
             gap.outcome.replace("_", " "),
             _escaped(gap.reason),
-            f"{gap.num_cases}: {', '.join(gap.models)}" if gap.num_cases else "-",
+            _which(gap),
         )
         for gap in missing
     ]
     return _markdown(("variant", "outcome", "why", "cases"), rows)
+
+
+def _which(gap: Gap) -> str:
+    models = ", ".join(gap.models)
+    return f"{gap.num_cases}: {models}" if gap.num_cases else models or "-"
 
 
 def _code(name: str) -> str:

@@ -75,7 +75,10 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What was asked for and has no number: a variant, why, and how many cases of which models."""
+    """What was asked for and has no number: a variant, why, and how many cases of which models.
+
+    Models that the run left out have a gap without a variant.
+    """
 
     variant: str
     outcome: str
@@ -117,13 +120,16 @@ def gaps(study: Study, seen: Sequence[Seen], *, device: str) -> tuple[Gap, ...]:
         )
         for (variant, outcome, reason), models in sorted(missing.items())
     ]
-    asked = study.cases[device].variants
+    asked, absent = study.cases[device], "not in the plan of this run"
     measured = {item.case.variant for item in seen}
     found += [
-        Gap(variant=name, outcome="absent", reason="not in the plan of this run")
-        for name in asked
+        Gap(variant=name, outcome="absent", reason=absent)
+        for name in asked.variants
         if name not in measured
     ]
+    models = {item.case.model for item in seen}
+    if left_out := tuple(name for name in asked.models if name not in models):
+        found.append(Gap(variant="", outcome="absent", reason=absent, models=left_out))
     return tuple(found)
 
 

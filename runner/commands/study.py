@@ -82,16 +82,28 @@ def list_studies(_workplace: Workplace, *, as_json: bool) -> None:
     show_default=True,
     help="The torch to measure.",
 )
+@click.option("--model", "models", metavar="GLOB", multiple=True, help="Of its models only these.")
+@click.option(
+    "--mode", "variants", metavar="M", multiple=True, help="Of its variants only these; globs."
+)
 @json_option
 @with_workplace
 def run_study(
-    workplace: Workplace, *, name: str, device: str, toolchain: str, as_json: bool
+    workplace: Workplace,
+    *,
+    name: str,
+    device: str,
+    toolchain: str,
+    models: tuple[str, ...],
+    variants: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Measure the cases of study NAME, store them as a run and print its tables."""
     study = find_study(name)
     if device == AUTO_DEVICE:
         device = "cuda" if workplace.seams.has_gpu() else "cpu"
-    order = RunOrder(suite=study_suite(study, device=device), toolchain=toolchain, device=device)
+    suite = study_suite(study, device=device, models=models, variants=variants)
+    order = RunOrder(suite=suite, toolchain=toolchain, device=device)
     document = run_in_terminal(order, workplace=workplace)
     run = StudyRun(run=document.run, seen=seen_in_results(document.results))
     if as_json:
@@ -161,7 +173,8 @@ def _print(study: Study, run: StudyRun) -> None:
         _print_table(table)
     for gap in gaps(study, run.seen, device=run.device):
         cases = f" ({gap.num_cases} cases)" if gap.num_cases else ""
-        console.print(f"{gap.variant} {gap.outcome}{cases}: {gap.reason}", markup=False)
+        what = gap.variant or ", ".join(gap.models)
+        console.print(f"{what} {gap.outcome}{cases}: {gap.reason}", markup=False)
 
 
 def _print_table(table: StudyTable) -> None:

@@ -51,6 +51,14 @@ def test_json_names_the_run_and_has_the_tables(terminal: Terminal) -> None:
     assert [row["name"] for row in found["tables"][0]["rows"]] == ["net", "fails"]
 
 
+def test_a_study_is_narrowed_and_says_what_it_leaves_out(terminal: Terminal) -> None:
+    result = terminal.hud("study", "run", "mine", "--model", "net", "--mode", "eager")
+    assert result.exit_code == 0
+    assert "fails absent: not in the plan of this run" in result.stdout.splitlines()
+    (run,) = terminal.json("runs", "--json")
+    assert run["num_planned"] == 1
+
+
 def test_a_study_runs_on_the_gpu_where_there_is_one(terminal: Terminal) -> None:
     terminal.has_gpu = True
     assert terminal.hud("study", "run", "mine").exit_code == 0

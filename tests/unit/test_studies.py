@@ -79,3 +79,16 @@ def test_a_variant_that_this_version_lacks_is_left_out(monkeypatch: pytest.Monke
     suite = study_suite(STUDIES["training"], device="cpu")
     assert suite.selection.modes == ("eager", "default")
     assert suite.name == "study-training"
+
+
+def test_a_study_can_be_narrowed_to_some_models_and_variants() -> None:
+    suite = study_suite(
+        STUDIES["families"], device="cpu", models=["bert", "r*"], variants=["default"]
+    )
+    assert suite.selection.models == ("bert", "resnet")
+    assert suite.selection.modes == ("default",)
+
+
+def test_what_a_study_does_not_have_is_said() -> None:
+    with pytest.raises(UnknownNameError, match="no model of the study 'moe'"):
+        study_suite(STUDIES["families"], device="cpu", models=["moe"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from db.records import Outcome, RunState
 from runner.analysis.stats import Estimate
-from runner.analysis.study import BY_METRIC, Published, TableSpec, newest_by_device
+from runner.analysis.study import BY_METRIC, Published, StudyCases, TableSpec, newest_by_device
 from runner.analysis.study_tables import (
     StudyTable,
     beside_published,
@@ -237,6 +237,14 @@ def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
         ("tensorrt", "skipped", "needs CUDA", 2, ("bert", "vit")),
         ("openvino", "absent", "not in the plan of this run", 0, ()),
     ]
+
+
+def test_models_that_a_run_left_out_are_a_gap() -> None:
+    study = dataclasses.replace(
+        make_study(), cases={"cpu": StudyCases(models=("bert", "vit"), variants=("default",))}
+    )
+    (gap,) = gaps(study, [speedup("bert", 2.0)], device="cpu")
+    assert (gap.variant, gap.outcome, gap.models) == ("", "absent", ("vit",))
 
 
 def test_nothing_seen_gives_no_table() -> None:
