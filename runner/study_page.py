@@ -155,7 +155,7 @@ def _table(table: StudyTable) -> str:
         for cells in table.rows.values()
         for cell, metric in zip(cells, table.metrics, strict=True)
     )
-    head = [table.spec.rows, *table.columns]
+    head = [table.spec.rows, *map(_code, table.columns)]
     if table.spec.is_ranked:
         head.insert(0, "rank")
     rows = []

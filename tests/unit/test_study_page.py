@@ -120,7 +120,7 @@ def test_a_ranked_table_has_places() -> None:
     )
     text = study_page(make_study(spec), [StudyRun(run=RUN, seen=seen)])
     assert "### Ranked: default" in text
-    assert "| rank | model | latency_s | peak_bytes |" in text
+    assert "| rank | model | `latency_s` | `peak_bytes` |" in text
     assert "| 1 | `fast` | 10.0 ms | 1.0 MiB |\n| 2 | `slow` | 20.0 ms | 1.0 MiB |" in text
 
 
