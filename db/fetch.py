@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, Select, Subquery, case, func, select
+from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, func, select
 from sqlalchemy.engine import Connection
 
 from db.errors import NotFoundError
 from db.metrics import Direction
 from db.points import PointColumns, PointRun, point_runs
 from db.records import (
+    PUT_OFF,
     Alert,
     CaseResult,
     Measurement,
@@ -101,6 +102,12 @@ def one_run(connection: Connection, run_id: str) -> Run:
         ids = ", ".join(row.id for row in found)
         raise NotFoundError(f"more than one run starts with {run_id!r}: {ids}, ... Name one whole")
     raise NotFoundError(f"no run {run_id!r} in this store. `hud runs` lists them")
+
+
+def is_put_off(results: Subquery | type[CaseResultTable]) -> ColumnElement[bool]:
+    """Return the condition that the run of a result had no time left for its case."""
+    columns = results.c if isinstance(results, Subquery) else results
+    return and_(columns.outcome == str(Outcome.SKIPPED), columns.reason.startswith(PUT_OFF))
 
 
 def last_results(*where: ColumnElement[bool]) -> Subquery:

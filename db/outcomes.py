@@ -1,4 +1,4 @@
-"""How cases ended over all runs: only of those that did not simply end ok each time."""
+"""How cases ended over all runs: only of those that were not simply ok or put off each time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from db import fetch
 from db.records import Case, Outcome
@@ -22,12 +22,14 @@ class Ending:
 
     result_id: str
     outcome: Outcome
+    is_put_off: bool = False
 
 
 def load_unusual_outcomes(
     store: Store, *, runs: Sequence[PlannedRun]
 ) -> tuple[OutcomeHistory, ...]:
-    """Return how each case ended that was not planned and ok each time since its first run.
+    """Return how each case ended that was not planned, and ok or put off, each time since its first
+    run.
 
     Histories are apart by machine, toolchain and case, and have a point for each of `runs` (all
     runs, oldest first) that planned the case. Each run of a suite counts for all cases that the
@@ -58,10 +60,18 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
     found = {}
     for batch in fetch.batches(case_keys):
         last = fetch.last_results(CaseResultTable.case_key.in_(batch))
-        wanted = select(last.c.id, last.c.run_id, last.c.case_key, last.c.outcome)
+        wanted = select(
+            last.c.id,
+            last.c.run_id,
+            last.c.case_key,
+            last.c.outcome,
+            fetch.is_put_off(last).label("is_put_off"),
+        )
         with store.read() as connection:
             for row in connection.execute(wanted):
-                ending = Ending(result_id=row.id, outcome=Outcome(row.outcome))
+                ending = Ending(
+                    result_id=row.id, outcome=Outcome(row.outcome), is_put_off=row.is_put_off
+                )
                 found[row.run_id, row.case_key] = ending
     return found
 
@@ -84,7 +94,8 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
             .select_from(last)
             .join(run, run.c.id == last.c.run_id)
             .join(case, case.c.key == last.c.case_key)
-            .where(last.c.outcome == str(Outcome.OK))
+            # What its run had no time for says nothing of the case.
+            .where(or_(last.c.outcome == str(Outcome.OK), fetch.is_put_off(last)))
         )
         rows, columns = (item.astype(np.int64) for item in fetch.numpy_columns(connection, cells))
     is_ok = np.zeros((len(ids), len(keys)), dtype=bool)
@@ -137,4 +148,6 @@ def _point(run: PlannedRun, key: str, ended: Mapping[tuple[str, str], Ending]) -
     ending = ended.get((run.id, key))
     if ending is None:
         return run.point()
-    return run.point(result_id=ending.result_id, outcome=ending.outcome)
+    return run.point(
+        result_id=ending.result_id, outcome=ending.outcome, is_put_off=ending.is_put_off
+    )

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import extract, func, select
+from sqlalchemy import extract, func, not_, select
 
 from db import fetch
 from db.errors import NotFoundError
@@ -148,6 +148,8 @@ def load_latest(
 ) -> tuple[LatestCell, ...]:
     """Return the newest result of every case on every machine in every toolchain.
 
+    A case that was only put off is not there, and one that was put off lately as it was before.
+
     `machine` and `toolchain` leave out those on others.
     """
     wanted = {RunTable.machine: machine, RunTable.toolchain: toolchain}
@@ -158,7 +160,10 @@ def load_latest(
     ranked = (
         select(CaseResultTable.__table__, *fetch.RUN_COLUMNS, rank.label("rank"))
         .join(RunTable, RunTable.id == CaseResultTable.run_id)
-        .where(*(column == value for column, value in wanted.items() if value is not None))
+        .where(
+            not_(fetch.is_put_off(CaseResultTable)),
+            *(column == value for column, value in wanted.items() if value is not None),
+        )
         .subquery()
     )
     latest = select(ranked).where(ranked.c.rank == 1).subquery()
@@ -295,9 +300,15 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
         runs = connection.execute(newest).all()
         last = fetch.last_results(CaseResultTable.run_id.in_([run.id for run in runs]))
         ended = {
-            (row.run_id, row.case_key): (row.id, Outcome(row.outcome))
+            (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_put_off)
             for row in connection.execute(
-                select(last.c.id, last.c.run_id, last.c.case_key, last.c.outcome)
+                select(
+                    last.c.id,
+                    last.c.run_id,
+                    last.c.case_key,
+                    last.c.outcome,
+                    fetch.is_put_off(last).label("is_put_off"),
+                )
             )
         }
     cases: dict[str, Case] = {}
@@ -307,9 +318,9 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
         for case in run.plan:
             key = case.key
             cases[key] = case
-            result_id, outcome = ended.get((run.id, key), (None, None))
+            result_id, outcome, put_off = ended.get((run.id, key), (None, None, False))
             points[run.machine, run.toolchain, key].append(
-                OutcomePoint(**facts, result_id=result_id, outcome=outcome)
+                OutcomePoint(**facts, result_id=result_id, outcome=outcome, is_put_off=put_off)
             )
     return tuple(
         OutcomeHistory(

@@ -44,6 +44,8 @@ else:
 
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"
+# How the reason of a case begins that its run had no time left for.
+PUT_OFF = "time budget"
 
 
 class Phase(StrEnum):
@@ -261,6 +263,11 @@ class CaseResult:
         names = [measurement.metric for measurement in self.measurements]
         if len(names) != len(set(names)):
             raise RecordError(f"case {self.case.key} has a metric twice: {sorted(names)}")
+
+    @property
+    def is_put_off(self) -> bool:
+        """Return whether the case was planned and its run had no time left for it."""
+        return self.outcome is Outcome.SKIPPED and self.reason.startswith(PUT_OFF)
 
     def measurement(self, metric: str) -> Measurement | None:
         """Return the measurement of `metric`, None when this result has none."""

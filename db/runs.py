@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import ColumnElement, Row, func, not_, select
 
 from db import fetch
 from db.records import Run, RunState
-from db.rows import run_record, utc_or_none, warnings_of
+from db.rows import run_record, utc, utc_or_none, warnings_of
 from db.store import Store
 from db.summaries import Series
 from db.tables import CaseResultTable, RunTable, SeriesTable
@@ -42,6 +42,28 @@ def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     for ids in fetch.batches(run_ids):
         found |= {row.id: run_record(row) for row in _rows(store, RunTable.id.in_(ids))}
     return found
+
+
+def load_last_measured(
+    store: Store, *, suite: str, machine: str, toolchain: str
+) -> dict[str, datetime]:
+    """Return when a run of `suite` last measured each case, by the keys of cases.
+
+    Only runs on `machine` in `toolchain` count; a run that put a case off did not measure it.
+    """
+    wanted = (
+        select(CaseResultTable.case_key, func.max(CaseResultTable.finished_at).label("at"))
+        .join(RunTable, RunTable.id == CaseResultTable.run_id)
+        .where(
+            RunTable.suite == suite,
+            RunTable.machine == machine,
+            RunTable.toolchain == toolchain,
+            not_(fetch.is_put_off(CaseResultTable)),
+        )
+        .group_by(CaseResultTable.case_key)
+    )
+    with store.read() as connection:
+        return {row.case_key: utc(row.at) for row in connection.execute(wanted)}
 
 
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:

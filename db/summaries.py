@@ -128,7 +128,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomePoint:
-    """How a planned case ended in a run; `outcome` and `result_id` are None without a result."""
+    """How a planned case ended in a run; `outcome` and `result_id` are None without a result.
+
+    What `is_put_off` was skipped because its run had no time left for it.
+    """
 
     run_id: str
     result_id: str | None
@@ -138,6 +141,7 @@ class OutcomePoint:
     run_state: RunState
     fingerprint: str
     outcome: Outcome | None
+    is_put_off: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +174,11 @@ class PlannedRun:
         return (self.machine, self.toolchain)
 
     def point(
-        self, *, result_id: str | None = None, outcome: Outcome | None = None
+        self,
+        *,
+        result_id: str | None = None,
+        outcome: Outcome | None = None,
+        is_put_off: bool = False,
     ) -> OutcomePoint:
         """Return how a case ended in this run; without an outcome, that it has no result."""
         return OutcomePoint(
@@ -182,6 +190,7 @@ class PlannedRun:
             run_state=self.state,
             fingerprint=self.fingerprint,
             outcome=outcome,
+            is_put_off=is_put_off,
         )
 
 

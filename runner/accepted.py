@@ -23,6 +23,8 @@ from models_zoo.spec import Tolerance
 MAX_SECONDS = 7 * 24 * 3600
 # More than this is a percentage that was meant to be a share.
 MAX_MULTIPLE = 10
+_DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")
 _SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
 
@@ -128,6 +130,16 @@ def seconds(value: Any) -> float:
     if not is_number or not 0 < value <= MAX_SECONDS:
         raise ValueError(f"a number of seconds above 0, at most {MAX_SECONDS} (a week)")
     return float(value)
+
+
+def duration(value: Any) -> float:
+    """Return a number of seconds, or a text such as "2 h", as seconds; raise ValueError."""
+    match = _DURATION_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    number = float(match[1]) * _DURATION_UNITS[match[2]] if match else value
+    try:
+        return seconds(number)
+    except ValueError as error:
+        raise ValueError(f'{error}, or a text such as "90 min" or "2 h"') from None
 
 
 def size_bytes(value: Any) -> int:

@@ -271,6 +271,7 @@ def _suites(source: _Source) -> dict[str, Suite]:
                 dtypes=values["dtypes"],
                 shapes=values["shape"],
             ),
+            time_budget_s=values["time_budget"],
             num_launches=values["launches"],
             max_launches=values["max_launches"],
             target_interval=values["target_interval"],

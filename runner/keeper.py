@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -61,6 +61,14 @@ class Keeper:
             self._drain_unless_resting()
         else:
             self._passing = self._thread.submit(self._drain_unless_resting)
+
+    def keep_all(self, run: Run, results: Sequence[CaseResult]) -> None:
+        """Write many results to the spool and pass them on at once; raise SpoolFull."""
+        if self._spool is None:
+            return
+        for result in results:
+            self._spool.write(run, result=result)
+        self.drain()
 
     def keep_state(self, run: Run) -> None:
         """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from db.records import Case, CaseResult, Run, RunDocument, RunState
 from models_zoo.spec import ModelSpec
+from runner.budget import TimeBudget
 from runner.environment import differing_keys, fingerprint, revision
 from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
@@ -41,7 +43,8 @@ REFERENCE_BUDGET_S = 0.3
 class RunRequest:
     """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
 
-    With `has_references` the reference cases are measured first.
+    With `has_references` the reference cases are measured first. A run starts cases for
+    `time_budget_s` seconds, those first that waited longest, and puts off the others.
     """
 
     suite: str
@@ -51,13 +54,17 @@ class RunRequest:
     settings: MeasureSettings
     machine: str
     has_references: bool = False
+    time_budget_s: float | None = None
     trigger: str = "manual"
     resume_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What runs work with, an executor for each of them; the seams that tests replace."""
+    """What runs work with, an executor for each of them; the seams that tests replace.
+
+    `last_measured` tells when a run of the suite last measured each case, by the cases' keys.
+    """
 
     executors: tuple[Executor, ...]
     keeper: Keeper
@@ -66,6 +73,7 @@ class Surroundings:
     load_document: Callable[[str], RunDocument]
     notify: Notify
     now: Callable[[], datetime]
+    last_measured: Callable[[RunRequest], Mapping[str, datetime]] = lambda _request: {}
 
 
 def run_plans(
@@ -100,8 +108,16 @@ def run_plans(
                 _prepare(request, executor=executor, around=around)
                 for request, executor in zip(requests, around.executors, strict=True)
             ]
+            # All sides measure a case at the same time: whose turn it is, the first of them says.
+            budget = _budget(requests[0], around=around)
             with interrupts.deferred(lambda: _cancel(around.executors)):
-                _execute(executions, around=around, measure_case=measure_case, stop=interrupts)
+                _execute(
+                    executions,
+                    around=around,
+                    measure_case=measure_case,
+                    budget=budget,
+                    stop=interrupts,
+                )
         finally:
             for executor in around.executors:
                 executor.close()
@@ -154,6 +170,10 @@ class _Execution:
         self.results.append(result)
         self._around.notify(CaseFinished(result=result))
 
+    def keep_all(self, results: Sequence[CaseResult]) -> None:
+        self._around.keeper.keep_all(self.run, results)
+        self.results.extend(results)
+
     def end(self, state: RunState) -> None:
         self.run = replace(self.run, state=state, finished_at=self._around.now())
         self._around.keeper.keep_state(self.run)
@@ -165,9 +185,13 @@ def _execute(
     *,
     around: Surroundings,
     measure_case: MeasureCase,
+    budget: TimeBudget,
     stop: Interrupts,
 ) -> None:
-    """Execute what is left of the plans; the runs are interrupted unless all of it was."""
+    """Execute what is left of the plans; the runs are interrupted unless all of it was.
+
+    What there is no time for is put off, which interrupts nothing.
+    """
     state = RunState.INTERRUPTED
     started: list[_Execution] = []
 
@@ -190,11 +214,39 @@ def _execute(
             started.append(execution)
         with heartbeat(lambda: _beat(started, around=around)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)
-            if all(execute_case(sides) for sides in cases):
+            left = deque(budget.in_turn(list(cases)))
+            while left and budget.allows(left[0][0].order.case):
+                if not execute_case(left.popleft()):
+                    break
+            else:
+                _put_off(executions, cases=left, budget=budget, around=around)
                 state = RunState.FINISHED
     finally:
         for execution in started:
             execution.end(state)
+
+
+def _budget(request: RunRequest, *, around: Surroundings) -> TimeBudget:
+    if request.time_budget_s is None:
+        return TimeBudget(None, now=around.now)
+    return TimeBudget(
+        request.time_budget_s, last_measured=around.last_measured(request), now=around.now
+    )
+
+
+def _put_off(
+    executions: Sequence[_Execution],
+    *,
+    cases: Collection[Sequence[PairSide]],
+    budget: TimeBudget,
+    around: Surroundings,
+) -> None:
+    if not cases:
+        return
+    for execution, sides in zip(executions, zip(*cases, strict=True), strict=True):
+        run_id = execution.run.id
+        execution.keep_all([budget.put_off(side.order.case, run_id=run_id) for side in sides])
+    around.notify(Said(text=f"{budget.text}; {len(cases)} cases are put off to the next run"))
 
 
 def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:

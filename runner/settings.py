@@ -16,6 +16,7 @@ from runner.accepted import (
     counts,
     cron,
     dtypes,
+    duration,
     flag,
     multiple,
     phases,
@@ -254,6 +255,13 @@ SETTINGS = (
         default=("auto",),
         description="Globs of [shapes](#shapes): `tiny`, `small`, `full`, or `auto`: full on a GPU,"
         " small on a CPU.",
+    ),
+    Setting(
+        section="suites.NAME",
+        key="time_budget",
+        accept=duration,
+        description='Time in which a run of the suite [starts cases](#time-budget), such as "2 h".'
+        " Default: as long as it takes.",
     ),
     Setting(
         section="suites.NAME",

@@ -38,11 +38,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A named selection of cases; what is None is measured as `[run]` in hud.toml says."""
+    """A named selection of cases; what is None is measured as `[run]` in hud.toml says.
+
+    A run starts cases for `time_budget_s` seconds; None: until all are measured.
+    """
 
     name: str
     summary: str
     selection: Selection
+    time_budget_s: float | None = None
     num_launches: int | None = None
     max_launches: int | None = None
     target_interval: float | None = None

@@ -13,6 +13,7 @@ from typing import Protocol
 from db.errors import StoreError
 from db.queries import load_document
 from db.records import RunDocument
+from db.runs import load_last_measured
 from db.store import Store
 from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.config import CURRENT_TOOLCHAIN, Config
@@ -166,9 +167,29 @@ def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:
         settings=suite.settings(measure),
         machine=config.machine,
         has_references=order.has_references and config.has_references,
+        time_budget_s=suite.time_budget_s,
         trigger=order.trigger,
         resume_id=order.resume_id,
     )
+
+
+def _last_measured(
+    request: RunRequest, *, store: Store | None, notify: Notify
+) -> Mapping[str, datetime]:
+    """Return when the suite last measured each case; without a store nobody knows."""
+    if store is None:
+        return {}
+    try:
+        return load_last_measured(
+            store,
+            suite=request.suite,
+            machine=request.machine,
+            toolchain=request.toolchain,
+        )
+    except StoreError as error:
+        text = f"whose turn it is, the store does not say: {error}. Measuring in plan order"
+        notify(Said(text=text, is_warning=True))
+        return {}
 
 
 def _surroundings(
@@ -192,6 +213,7 @@ def _surroundings(
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
         load_document=partial(load_document, workplace.store(), has_kernels=True),
+        last_measured=partial(_last_measured, store=store, notify=notify),
         notify=notify,
         now=seams.now,
     )

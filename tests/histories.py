@@ -78,8 +78,12 @@ def make_outcomes(
     toolchain: str = "stable",
     states: Mapping[int, RunState] | None = None,
     suites: Mapping[int, str] | None = None,
+    put_off: Mapping[str, Sequence[int]] | None = None,
 ) -> list[OutcomeHistory]:
-    """Return histories from one plan a night, `model -> outcome` (None: planned, no result)."""
+    """Return histories from one plan a night, `model -> outcome` (None: planned, no result).
+
+    `put_off` has the nights in which a model was skipped for lack of time.
+    """
     points: dict[str, list[OutcomePoint]] = {}
     for number, plan in enumerate(plans):
         for model, outcome in plan.items():
@@ -93,6 +97,7 @@ def make_outcomes(
                     run_state=(states or {}).get(number, RunState.FINISHED),
                     fingerprint=FINGERPRINT,
                     outcome=outcome,
+                    is_put_off=number in (put_off or {}).get(model, ()),
                 )
             )
     return [

@@ -5,6 +5,7 @@ and has no result of it, or when its suite ran three times more on the machine w
 and it is late by its own cadence (cadence.py). What its suite leaves out between its points comes
 seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
 What ends badly again in the same way within 14 points goes to and fro, and is one alert.
+A case that its run put off, for lack of time, was planned: it neither ended nor vanished.
 Outcomes compare across environments: a new driver that breaks a model is news.
 """
 
@@ -77,10 +78,12 @@ class _Stretch:
 class _Gap:
     """A time without a case: the points of its history up to it, and the suite's runs in it.
 
-    `end` is the point that ended it, None where none did yet.
+    `good` is the last point that was ok; those after it, if any, were put off. `end` is the point
+    that ended it, None where none did yet.
     """
 
     history: OutcomeHistory
+    good: OutcomePoint
     until: Sequence[OutcomePoint]
     end: OutcomePoint | None
     suite: _SuiteRuns
@@ -104,7 +107,7 @@ def judge_outcomes(
     """Return the alerts of kinds `outcome`, `vanished` and `late`, the fixed ones too.
 
     `runs` are all runs, oldest first. Histories of cases that every run of their suite planned, and
-    that were ok each time, may be left out. Without a `timetable` no suite is late.
+    that were ok or put off each time, may be left out. Without a `timetable` no suite is late.
     """
     suites = _suites(runs)
     found = []
@@ -133,7 +136,8 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
     points = [
         point
         for point in history.points
-        if point.outcome is not None or point.run_state is RunState.FINISHED
+        if (point.outcome is not None or point.run_state is RunState.FINISHED)
+        and not point.is_put_off
     ]
     found = [
         item for item in _stretches(points, is_good=_has_result) if item.good.outcome is Outcome.OK
@@ -231,8 +235,11 @@ def _gaps(
     history: OutcomeHistory, suites: Mapping[tuple[str, str, str], _SuiteRuns]
 ) -> Iterator[_Gap]:
     """Yield the times in which finished runs of its suite did not plan a case that was ok."""
+    good: OutcomePoint | None = None
     for number, point in enumerate(history.points):
-        if point.outcome is not Outcome.OK or point.suite == CUSTOM_SUITE:
+        if not point.is_put_off:
+            good = point if point.outcome is Outcome.OK else None
+        if good is None or point.suite == CUSTOM_SUITE:
             continue
         after = history.points[number + 1 :]
         end = after[0] if after else None
@@ -240,7 +247,7 @@ def _gaps(
         runs = suite.after(point.at, before=None if end is None else end.at)
         if runs:
             until = history.points[: number + 1]
-            yield _Gap(history=history, until=until, end=end, suite=suite, runs=runs)
+            yield _Gap(history=history, good=good, until=until, end=end, suite=suite, runs=runs)
 
 
 def _missed(gap: _Gap) -> list[Alert]:
@@ -288,7 +295,7 @@ def _days(cadence: timedelta) -> str:
 
 def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
     points = [run.point() for run in bad]
-    return _alert(gap.history, kind, points, gap.last, text, end=gap.end)
+    return _alert(gap.history, kind, points, gap.good, text, end=gap.end)
 
 
 def _late_suites(

@@ -38,6 +38,7 @@ from runner.commands.sweep_table import print_sweep
 from runner.commands.toolchain import show_toolchains
 from runner.links import series_url
 from runner.suites import Selection
+from runner.text import clock
 from runner.wiring import Workplace
 
 ALL_STATES = "all"
@@ -136,6 +137,7 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
                     "phases": list(suite.selection.phases),
                     "dtypes": list(suite.selection.dtypes),
                     "shapes": list(suite.selection.shapes),
+                    "time_budget_s": suite.time_budget_s,
                     "summary": suite.summary,
                 }
                 for suite in found
@@ -150,11 +152,12 @@ def suites(workplace: Workplace, *, as_json: bool) -> None:
             " ".join(suite.selection.phases),
             " ".join(suite.selection.dtypes),
             " ".join(suite.selection.shapes),
+            "-" if suite.time_budget_s is None else clock(suite.time_budget_s),
             suite.summary,
         )
         for suite in found
     ]
-    names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "what for")
+    names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "time budget", "what for")
     print_table([Column(name=name) for name in names], rows=rows)
 
 

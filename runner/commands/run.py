@@ -156,7 +156,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         (label, result)
         for label, document in zip(labels, documents, strict=True)
         for result in document.results
-        if not result.case.is_reference
+        if not result.case.is_reference and not result.is_put_off
     ]
     order = {case.key: place for place, case in enumerate(documents[0].run.plan)}
     results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
@@ -194,6 +194,9 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
             console.print(f"reference cases{where}: {told}", markup=False)
+    if num_put_off := sum(result.is_put_off for result in documents[0].results):
+        text = f"{num_put_off} cases are put off: the suite's time budget was spent"
+        console.print(text, markup=False)
     if told := warning_text([result for _, result in results]):
         console.print(told, markup=False)
 

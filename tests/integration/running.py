@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from db.queries import load_document
 from db.records import RunDocument
+from db.runs import load_last_measured
 from db.store import Store
 from runner.events import Event, Said
 from runner.executor_api import CaseOrder
@@ -59,10 +61,21 @@ class Place:
             catalog=CATALOG,
             lock_dir=self.lock_dir,
             load_document=self.load,
+            last_measured=self.last_measured,
             notify=self.events.append,
             now=self.clock,
         )
         return run_plans(requests, around=around)
+
+    def last_measured(self, request: RunRequest) -> Mapping[str, datetime]:
+        """Return when runs of the suite last measured each case."""
+        assert self.store is not None
+        return load_last_measured(
+            self.store,
+            suite=request.suite,
+            machine=request.machine,
+            toolchain=request.toolchain,
+        )
 
     def load(self, run_id: str) -> RunDocument:
         """Return the run from the store."""

@@ -56,6 +56,7 @@ def test_every_section_is_read() -> None:
         launches = 2
         max_launches = 3
         target_interval = 0
+        time_budget = "1.5 h"
         [schedules.night]
         cron = "30 2 * * mon-fri"
         timezone = "Europe/Berlin"
@@ -79,6 +80,7 @@ def test_every_section_is_read() -> None:
     assert config.toolchains["installed"] == Path("python3.13")
     assert config.suites["mine"].selection.models == ("bert",)
     assert config.suites["mine"].selection.shapes == ("tiny", "auto")
+    assert config.suites["mine"].time_budget_s == 5400.0
     own = config.suites["mine"].settings(config.measure)
     assert (own.num_launches, own.max_launches, own.target_interval) == (2, 3, 0.0)
     assert (own.num_rounds, own.budget_s) == (7, 2.0)
@@ -162,6 +164,9 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[suites.a]\nbudget_s = 604801", "got 604801, takes a number of seconds above 0, at"),
         ('[run]\nmemory_limit = "8 XB"', "got '8 XB', takes a number of bytes above 0 or a text"),
         ("[run]\nmemory_limit = 0", "got 0, takes a number of bytes"),
+        ('[suites.x]\ntime_budget = "2 days"', "takes a number of seconds above 0, at most 604800"),
+        ("[suites.x]\ntime_budget = 0", 'or a text such as "90 min" or "2 h"'),
+        ('[suites.x]\ntime_budget = "999 h"', "got '999 h', takes a number of seconds above 0"),
         ("[server]\nport = 99999", "got 99999, takes a port, 0 to 65535"),
         ("[server]\nperfetto = 'javascript:x'", "got 'javascript:x', takes an address such as"),
         ('[store]\nurl = ""', "got '', takes a text that is not empty"),

@@ -319,3 +319,46 @@ def test_suite_of_another_machine_or_without_a_schedule_is_never_late() -> None:
     assert judge_outcomes(histories, scheduled(night(99), machine="lab")) == []
     other = make_outcomes([{"bert": OK}] * 3, suite="weekly")
     assert judge_outcomes(other, scheduled(night(99))) == []
+
+
+def rotating(*, nights: int = 30, models: int = 3) -> list[OutcomeHistory]:
+    """Return what a suite does whose budget is enough for one model a night after the tenth."""
+    names = [f"model_{number}" for number in range(models)]
+    put_off = {
+        name: [at for at in range(10, nights) if at % models != place]
+        for place, name in enumerate(names)
+    }
+    plans = [
+        {name: SKIPPED if at in put_off[name] else OK for name in names} for at in range(nights)
+    ]
+    return make_outcomes(plans, put_off=put_off)
+
+
+def test_case_that_is_put_off_has_not_vanished_and_is_not_late() -> None:
+    assert judge_outcomes(rotating()) == []
+    assert judge_outcomes(rotating(nights=60, models=7)) == []
+
+
+def test_case_that_is_skipped_for_another_reason_has_vanished() -> None:
+    (alert,) = judge_outcomes(make_outcomes([{"bert": OK}] * 3 + [{"bert": SKIPPED}]))
+    assert alert.cause_text == "planned, but skipped"
+
+
+def test_case_that_was_put_off_and_is_then_no_longer_planned_has_vanished() -> None:
+    plans = [{"bert": OK, "vit": OK}] * 6 + [{"bert": SKIPPED, "vit": OK}] + [{"vit": OK}] * 5
+    (alert,) = judge_outcomes(make_outcomes(plans, put_off={"bert": [6]}))
+    assert alert.cause_text == "no longer planned in suite nightly"
+    assert alert.last_good is not None
+    assert (alert.last_good.run_id, alert.first_bad.run_id) == ("run-5", "run-7")
+
+
+def test_case_that_failed_before_it_was_put_off_is_still_failed() -> None:
+    plans = [{"bert": OK}, {"bert": FAILED}, {"bert": SKIPPED}, {"bert": SKIPPED}]
+    (alert,) = judge_outcomes(make_outcomes(plans, put_off={"bert": [2, 3]}))
+    assert (alert.kind, alert.state, alert.last_seen) == ("outcome", AlertState.OPEN, night(1))
+
+
+def test_case_that_is_put_off_does_not_hide_that_it_fails_again() -> None:
+    plans = [{"bert": OK}, {"bert": SKIPPED}, {"bert": FAILED}]
+    (alert,) = judge_outcomes(make_outcomes(plans, put_off={"bert": [1]}))
+    assert alert.cause_text == "ok -> failed"
