@@ -97,15 +97,16 @@ def sweep_shapes(context: Context, forward: Forward) -> str:
     with _own_cache(context.request.cache_dir):
         visits, missing = _visit_all(context, forward, sweep=sweep)
         forget_counts()
-        _take_samples(context, visits)
+        untimed = _take_samples(context, visits)
         num_late = read_counts().num_recompiles
+    missing = missing or untimed
     sides = [side for visit in visits for side in visit.sides]
     clock = "thread CPU time" if has_cpu_clock(sides) else "wall time"
     details = {
         "axis": sweep.axis,
         "own": context.request.workload.config[sweep.axis],
         "clock": clock,
-        "rows": [_row(visit) for visit in visits],
+        "rows": [] if untimed else [_row(visit) for visit in visits],
     }
     context.found.details["shapes"] = details
     if missing:
@@ -132,14 +133,15 @@ def _visit_all(context: Context, forward: Forward, *, sweep: ShapeSweep) -> tupl
                 " for its other launches"
             )
         try:
-            visits.append(_visit(context, forward, axis=sweep.axis, value=value))
+            visits.append(visit(context, forward, axis=sweep.axis, value=value))
         except ShapeError as error:
             return visits, str(error)
         longest_s = max(longest_s, visits[-1].first_call_s)
     return visits, ""
 
 
-def _visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit:
+def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit:
+    """Return what one shape does in eager and in `forward`; raise ShapeError where it does not."""
     subject, device = context.variant, context.device
     who = "making inputs"
     try:
@@ -157,10 +159,7 @@ def _visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visi
         who = "the fp64 oracle"
         reference = make_reference(shaped)
     except _SHAPE_ERRORS as error:
-        text = " ".join(str(error).split())[:MAX_ERROR_CHARS]
-        raise ShapeError(
-            f"at {axis} {value} {who} failed with {type(error).__name__}: {text}"
-        ) from error
+        raise ShapeError(f"at {axis} {value} {who} failed with {_said(error)}") from error
     reason, accuracy = check_other_shape(context, result, reference=reference)
     return Visit(
         value=value,
@@ -172,6 +171,10 @@ def _visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visi
         reason=reason,
         accuracy=accuracy,
     )
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_ERROR_CHARS]}"
 
 
 def _inputs(context: Context, *, config: Mapping[str, int]) -> dict[str, torch.Tensor]:
@@ -186,10 +189,18 @@ def _inputs(context: Context, *, config: Mapping[str, int]) -> dict[str, torch.T
     }
 
 
-def _take_samples(context: Context, visits: Sequence[Visit]) -> None:
-    """Give each side of each visit its samples, round by round, within BUDGET_S where it can be."""
-    if not visits:
-        return
+def _take_samples(context: Context, visits: Sequence[Visit]) -> str:
+    """Give each side of each visit its samples; return why they have none, empty when they have."""
+    try:
+        if visits:
+            _take_rounds(context, visits)
+    except _SHAPE_ERRORS as error:
+        return f"timing the shapes failed with {_said(error)}"
+    return ""
+
+
+def _take_rounds(context: Context, visits: Sequence[Visit]) -> None:
+    """Append up to NUM_ROUNDS samples to each side, within BUDGET_S where it can be."""
     num_bytes = storage_bytes(context.variant.alive())
     with (
         context.device.pinned(),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from runner.measure import dynamo, launch, shapes
 from runner.measure.context import Context
-from runner.measure.shapes import is_swept, sweep_shapes
+from runner.measure.shapes import ShapeError, is_swept, sweep_shapes, visit
 from runner.protocol import ShapeSweep
 from tests.integration.contexts import make_context
 
@@ -173,6 +173,41 @@ def test_a_length_that_fails_costs_the_lengths_after_it_alone() -> None:
     assert len(rows(context)) == 3
     assert context.found.metrics == {}
     assert [(item.code, item.text) for item in context.found.warnings] == [("no-shapes", missing)]
+
+
+def test_a_length_that_eager_does_not_take_is_told_from_one_that_the_variant_does_not() -> None:
+    class Short(Sum):
+        def forward(self, input: Tensor) -> Tensor:
+            # As a table of positions does.
+            positions: Tensor = torch.zeros(OWN)[torch.arange(input.shape[1])]
+            return super().forward(input + positions)
+
+    context = swept(Short())
+    with pytest.raises(ShapeError, match="at length 10 eager failed with IndexError: index 8 is"):
+        visit(context, context.subject.model, axis="length", value=10)
+
+
+def test_a_length_that_fails_while_it_is_timed_costs_no_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = swept(Sum())
+    seen: list[int] = []
+
+    def tiring(input: Tensor) -> Tensor:
+        seen.append(input.shape[1])
+        # Each length is called three times before any is timed.
+        if len(seen) > 3 * len(LENGTHS) + 20:
+            raise torch.OutOfMemoryError("no memory left")
+        result: Tensor = context.subject.model(input=input)
+        return result
+
+    monkeypatch.setattr(shapes, "calibrate", lambda *_, **__: None)
+    monkeypatch.setattr(shapes, "MIN_ROUNDS", 9)
+    assert sweep(context, tiring) == ""
+    missing = "timing the shapes failed with OutOfMemoryError: no memory left"
+    assert context.found.details["shapes"]["missing"] == missing
+    assert rows(context) == []
+    assert context.found.metrics == {}
 
 
 def test_a_case_that_has_little_time_left_has_no_other_shape() -> None:
