@@ -95,6 +95,12 @@ _ROWS = (
         summary="As default, with a step of AdamW in one kernel.",
     ),
     Variant(
+        name="cuda-graph",
+        mode="eager",
+        backend="cuda_graph",
+        summary="Eager's own kernels replayed as a CUDA graph; nothing is compiled.",
+    ),
+    Variant(
         name="onnxruntime",
         mode="default",
         backend="onnxruntime",

@@ -28,6 +28,7 @@ from runner.measure.dynamo import (
     read_guard_kinds,
     reset,
 )
+from runner.measure.graphed import GraphedModel, is_graphed
 from runner.measure.places import CodePlace
 from runner.measure.runtimes.exported import ExportedModel
 from runner.measure.runtimes.offer import exported, is_exported
@@ -67,6 +68,8 @@ def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
     request, model = context.request, context.variant.model
     if is_exported(request.case):
         return exported(model, case=request.case, device=context.device), None
+    if is_graphed(request.case):
+        return GraphedModel(model=model, device=context.device), None
     return compile_model(model, case=request.case, workload=request.workload), context.compiles
 
 

@@ -15,6 +15,7 @@ from runner.measure.blocks import repeated_blocks
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
+from runner.measure.graphed import is_graphed
 from runner.measure.runtimes.offer import is_exported
 from runner.protocol import Workload
 
@@ -70,6 +71,11 @@ class CompileTimes:
         if not self.phases_s:
             return {}
         return {**self.phases_s, "other": max(0.0, self.compile_s - sum(self.phases_s.values()))}
+
+
+def is_by_dynamo(case: Case) -> bool:
+    """Return whether torch.compile makes what the variant of `case` executes."""
+    return not (case.backend == "eager" or is_graphed(case) or is_exported(case))
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
@@ -137,7 +143,7 @@ def effective_mode(
     case: Case, *, counts: CompileCounts, device: Device
 ) -> tuple[str, tuple[RunWarning, ...]]:
     """Return the mode that really ran and, where it is not the one asked for, the warnings."""
-    if case.backend == "eager" or is_exported(case):
+    if not is_by_dynamo(case):
         return case.mode, ()
     if counts.num_graphs == 0:
         return "eager", (

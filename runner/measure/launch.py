@@ -17,18 +17,20 @@ from db.records import Dtype, Outcome, Phase
 from models_zoo.spec import UnavailableModelError
 from runner.measure.breakdown import report_breakdown
 from runner.measure.compile_step import compile_subject, report_counts
+from runner.measure.compiling import is_by_dynamo
 from runner.measure.context import Context, Findings, Forward
 from runner.measure.counters import report_counters
 from runner.measure.device import allow_tf32, open_device
 from runner.measure.dynamo import recorded_compiles
 from runner.measure.energy import report_energy
+from runner.measure.graphed import check_graph
 from runner.measure.kernels import report_kernels
 from runner.measure.library_calls import recorded_library_calls
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
 from runner.measure.ranges import named_range
-from runner.measure.runtimes.offer import check_runtime, is_exported
+from runner.measure.runtimes.offer import check_runtime
 from runner.measure.sampling import sample
 from runner.measure.shapes import is_swept, sweep_shapes
 from runner.measure.steps import StepLog
@@ -57,6 +59,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
             subject = build_subject(request, device=device)
             treated = treat(subject, treatment=request.workload.treatment)
             check_runtime(request.case, device=device)
+            check_graph(request.case, device=device)
     except (UnavailableModelError, CannotTreatError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
     context = Context(
@@ -99,7 +102,7 @@ def _measure(context: Context) -> str:
     if context.is_first:
         _measure_once(context, forward)
     with log.step("result"):
-        if not context.is_eager and not is_exported(context.request.case):
+        if is_by_dynamo(context.request.case):
             report_counts(context, forward)
     if not is_swept(context):
         return ""

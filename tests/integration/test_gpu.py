@@ -88,6 +88,20 @@ def test_recording_cuda_graphs_is_a_phase_of_the_first_calls_alone(
     assert not codes & {"cudagraphs-recorded-while-sampling", "recompiles-while-sampling"}
 
 
+@pytest.mark.parametrize("phase", [Phase.INFERENCE, Phase.TRAINING])
+@pytest.mark.parametrize("dtype", [Dtype.FP32, Dtype.FP16_AUTOCAST])
+def test_eager_as_a_cuda_graph_is_accurate_and_compiles_nothing(
+    executor: LocalExecutor, phase: Phase, dtype: Dtype
+) -> None:
+    result = measured(executor, "cuda-graph", phase=phase, dtype=dtype)
+    found = {item.metric: item.median for item in result.measurements}
+    assert result.effective_mode == "eager"
+    assert "graphs" not in found
+    assert found["cudagraph_pool_bytes"] > 0
+    # Launching its kernels is what a small model waits for.
+    assert found["speedup"] > 1
+
+
 def test_cuda_graphs_do_not_hide_memory(executor: LocalExecutor) -> None:
     plain = measured(executor, "default").measurement("peak_bytes")
     graphs = measured(executor, "reduce-overhead").measurement("peak_bytes")
