@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app import data
+from app.format import metric_label
 from app.pages import Loaded
+from app.state import DEFAULT_SERIES_METRIC
 from app.studycharts import INTERVALS_TEXT, SCATTER_TEXT, intervals_spec, scatter_spec
 from app.studypage import StudyPage, StudySection
 from app.studyrows import (
@@ -78,8 +80,10 @@ def _chart(
     study: Study, seen: Sequence[Seen], *, tables: Sequence[StudyTable]
 ) -> tuple[Mapping[str, Any] | None, str]:
     if study.chart == "scatter":
-        points = scatter_points(seen)
-        return (scatter_spec(points), SCATTER_TEXT) if points else (None, "")
+        clock = tables[0].metrics[0] if tables else DEFAULT_SERIES_METRIC
+        points = scatter_points(seen, metric=clock)
+        title = f"{metric_label(clock)} (ms)"
+        return (scatter_spec(points, title=title), SCATTER_TEXT) if points else (None, "")
     first = [table for table in tables if table.spec == study.tables[0]]
     points = interval_points(first) if study.chart == "intervals" else ()
     return (intervals_spec(points), INTERVALS_TEXT) if points else (None, "")

@@ -58,16 +58,19 @@ def intervals_spec(points: Sequence[Row]) -> dict[str, Any]:
     return _with_legend(finished(chart))
 
 
-def scatter_spec(points: Sequence[Row]) -> dict[str, Any]:
-    """Return latency against parameters, a point a candidate and variant; a click picks a case."""
+def scatter_spec(points: Sequence[Row], *, title: str) -> dict[str, Any]:
+    """Return latency against parameters, a point a candidate and variant; a click picks a case.
+
+    `title` says which clock it is.
+    """
     variants = list(dict.fromkeys(point["variant"] for point in points))
     x = alt.X("parameters:Q", title="parameters (millions)", scale=alt.Scale(zero=True, padding=30))
     y_scale = alt.Scale(zero=False, padding=16)
     base = chart_of(points)
     ends = base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
-        x=x, y=alt.Y("low:Q", title="latency (ms)", scale=y_scale), y2="high:Q"
+        x=x, y=alt.Y("low:Q", title=title, scale=y_scale), y2="high:Q"
     )
-    y = alt.Y("value:Q", title="latency (ms)", scale=y_scale)
+    y = alt.Y("value:Q", title=title, scale=y_scale)
     dots = (
         base.mark_point(filled=True, size=90, color=NEUTRAL, opacity=1, cursor="pointer")
         .encode(

@@ -167,11 +167,11 @@ def interval_points(tables: Sequence[StudyTable]) -> tuple[dict[str, Any], ...]:
     )
 
 
-def scatter_points(seen: Iterable[Seen]) -> tuple[dict[str, Any], ...]:
-    """Return latency (ms) and parameters (millions) of each case that has both."""
+def scatter_points(seen: Iterable[Seen], *, metric: str) -> tuple[dict[str, Any], ...]:
+    """Return `metric`, a latency (ms), and parameters (millions) of each case that has both."""
     points = []
     for item in seen:
-        latency = item.values.get("latency_s")
+        latency = item.values.get(metric)
         parameters = item.values.get("num_parameters")
         if latency is None or parameters is None:
             continue
@@ -184,7 +184,7 @@ def scatter_points(seen: Iterable[Seen]) -> tuple[dict[str, Any], ...]:
                 "value": 1e3 * latency.value,
                 "low": 1e3 * latency.low,
                 "high": 1e3 * latency.high,
-                "shown": _measured(item, "latency_s"),
+                "shown": _measured(item, metric),
             }
         )
     return tuple(points)

@@ -21,7 +21,7 @@ from runner.analysis.stats import Estimate
 from runner.analysis.study import BY_METRIC, EAGER, Published, Seen, Study, TableSpec
 
 _SUBJECT = ("model", "phase", "shape", "dtype", "device", "variant")
-# The steadier clock first; a CPU alone has it.
+# The steadier clock first: what else a machine does takes none of it. A CPU alone has it.
 _LATENCIES = ("latency_cpu_s", "latency_s")
 _OVER_EAGER = "speedup"
 
@@ -61,8 +61,10 @@ class StudyTable:
 
     @property
     def title(self) -> str:
-        """Return the title of the table, with what it is of: `Latency: bf16`."""
-        return f"{self.spec.title}: {self.value}" if self.value else self.spec.title
+        """Return the title of the table, with its clock and what it is of: `Latency: bf16`."""
+        clock = " (CPU time)" if self.metrics[:1] == _LATENCIES[:1] else ""
+        title = self.spec.title + clock
+        return f"{title}: {self.value}" if self.value else title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,9 @@ def gaps(study: Study, seen: Sequence[Seen], *, device: str) -> tuple[Gap, ...]:
 
 def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     """Return the geometric mean of `estimates`, all above 0, with the interval of the module."""
+    if len(estimates) == 1:
+        # Logarithms would round what is exact.
+        return estimates[0]
     value = geometric_mean(item.value for item in estimates)
     below = math.hypot(*(math.log(item.value / item.low) for item in estimates))
     above = math.hypot(*(math.log(item.high / item.value) for item in estimates))
@@ -169,30 +174,40 @@ def _table(
         by_row.setdefault(_of(item.case, spec.rows), []).append(item)
     if spec.total and len(by_row) > 1:
         by_row[spec.total] = list(seen)
+    metrics = tuple(_steadiest(name, seen) for name in spec.metrics)
     if spec.columns == BY_METRIC:
-        columns, metrics = spec.metrics, spec.metrics
+        columns = metrics
         rows = {name: _metric_cells(part, metrics) for name, part in by_row.items()}
     else:
-        columns = _columns(spec, seen)
-        metrics = spec.metrics[:1] * len(columns)
-        read = _reader(spec.metrics[0], baseline_dtype=spec.baseline_dtype, seen=others)
+        read = _reader(metrics[0], baseline_dtype=spec.baseline_dtype, seen=others)
+        columns = _columns(spec, seen, read=read)
+        metrics = metrics[:1] * len(columns)
         rows = {
             name: tuple(_cells(part, columns, read=read, dimension=spec.columns).values())
             for name, part in by_row.items()
         }
     if spec.is_ranked:
-        rows = dict(sorted(rows.items(), key=_place))
+        rows = dict(sorted(rows.items(), key=_rank))
     return StudyTable(spec=spec, value=value, columns=columns, metrics=metrics, rows=rows)
 
 
-def _columns(spec: TableSpec, seen: Sequence[Seen]) -> tuple[str, ...]:
+def _columns(spec: TableSpec, seen: Sequence[Seen], *, read: Value) -> tuple[str, ...]:
+    """Return the values of the columns' dimension; eager only where it has such a number."""
     names = dict.fromkeys(_of(item.case, spec.columns) for item in seen)
-    # Eager over eager is 1 by definition; over another dtype it says something.
-    is_trivial = spec.metrics[0] == _OVER_EAGER and not spec.baseline_dtype
-    return tuple(name for name in names if not (is_trivial and name == EAGER))
+    eager = [item for item in seen if item.case.variant == EAGER and item.outcome is Outcome.OK]
+    is_numberless = bool(eager) and all(read(item) is None for item in eager)
+    return tuple(name for name in names if not (is_numberless and name == EAGER))
 
 
-def _place(row: tuple[str, tuple[StudyCell, ...]]) -> float:
+def _steadiest(metric: str, seen: Sequence[Seen]) -> str:
+    """Return the clock to show for `latency_s`: CPU time where all that is ok has it."""
+    ok = [item for item in seen if item.outcome is Outcome.OK]
+    if metric != _LATENCIES[-1] or not ok:
+        return metric
+    return next((name for name in _LATENCIES if all(name in item.values for item in ok)), metric)
+
+
+def _rank(row: tuple[str, tuple[StudyCell, ...]]) -> float:
     estimate = row[1][0].estimate
     return math.inf if estimate is None else estimate.value
 
@@ -270,13 +285,13 @@ def _reader(metric: str, *, baseline_dtype: str = "", seen: Sequence[Seen] = ())
     if not baseline_dtype:
         return lambda item: _positive(item.values.get(metric))
     eager = {
-        _place_of(item.case): item
+        _workload(item.case): item
         for item in seen
         if item.case.variant == EAGER and item.case.dtype == baseline_dtype
     }
 
     def over_baseline(item: Seen) -> Estimate | None:
-        baseline = eager.get(_place_of(item.case))
+        baseline = eager.get(_workload(item.case))
         for metric in _LATENCIES if baseline is not None else ():
             assert baseline is not None
             slow, fast = (_positive(side.values.get(metric)) for side in (baseline, item))
@@ -323,7 +338,7 @@ def _subject(case: Case, column: str) -> str:
     return "/".join(_of(case, name) for name in _SUBJECT if name != column)
 
 
-def _place_of(case: Case) -> str:
+def _workload(case: Case) -> str:
     return "/".join((case.model, case.phase, case.shape, case.device))
 
 

@@ -171,6 +171,31 @@ def test_cpu_time_is_compared_where_both_have_it() -> None:
     assert default.estimate.value == pytest.approx(2.0)
 
 
+LATENCY = TableSpec(title="Latency", rows="model", metrics=("latency_s",))
+BOTH_CLOCKS = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
+
+
+def test_latency_is_cpu_time_where_all_that_is_ok_has_it() -> None:
+    seen = [make_seen("bert", values=BOTH_CLOCKS), make_seen("vit", outcome=Outcome.FAILED)]
+    found = table(*seen, spec=LATENCY)
+    assert found.title == "Latency (CPU time)"
+    assert [cell.estimate.value for cell in found.rows["bert"] if cell.estimate] == [4.0]
+    wall = make_seen("gpt2", values={"latency_s": (8.0, 8.0, 8.0)})
+    mixed = table(*seen, wall, spec=LATENCY)
+    assert mixed.title == "Latency"
+    assert [cell.estimate.value for cell in mixed.rows["bert"] if cell.estimate] == [9.0]
+
+
+def test_eager_has_no_column_of_what_it_does_not_have() -> None:
+    spec = TableSpec(title="Cold compile", rows="model", metrics=("compile_cold_s",))
+    seen = [
+        make_seen(mode="eager", values=BOTH_CLOCKS),
+        make_seen(values={"compile_cold_s": (30.0, 30.0, 30.0)}),
+    ]
+    assert table(*seen, spec=spec).columns == ("default",)
+    assert table(*seen, spec=LATENCY).columns == ("eager", "default")
+
+
 RANKED = TableSpec(
     title="Ranked",
     rows="model",

@@ -110,10 +110,11 @@ def test_latencies_are_no_speedups_and_have_no_points() -> None:
 def test_a_candidate_without_parameters_has_no_place() -> None:
     numbers = {"latency_s": (0.01, 0.009, 0.011), "num_parameters": (2e6, 2e6, 2e6)}
     seen = [make_seen("a", values=numbers), make_seen("b", values={"latency_s": (1.0, 1.0, 1.0)})]
-    (point,) = scatter_points(seen)
+    (point,) = scatter_points(seen, metric="latency_s")
     assert (point["model"], point["parameters"], point["value"]) == ("a", 2.0, 10.0)
-    spec = scatter_spec([point])
+    spec = scatter_spec([point], title="latency (ms)")
     assert spec["layer"][1]["encoding"]["shape"]["field"] == "variant"
+    assert spec["layer"][1]["encoding"]["y"]["title"] == "latency (ms)"
     assert not spec["config"]["legend"].get("disable")
 
 
