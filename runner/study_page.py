@@ -31,8 +31,9 @@ _METHOD = (
     " those that are ok in every column of the row, as *n of m*, followed by the least and the"
     " largest of them. Brackets are 95 % intervals of measuring these very cases again on this"
     " device; they say nothing about other models or devices. A case that is not ok has its"
-    " outcome and no number. How many times faster a case is than eager in another dtype compares"
-    " the latencies of two processes."
+    " outcome and no number. A latency is CPU time where the title says so, which no other process"
+    " takes part of. How many times faster a case is than eager in another dtype compares the"
+    " latencies of two processes."
 )
 _PUBLISHED = (
     "Others measured these with other models, shapes and versions, and on the devices named. They"
