@@ -203,7 +203,9 @@ def _cpu_has_fp16() -> bool:
 
     On a core without such arithmetic a product of 512 x 512 took 30 times as long as in fp32.
     """
-    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+    # A torch without oneDNN has no such operator.
+    has_onednn = torch.backends.mkldnn.is_available()
+    return has_onednn and bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def allow_tf32() -> None:

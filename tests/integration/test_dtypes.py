@@ -122,6 +122,12 @@ def test_a_cpu_has_fp16_where_it_computes_in_it(monkeypatch: pytest.MonkeyPatch)
     assert CPU.why_unsupported(Dtype.FP16) is None
 
 
+def test_a_torch_without_onednn_computes_nothing_in_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setattr(torch.ops, "mkldnn", None)
+    assert CPU.why_unsupported(Dtype.FP16) is not None
+
+
 def test_nothing_trains_weights_in_fp16() -> None:
     reason = CUDA.why_unsupported(Dtype.FP16, phase=Phase.TRAINING)
     assert reason is not None
