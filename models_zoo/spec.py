@@ -58,6 +58,18 @@ class Tolerance:
         """Return by name what is not left to the default."""
         return {name: number for name, number in asdict(self).items() if number is not None}
 
+    def widened_by(self, other: Tolerance) -> Tolerance:
+        """Return what allows as much as either: of each number the laxer one that is given."""
+        ours, theirs = self.given, other.given
+        return Tolerance(
+            **{
+                name: (min if name.startswith("min_") else max)(
+                    given[name] for given in (ours, theirs) if name in given
+                )
+                for name in {**ours, **theirs}
+            }
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSpec:
@@ -105,13 +117,15 @@ class Treatment:
     `channels_last`. Where it `is_regional`, each repeated block is compiled by itself and the rest
     is not; where it `is_checkpointed`, training keeps of each such block its inputs alone and
     computes the rest again in the backward. With a `has_fused_optimizer` a step of AdamW is one
-    kernel. The eager model that the variant is compared with is never treated.
+    kernel. `weights` is the format of those of linear layers, `int8` or `float8` where it is not
+    the case's dtype. The eager model that the variant is compared with is never treated.
     """
 
     memory_format: str = "contiguous"
     is_regional: bool = False
     is_checkpointed: bool = False
     has_fused_optimizer: bool = False
+    weights: str = ""
 
 
 UNTREATED = Treatment()
@@ -134,6 +148,8 @@ class Variant:
     dynamic: bool | None = None
     fullgraph: bool = False
     treatment: Treatment = UNTREATED
+    # What the treatment costs in accuracy, whatever the model.
+    tolerance: Tolerance = Tolerance()
     phases: tuple[str, ...] = ("inference", "training")
     is_swept: bool = False
 

@@ -103,6 +103,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
     find_names([case.variant], known=VARIANTS, kind="mode")
     spec, variant = known[case.model], VARIANTS[case.variant]
     size = find_size(spec, case.shape)
+    tolerance = spec.tolerance.get(case.dtype, Tolerance()).widened_by(variant.tolerance)
     return PlannedCase(
         case=case,
         workload=Workload(
@@ -110,7 +111,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             config=size.config,
             num_samples=size.num_samples,
             num_tokens=size.num_tokens,
-            tolerance=spec.tolerance.get(case.dtype, Tolerance()).given,
+            tolerance=tolerance.given,
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
             treatment=variant.treatment,

@@ -29,6 +29,7 @@ from runner.measure.library_calls import recorded_library_calls
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.provenance import recorded_origins
+from runner.measure.quantizing import report_quantized
 from runner.measure.ranges import named_range
 from runner.measure.runtimes.offer import check_runtime
 from runner.measure.sampling import sample
@@ -65,6 +66,8 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     context = Context(
         request=request, subject=subject, treated=treated, device=device, log=log, found=found
     )
+    if request.workload.treatment.weights:
+        report_quantized(context)
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
     with recorded_compiles(context.compiles), _origins(context):
         why_inaccurate = _measure(context)

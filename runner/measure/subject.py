@@ -100,7 +100,7 @@ class Subject:
         yield from self.model.buffers()
         yield from self.inputs.values()
         for parameter in self.model.parameters():
-            yield parameter
+            yield from plain_tensors(parameter)
             if parameter.grad is not None:
                 yield parameter.grad
         if self.optimizer is not None:
@@ -175,6 +175,21 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     if case.phase is Phase.TRAINING and case.dtype is Dtype.FP16_AUTOCAST:
         subject.scaler = torch.amp.GradScaler(device.kind)
     return subject
+
+
+def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield what holds the bytes of `tensor`: itself, or what is behind it, such as codes, scales.
+
+    A tensor that wraps others has no storage of its own.
+    """
+    flatten: Callable[[], tuple[list[str], object]] | None
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield tensor
+        return
+    names, _ = flatten()
+    for name in names:
+        yield from plain_tensors(getattr(tensor, name))
 
 
 def optimizer_of(

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from models_zoo.spec import UNTREATED, Treatment
 from runner.measure.blocks import repeated_blocks
+from runner.measure.quantizing import quantize, why_not_quantized
 from runner.measure.subject import Subject, optimizer_of
 
 _IMAGE_DIMENSIONS = 4
@@ -32,7 +33,8 @@ class CannotTreatError(RuntimeError):
 def treat(subject: Subject, *, treatment: Treatment) -> Subject | None:
     """Return the treated copy of `subject`, None where nothing is done to it.
 
-    Raises CannotTreatError where the treatment has nothing to act on.
+    Raises CannotTreatError where the treatment has nothing to act on, UnavailableModelError where
+    its package is missing.
     """
     if treatment == UNTREATED:
         return None
@@ -40,6 +42,10 @@ def treat(subject: Subject, *, treatment: Treatment) -> Subject | None:
         treated = _in_channels_last(subject)
     else:
         treated = _twin(subject)
+    if treatment.weights:
+        if why := why_not_quantized(treated, weights=treatment.weights):
+            raise CannotTreatError(why)
+        quantize(treated, weights=treatment.weights)
     if treatment.is_regional or treatment.is_checkpointed:
         blocks = repeated_blocks(treated.model)
         if not blocks:

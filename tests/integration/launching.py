@@ -51,6 +51,7 @@ def order(
         config={"kind": kind, **(config or {})},
         num_samples=4,
         num_tokens=None,
+        tolerance=way.tolerance.given,
         dynamic=way.dynamic,
         fullgraph=way.fullgraph,
         treatment=way.treatment,

@@ -1,0 +1,78 @@
+"""Weights of linear layers in 8 bits, as torchao has them; activations stay as they are.
+
+Each row of a weight has a scale of its own. torchao multiplies by weights that it turns back into
+the dtype of the case, so what is saved is memory traffic and not arithmetic.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from models_zoo.packages import import_provider
+from runner.measure.context import Context
+from runner.measure.subject import Subject
+
+# The first generation of GPUs with 8-bit floats.
+_FLOAT8_CAPABILITY = (8, 9)
+_MAX_NAMES = 3
+_CONFIGURATIONS = {"int8": "Int8WeightOnlyConfig", "float8": "Float8WeightOnlyConfig"}
+
+
+def why_not_quantized(subject: Subject, *, weights: str) -> str:
+    """Return why the linear layers of `subject` cannot be had in `weights`, empty when they can."""
+    if not any(_takes(module, weights=weights) for module in subject.model.modules()):
+        return (
+            "this model has no linear layer whose weights could be quantized: measure it under"
+            " default"
+        )
+    if weights == "float8" and subject.device.is_cuda:
+        capability = torch.cuda.get_device_capability()
+        if capability < _FLOAT8_CAPABILITY:
+            return (
+                f"8-bit floats need compute capability 8.9 (Ada, Hopper), this device has"
+                f" {capability[0]}.{capability[1]}: measure int8-weight-only"
+            )
+    return ""
+
+
+def quantize(subject: Subject, *, weights: str) -> None:
+    """Put the linear layers of `subject` in `weights`; raise UnavailableModelError for torchao."""
+    torchao = import_provider("torchao.quantization")
+    configuration = getattr(torchao, _CONFIGURATIONS[weights])()
+
+    def takes(module: nn.Module, _name: str) -> bool:
+        return _takes(module, weights=weights)
+
+    torchao.quantize_(subject.model, configuration, filter_fn=takes)
+
+
+def report_quantized(context: Context) -> None:
+    """Keep how many linear layers the variant has in 8 bits, and warn of those left as they are."""
+    weights = context.request.workload.treatment.weights
+    plain = [
+        name
+        for name, module in context.subject.model.named_modules()
+        if isinstance(module, nn.Linear) and not _takes(module, weights=weights)
+    ]
+    linear = [item for item in context.subject.model.modules() if isinstance(item, nn.Linear)]
+    context.found.details["quantized"] = {
+        "weights": weights,
+        "num_layers": len(linear) - len(plain),
+        "left": plain,
+    }
+    if plain:
+        context.found.warn(
+            "not-quantized",
+            f"{len(plain)} of {len(linear)} linear layers stay in the dtype of the case:"
+            f" {', '.join(plain[:_MAX_NAMES])}",
+            hint="a row of zeros has the scale 0 in torchao, and its 8-bit floats would be NaN",
+        )
+
+
+def _takes(module: nn.Module, *, weights: str) -> bool:
+    if not isinstance(module, nn.Linear):
+        return False
+    # As the embedding of padding is, which a tied last layer has as a row: torchao 0.18 gives its
+    # floats the scale 0 and divides by it.
+    return weights != "float8" or bool(module.weight.detach().abs().amax(dim=1).gt(0).all())
