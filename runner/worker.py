@@ -36,6 +36,7 @@ from db.records import Outcome
 from runner.measure.device import open_device
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
+from runner.measure.own_code import own_error
 from runner.measure.peaks import measure_peaks
 from runner.measure.places import failure_reason
 from runner.measure.timing import uncollected
@@ -214,16 +215,21 @@ def _report(request: LaunchRequest) -> LaunchReport:
     try:
         return run_launch(request)
     except (MemoryError, torch.OutOfMemoryError) as error:
-        return _failure(Outcome.OUT_OF_MEMORY, error)
+        return _failure(Outcome.OUT_OF_MEMORY, error, build=request.workload.build)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's top: an outcome, no crash
         text = str(error).lower()
         is_memory = any(known in text for known in OUT_OF_MEMORY_TEXTS)
-        return _failure(Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED, error)
+        outcome = Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
+        return _failure(outcome, error, build=request.workload.build)
 
 
-def _failure(outcome: Outcome, error: BaseException) -> LaunchReport:
-    traceback.print_exc()
-    return LaunchReport(outcome=outcome, reason=failure_reason(error))
+def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchReport:
+    own = own_error(error, build=build)
+    if own is None:
+        traceback.print_exc()
+        return LaunchReport(outcome=outcome, reason=failure_reason(error))
+    sys.stderr.write(own.text)
+    return LaunchReport(outcome=outcome, reason=failure_reason(error, place=own.place))
 
 
 def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from db.errors import NotFoundError
 from db.metrics import METRICS
-from db.records import CaseResult, Measurement, RunDocument
+from db.records import CaseResult, Measurement, Outcome, RunDocument
+from db.text import printable
 from db.warning import RunWarning
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity
@@ -55,6 +56,8 @@ def print_case(result: CaseResult) -> None:
         console.print(f"{name:10} {value}", markup=False)
     for warning in result.warnings:
         console.print(f"{'warning':10} {warning_text(warning)}", markup=False)
+    if result.outcome is not Outcome.OK and result.log_tail.strip():
+        console.print(f"\nthe end of its log:\n{printable(result.log_tail.rstrip())}", markup=False)
     if result.measurements:
         console.print()
         print_table(_COLUMNS, rows=measurement_rows(result.measurements), console=console)

@@ -65,18 +65,21 @@ def place_of_recompile(text: str, *, frame: CodePlace) -> CodePlace:
     )
 
 
-def failure_reason(error: BaseException) -> str:
-    """Return on one line what `error` and its cause say, with the line of the model if they do."""
+def failure_reason(error: BaseException, *, place: str = "") -> str:
+    """Return on one line what `error` and its cause say, with the line of the model if they do.
+
+    `place` is that line where the caller knows it: `net.py:11 in step`.
+    """
     said = [f"{type(error).__name__}: {_one_line(str(error))}"]
     if error.__cause__ is not None:
         said.append(_one_line(str(error.__cause__)))
     # Dynamo tells the line last, behind more advice than fits.
     frames = [*_FRAME.finditer(str(error).partition("\nfrom user code:\n")[2])]
-    place = ""
-    if frames:
+    if frames and not place:
         last = frames[-1]
-        place = f" (at {os.path.basename(last['file'])}:{last['line']} in {last['function']})"
-    return "; ".join(said)[: MAX_FAILURE_CHARS - len(place)] + place
+        place = f"{os.path.basename(last['file'])}:{last['line']} in {last['function']}"
+    end = f" (at {place})" if place else ""
+    return "; ".join(said)[: MAX_FAILURE_CHARS - len(end)] + end
 
 
 def shorten(reason: str) -> str:
