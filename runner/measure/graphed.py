@@ -40,7 +40,8 @@ class _InOrder(torch.nn.Module):
         super().__init__()
         self.model = model
         self.names = tuple(names)
-        self.train(model.training)
+        # Not `train`, which would reach parts of the model that are in another mode for good.
+        self.training = model.training
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         return self.model(**dict(zip(self.names, tensors, strict=True)))

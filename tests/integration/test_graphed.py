@@ -97,10 +97,13 @@ def test_the_graph_reads_inputs_of_its_own(recorder: Recorder) -> None:
 
 def test_it_is_recorded_in_the_mode_of_the_model(recorder: Recorder) -> None:
     for model in (Sum().eval(), Sum().train()):
+        is_layer_training = not model.training
+        model.layer.train(is_layer_training)
         graphed = GraphedModel(model=model, device=CPU)
         graphed(**inputs())
         assert isinstance(graphed._replay, nn.Module)
         assert graphed._replay.training == model.training
+        assert model.layer.training == is_layer_training
     assert len(recorder.recorded) == 2
 
 
