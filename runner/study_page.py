@@ -77,6 +77,7 @@ def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
     parts = [
         f"# {study.title}",
         study.question,
+        f"Written by `hud study page {study.name}` from the runs named below.",
         _METHOD,
         *(part for run in runs for part in _section(study, run)),
     ]
@@ -147,7 +148,7 @@ def _outcomes(run: StudyRun) -> str:
 def _warnings(seen: Sequence[Seen]) -> str:
     counts = Counter(code for item in seen for code in set(item.warnings))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{code} on {number} cases" for code, number in ordered) or "none"
+    return ", ".join(f"{code} ({number} of {len(seen)})" for code, number in ordered) or "none"
 
 
 def _table(table: StudyTable) -> str:

@@ -34,13 +34,13 @@ class StudyCases:
 class Published:
     """What somebody else measured, and of our cases those that come closest to theirs.
 
-    A range of ratios, above 1 is faster; `high` is None for "more than `low`". An empty filter lets
-    every case through. With a `baseline_dtype` their ratio is over eager in that dtype. `unlike`
+    A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low` "less
+    than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio is over eager in that dtype. `unlike`
     says in words why no number of ours stands beside it.
     """
 
     what: str
-    low: float
+    low: float | None
     high: float | None
     device: str
     source: str
@@ -54,9 +54,9 @@ class Published:
 
     @property
     def text(self) -> str:
-        """Return the range in words: `1.8x to 2.3x`, `above 3x` or `1.12x`."""
-        if self.high is None:
-            return f"above {self.low:.3g}x"
+        """Return the range in words: `1.8x to 2.3x`, `above 3x`, `below 1.1x` or `1.12x`."""
+        if self.low is None or self.high is None:
+            return f"above {self.low:.3g}x" if self.high is None else f"below {self.high:.3g}x"
         if self.high == self.low:
             return f"{self.low:.3g}x"
         return f"{self.low:.3g}x to {self.high:.3g}x"

@@ -45,7 +45,9 @@ def test_numbers_and_published_figures_are_told_apart_by_unit_and_source(name: s
     for figure in study.published:
         assert figure.source
         assert figure.device
-        assert figure.high is None or figure.low <= figure.high
+        low, high = figure.low, figure.high
+        assert (low, high) != (None, None)
+        assert low is None or high is None or 0 < low <= high
     for table in study.tables:
         assert set(table.metrics) <= set(METRICS)
 

@@ -71,7 +71,7 @@ def test_a_page_says_where_when_and_how_it_was_measured() -> None:
 def test_a_page_counts_the_warnings_on_its_cases() -> None:
     seen = [dataclasses.replace(item, warnings=("stolen", "drift")) for item in SEEN[:2]]
     text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, SEEN[2]))])
-    assert "| warnings | drift on 2 cases, stolen on 2 cases |" in text
+    assert "| warnings | drift (2 of 3), stolen (2 of 3) |" in text
     assert "| warnings | none |" in page()
 
 
@@ -126,9 +126,14 @@ def test_a_ranked_table_has_places() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
-    [(1.8, 2.3, "1.8x to 2.3x"), (3.0, None, "above 3x"), (1.12, 1.12, "1.12x")],
+    [
+        (1.8, 2.3, "1.8x to 2.3x"),
+        (3.0, None, "above 3x"),
+        (None, 1.1, "below 1.1x"),
+        (1.12, 1.12, "1.12x"),
+    ],
 )
-def test_published_ranges_in_words(low: float, high: float | None, text: str) -> None:
+def test_published_ranges_in_words(low: float | None, high: float | None, text: str) -> None:
     assert dataclasses.replace(FIGURE, low=low, high=high).text == text
 
 
