@@ -34,9 +34,9 @@ class StudyCases:
 class Published:
     """What somebody else measured, and of our cases those that come closest to theirs.
 
-    A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low` "less
-    than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio is over eager in that dtype. `unlike`
-    says in words why no number of ours stands beside it.
+    A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low`
+    "less than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio
+    is over eager in that dtype. `unlike` says in words why no number of ours stands beside it.
     """
 
     what: str
