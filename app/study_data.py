@@ -7,6 +7,7 @@ from typing import Any
 
 from app import data
 from app.format import metric_label
+from app.matrix import common_dimensions
 from app.pages import Loaded
 from app.state import DEFAULT_SERIES_METRIC
 from app.studycharts import INTERVALS_TEXT, SCATTER_TEXT, intervals_spec, scatter_spec
@@ -59,6 +60,7 @@ def _section(study: Study, run: Run, *, store: Store) -> StudySection:
         run=run,
         outcomes=tuple(item.outcome for item in seen),
         device_name=name,
+        common=common_dimensions(item.case for item in seen),
         chart=chart,
         chart_text=text,
         has_picks=study.chart == "scatter",

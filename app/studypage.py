@@ -31,7 +31,7 @@ class GridPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySection:
-    """The newest run of a study on one device, and how its cases ended.
+    """The newest run of a study on one device, how its cases ended, and what all have in common.
 
     `chart` is a Vega-Lite specification, None where there is nothing to draw; with `has_picks` a
     click on a point names a case.
@@ -40,6 +40,7 @@ class StudySection:
     run: Run
     outcomes: tuple[Outcome, ...]
     device_name: str
+    common: Mapping[str, str]
     parts: tuple[TablePart, ...]
     grids: tuple[GridPart, ...] = ()
     chart: Mapping[str, Any] | None = None

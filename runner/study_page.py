@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.records import Outcome, Run, RunState
+from runner.analysis.repro import command_line
 from runner.analysis.study import Seen, Study
 from runner.analysis.study_tables import (
     Beside,
@@ -105,13 +106,35 @@ def _provenance(study: Study, run: StudyRun) -> str:
         ("packages", _packages(facts)),
         ("measured", _when(run.run)),
         ("sampling", _sampling(facts)),
+        ("shapes", _values(run, "shape")),
+        ("dtypes", _values(run, "dtype")),
+        ("phases", _values(run, "phase")),
         ("cases", _outcomes(run)),
         ("warnings", _warnings(run.seen)),
-        ("command", f"`hud study run {study.name} --device {run.device}`, run `{run.run.id}`"),
+        ("command", f"`{_command(study, run)}`, run `{run.run.id}`"),
     ]
     if run.run.is_synthetic:
         rows.insert(0, ("SYNTHETIC", "made up by `hud demo`: nothing here was measured"))
     return _markdown(("", ""), [(name, _escaped(text)) for name, text in rows if text])
+
+
+def _command(study: Study, run: StudyRun) -> str:
+    """Return what measures the same again: with the models and variants of the run, if not all."""
+    cases = [case for case in run.run.plan if not case.is_reference]
+    asked = study.cases[run.device]
+    options = [("device", run.device)]
+    for name, wanted, planned in (
+        ("model", asked.models, dict.fromkeys(case.model for case in cases)),
+        ("mode", asked.variants, dict.fromkeys(case.variant for case in cases)),
+    ):
+        if set(wanted) - set(planned):
+            options += [(name, value) for value in planned]
+    return command_line(f"study run {study.name}", options)
+
+
+def _values(run: StudyRun, dimension: str) -> str:
+    cases = [case for case in run.run.plan if not case.is_reference]
+    return ", ".join(dict.fromkeys(str(getattr(case, dimension)) for case in cases))
 
 
 def _packages(facts: Mapping[str, Any]) -> str:

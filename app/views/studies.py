@@ -57,6 +57,7 @@ def _show_section(section: StudySection, *, study: str) -> None:
         ("run", started),
         ("state", Cell(text=str(run.state))),
         ("cases", Cell(text=outcomes_text(section.outcomes, run=run))),
+        *((name, Cell(text=value)) for name, value in section.common.items()),
         ("revision", Cell(text=run.revision)),
         ("machine", Cell(text=run.machine)),
         ("toolchain", Cell(text=run.toolchain)),

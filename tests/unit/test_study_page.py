@@ -65,7 +65,16 @@ def test_a_page_says_where_when_and_how_it_was_measured() -> None:
     assert "| measured | 2026-01-01 02:30 UTC, in 1:30 |" in lines
     assert "| sampling | 2 launches a case, up to 30 rounds or 1 s each |" in lines
     assert "| cases | 2 ok, 1 failed |" in lines
-    assert "| command | `hud study run mine --device cpu`, run `run-7` |" in lines
+    assert "| shapes | tiny |" in lines
+    assert "| dtypes | fp32 |" in lines
+    assert "| phases | inference |" in lines
+
+
+def test_the_command_measures_what_the_run_did_and_no_more() -> None:
+    variants = "--mode eager --mode default"
+    assert f"| `hud study run mine --device cpu {variants}`, run `run-7` |" in page()
+    whole = tuple(make_case("bert", mode=name) for name in ("eager", "default", "openvino"))
+    assert "| `hud study run mine --device cpu`, run `run-7` |" in page(plan=whole)
 
 
 def test_a_page_counts_the_warnings_on_its_cases() -> None:
