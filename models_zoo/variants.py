@@ -138,6 +138,13 @@ _ROWS = (
         phases=("inference",),
         summary="Exported by torch.export, executed by OpenVINO on a CPU.",
     ),
+    Variant(
+        name="tensorrt",
+        mode="default",
+        backend="tensorrt",
+        phases=("inference",),
+        summary="torch_tensorrt's backend of torch.compile: engines of what TensorRT knows.",
+    ),
 )
 
 VARIANTS: dict[str, Variant] = {row.name: row for row in _ROWS}

@@ -16,7 +16,7 @@ from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.dynamo import CompileCounts, has_recorded_cudagraphs
 from runner.measure.graphed import is_graphed
-from runner.measure.runtimes.offer import is_exported
+from runner.measure.runtimes.offer import compile_options, is_exported
 from runner.protocol import Workload
 
 # The first call compiles; with CUDA graphs the second warms up and the third records the graph.
@@ -87,6 +87,7 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
         "backend": case.backend,
         "dynamic": workload.dynamic,
         "fullgraph": workload.fullgraph,
+        **compile_options(case),
     }
     if case.backend == "inductor":
         options["mode"] = case.mode

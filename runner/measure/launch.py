@@ -57,9 +57,9 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     torch.manual_seed(request.settings.seed)
     try:
         with log.step("build"):
+            check_runtime(request.case, device=device)
             subject = build_subject(request, device=device)
             treated = treat(subject, treatment=request.workload.treatment)
-            check_runtime(request.case, device=device)
             check_graph(request.case, device=device)
     except (UnavailableModelError, CannotTreatError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))

@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from runner.measure.context import Context, Forward
-from runner.measure.runtimes.offer import is_exported
+from runner.measure.runtimes.offer import allocates_itself
 from runner.measure.snapshot import write_snapshot
 
 MEMORY_EVENT = "[memory]"
@@ -67,7 +67,7 @@ def report_memory(context: Context, forward: Forward) -> None:
 
     None where another runtime executes the model: torch's allocator does not see its memory.
     """
-    if is_exported(context.request.case):
+    if allocates_itself(context.request.case):
         context.found.warn(
             "no-memory",
             f"{context.request.case.backend} allocates its memory itself, where torch does not see"

@@ -16,9 +16,11 @@ from db.records import Dtype, Outcome
 from models_zoo.spec import UnavailableModelError
 from runner.executor import LocalExecutor
 from runner.measure.device import Device
-from runner.measure.runtimes import onnx_runtime, openvino
+from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
 from runner.measure.runtimes.exported import Export, ExportedModel, ExportError, Load, check_outputs
+from runner.measure.runtimes.offer import allocates_itself, compile_options, is_exported
 from runner.measure.treatments import CannotTreatError
+from tests.builders import make_case
 from tests.integration.contexts import CPU
 from tests.integration.launching import order
 
@@ -192,6 +194,30 @@ def test_openvino_tells_nobody_that_it_was_imported() -> None:
 def test_openvino_has_no_cuda() -> None:
     with pytest.raises(CannotTreatError, match="no device for NVIDIA's GPUs: measure it with cpu"):
         openvino.check(CUDA)
+
+
+def test_tensorrt_says_which_release_fits_this_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_tensorrt", None)
+    monkeypatch.setattr(torch, "__version__", "2.14.1+cu130")
+    with pytest.raises(UnavailableModelError, match=r"pip install 'torch-tensorrt==2\.14\.\*'`"):
+        tensorrt.check(CUDA)
+
+
+@pytest.mark.parametrize(("dtype", "is_off"), [(Dtype.FP32, True), (Dtype.TF32, False)])
+def test_tensorrt_neither_rounds_nor_falls_back_unasked(dtype: Dtype, is_off: bool) -> None:
+    case = make_case(dtype=dtype, variant="tensorrt", mode="default", backend="tensorrt")
+    told = {"pass_through_build_failures": True, "disable_tf32": is_off}
+    assert compile_options(case) == {"options": told}
+    assert compile_options(make_case(backend="inductor")) == {}
+    # A backend of torch.compile, so Dynamo counts; its engines' memory is still not torch's.
+    assert not is_exported(case)
+    assert allocates_itself(case)
+
+
+def test_a_runtime_for_gpus_is_skipped_on_a_cpu(executor: LocalExecutor) -> None:
+    result = executor.execute(order("plain", variant="tensorrt"))
+    assert result.outcome is Outcome.SKIPPED
+    assert result.reason == "tensorrt builds engines for NVIDIA's GPUs: measure it with cuda"
 
 
 @pytest.mark.slow

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from db.records import Case
+from db.records import Case, Dtype
 from runner.measure.device import Device
-from runner.measure.runtimes import onnx_runtime, openvino
+from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
 from runner.measure.runtimes.exported import ExportedModel, Load
 
 
@@ -18,16 +19,19 @@ class Runtime:
     """How to have a model executed by another runtime.
 
     `check` imports its packages and raises UnavailableModelError or CannotTreatError where it
-    cannot run here; `load` brings an exported model into it.
+    cannot run here. Either `load` brings an exported model into it, or it is a backend of
+    torch.compile with the settings of `compile_options`.
     """
 
     check: Callable[[Device], None]
-    load: Load
+    load: Load | None = None
+    compile_options: Callable[[Dtype], dict[str, Any]] | None = None
 
 
 RUNTIMES: Mapping[str, Runtime] = {
     "onnxruntime": Runtime(check=onnx_runtime.check, load=onnx_runtime.load),
     "openvino": Runtime(check=openvino.check, load=openvino.load),
+    "tensorrt": Runtime(check=tensorrt.check, compile_options=tensorrt.compile_options),
 }
 
 
@@ -39,11 +43,24 @@ def check_runtime(case: Case, *, device: Device) -> None:
 
 def is_exported(case: Case) -> bool:
     """Return whether another runtime executes the whole model, without Dynamo."""
+    return case.backend in RUNTIMES and RUNTIMES[case.backend].load is not None
+
+
+def allocates_itself(case: Case) -> bool:
+    """Return whether what executes the model has memory that torch's allocator does not see."""
     return case.backend in RUNTIMES
+
+
+def compile_options(case: Case) -> dict[str, Any]:
+    """Return what torch.compile is to tell the backend of `case`; empty where there is nothing."""
+    runtime = RUNTIMES.get(case.backend)
+    if runtime is None or runtime.compile_options is None:
+        return {}
+    return {"options": runtime.compile_options(case.dtype)}
 
 
 def exported(model: torch.nn.Module, *, case: Case, device: Device) -> ExportedModel:
     """Return `model` in the runtime that `case` names; nothing is exported before it is called."""
-    return ExportedModel(
-        model=model, load=RUNTIMES[case.backend].load, dtype=case.dtype, device=device
-    )
+    load = RUNTIMES[case.backend].load
+    assert load is not None
+    return ExportedModel(model=model, load=load, dtype=case.dtype, device=device)

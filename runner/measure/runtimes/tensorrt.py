@@ -1,0 +1,30 @@
+"""TensorRT, through the backend of torch.compile that torch_tensorrt brings.
+
+What it has no operator for stays with torch, graph by graph, as it is meant to be used; an engine
+that cannot be built is an error and no way back to torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from db.records import Dtype
+from models_zoo.packages import import_provider
+from runner.measure.device import Device
+from runner.measure.treatments import CannotTreatError
+
+
+def check(device: Device) -> None:
+    """Import what is needed; raise where the package is missing or the device is a CPU."""
+    if not device.is_cuda:
+        raise CannotTreatError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
+    # Built for one torch; another version of it would bring its own along.
+    release = ".".join(torch.__version__.split(".")[:2])
+    import_provider("torch_tensorrt", install=f"'torch-tensorrt=={release}.*'")
+
+
+def compile_options(dtype: Dtype) -> dict[str, Any]:
+    """Return the settings of torch_tensorrt for cases of `dtype`."""
+    return {"pass_through_build_failures": True, "disable_tf32": dtype is not Dtype.TF32}

@@ -1,0 +1,62 @@
+"""Variants of other packages on a CUDA device; their twins on a CPU are in test_runtimes.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from db.records import Case, Dtype, Outcome, Phase
+from models_zoo.catalog import CATALOG
+from models_zoo.variants import VARIANTS
+from runner.executor import LocalExecutor
+from runner.executor_api import CaseOrder
+from runner.plan import plan_case
+from runner.protocol import MeasureSettings
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+# What a case that is skipped has to name: a command, or what the device lacks.
+MISSING = ("-m pip install", "compute capability")
+
+
+@pytest.mark.parametrize(
+    "variant", ["onnxruntime", "tensorrt", "int8-weight-only", "float8-weight-only"]
+)
+def test_what_another_package_executes_is_right_or_says_what_is_missing(
+    variant: str, tmp_path: Path
+) -> None:
+    spec, way = CATALOG["bert"], VARIANTS[variant]
+    case = Case(
+        model=spec.name,
+        family=spec.family,
+        phase=Phase.INFERENCE,
+        shape="small",
+        dtype=Dtype.FP32,
+        mode=way.mode,
+        variant=way.name,
+        backend=way.backend,
+        device="cuda",
+    )
+    executor = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path, device="cuda")
+    executor.open()
+    try:
+        result = executor.execute(
+            CaseOrder(
+                run_id="run",
+                case=case,
+                workload=plan_case(case, catalog=CATALOG).workload,
+                settings=MeasureSettings(num_launches=1, max_launches=1),
+            )
+        )
+    finally:
+        executor.close()
+    if result.outcome is Outcome.SKIPPED:
+        assert any(text in result.reason for text in MISSING), result.reason
+    else:
+        assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
+        assert result.effective_mode == "default"
