@@ -17,6 +17,8 @@ from db.alerts import put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
 from db.jobs import Job, JobState
+from db.notification_rows import put_notifications
+from db.notifications import Notification
 from db.records import Alert, CaseResult, Run, RunState
 from db.tables import Base, RunTable
 from db.triage import AlertChange, Revision, SeriesSettings, Signature
@@ -32,6 +34,13 @@ class Decision(Protocol):
 
 
 Decided = TypeVar("Decided", bound=Decision)
+Tell = Callable[[Sequence[Alert], Decided], Sequence[Notification]]
+
+
+def tell_nobody(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
+    """Return no notification, whatever was decided."""
+    del before, decided
+    return ()
 
 
 def utc_now() -> datetime:
@@ -146,19 +155,28 @@ class Store:
         with self.write() as session:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
 
-    def revise_alerts(self, decide: Callable[[tuple[Alert, ...]], Decided], *, by: str) -> Decided:
+    def revise_alerts(
+        self,
+        decide: Callable[[tuple[Alert, ...]], Decided],
+        *,
+        by: str,
+        tell: Tell[Decided] = tell_nobody,
+    ) -> Decided:
         """Save the revisions that `decide` makes of all alerts, and record every change.
 
         Nobody changes an alert between the reading and the saving. `decide` is called twice when
-        there is something to save; what it returned last is returned.
+        there is something to save; what it returned last is returned. The notifications that
+        `tell` makes of the alerts before and of the decision are saved with it or not at all.
         """
         # Looked at before: most judging changes nothing, and a write makes every page load again.
         with self.read() as connection:
             decided = decide(fetch.alerts(connection))
         if decided.revisions:
             with self.write() as session:
-                decided = decide(fetch.alerts(session.connection()))
+                before = fetch.alerts(session.connection())
+                decided = decide(before)
                 put_revisions(session, decided.revisions, by=by, at=self._now())
+                put_notifications(session, tell(before, decided))
         return decided
 
     def revise_settings(

@@ -16,6 +16,7 @@ from db.store import Store
 from db.summaries import Series
 from db.triage import JUDGE, is_muted
 from models_zoo.spec import UnknownNameError
+from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.confirmation import (
     concluded,
     confirmation_json,
@@ -77,11 +78,17 @@ class _Suspects:
 
 
 def confirm_run(
-    document: RunDocument, *, alerts: Sequence[Alert], workplace: Workplace, notify: Notify
+    document: RunDocument,
+    *,
+    alerts: Sequence[Alert],
+    workplace: Workplace,
+    notify: Notify,
+    telling: Telling = NOBODY,
 ) -> ConfirmReport:
     """Measure the suspects of `document`, a finished run, again and return what that says.
 
-    `alerts` are those in the store, just judged. What is found is saved case by case. Holds the
+    `alerts` are those in the store, just judged; `telling` makes the notifications of what is found
+    beside them. What is found is saved case by case. Holds the
     device meanwhile. Raises what the store raises before anything is measured, LockUnavailable, and
     RunInterrupted when it was stopped before it began.
     """
@@ -94,7 +101,11 @@ def confirm_run(
         device_lock(device, lock_dir=workplace.lock_dir(), notify=notify),
     ):
         confirming = _Confirming(
-            document, suspects=suspects, workplace=workplace, notify=notify, stop=interrupts
+            document,
+            suspects=suspects,
+            workplace=workplace,
+            outlet=_Outlet(notify=notify, telling=telling),
+            stop=interrupts,
         )
         try:
             with interrupts.deferred(confirming.cancel):
@@ -133,6 +144,14 @@ def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Sto
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outlet:
+    """Who is told: the person who watches the run, and everybody else."""
+
+    notify: Notify
+    telling: Telling
+
+
 class _Confirming:
     """The suspects of one run while they are measured again."""
 
@@ -142,13 +161,14 @@ class _Confirming:
         *,
         suspects: _Suspects,
         workplace: Workplace,
-        notify: Notify,
+        outlet: _Outlet,
         stop: Interrupts,
     ) -> None:
         self.done: list[Alert] = []
         self._document = document
         self._workplace = workplace
-        self._notify = notify
+        self._notify = outlet.notify
+        self._telling = outlet.telling
         self._stop = stop
         self._store = workplace.store()
         self._bench = Bench(document.run, workplace=workplace)
@@ -332,7 +352,13 @@ class _Confirming:
             if alert.id not in self._early or finding.method is not Method.NONE
         ]
         try:
-            self._store.revise_alerts(lambda now: revised(measured, now=now), by=JUDGE)
+            self._store.revise_alerts(
+                lambda now: revised(measured, now=now),
+                by=JUDGE,
+                tell=lambda before, found: self._telling.notifications(
+                    before, found.revisions, events={}
+                ),
+            )
         except StoreError as error:
             text = f"what measuring again found is not stored: {error}"
             self._notify(Said(text=text, is_warning=True))

@@ -21,6 +21,7 @@ from db.runs import load_reasons
 from db.store import Store
 from db.summaries import PlannedRun
 from db.triage import JUDGE
+from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
 from runner.analysis.fdr import believed
@@ -48,12 +49,17 @@ class DetectReport:
 
 
 def detect(
-    store: Store, *, is_full: bool = False, timetable: Timetable | None = None
+    store: Store,
+    *,
+    is_full: bool = False,
+    timetable: Timetable | None = None,
+    telling: Telling = NOBODY,
 ) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
     Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
-    says which suites are late. Raises what the store raises. Nothing is locked while the numbers
+    says which suites are late; `telling` makes the notifications that are saved with the alerts.
+    Raises what the store raises. Nothing is locked while the numbers
     are looked at. The alerts are read and saved in one transaction, so that what people set
     meanwhile is kept.
     """
@@ -85,6 +91,7 @@ def detect(
             group=lambda found: events_of(found, runs=runs),
         ),
         by=JUDGE,
+        tell=lambda before, made: telling.notifications(before, made.revisions, events=made.events),
     )
     save_judged(
         store,

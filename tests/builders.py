@@ -9,6 +9,7 @@ from typing import Any
 
 from db.kernels import Kernel, KernelSource
 from db.metrics import METRICS
+from db.notifications import NewsKind, Notification, Severity
 from db.records import (
     Alert,
     AlertState,
@@ -262,4 +263,32 @@ def make_alert(
         interval_pct=interval_pct if is_step else None,
         is_confirmed=is_confirmed,
         cause_kind=cause_kind,
+    )
+
+
+def make_notification(
+    id: str = "msg_1",
+    *,
+    receiver: str = "ops",
+    subject: str | None = None,
+    kind: NewsKind | str = NewsKind.OPENED,
+    severity: Severity | str = Severity.MAJOR,
+    title: str = "bert is slower",
+    alert_ids: Sequence[str] | None = None,
+    number: int = 1,
+    created_at: datetime = START,
+    due_at: datetime | None = None,
+) -> Notification:
+    """Return a pending notification about an alert of its own."""
+    return Notification(
+        id=id,
+        receiver=receiver,
+        subject=f"event of {id}" if subject is None else subject,
+        kind=NewsKind(kind),
+        severity=Severity(severity),
+        title=title,
+        alert_ids=(f"alert of {id}",) if alert_ids is None else tuple(alert_ids),
+        created_at=created_at,
+        due_at=due_at or created_at,
+        number=number,
     )

@@ -15,6 +15,8 @@ import numpy as np
 
 from db.records import CaseResult, Outcome
 from models_zoo.spec import ModelSpec, SizeSpec
+from runner.alerts.deliveries import Answer, AnswerKind
+from runner.alerts.dispatch import Message
 from runner.combine import combine
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, RawMetric
@@ -264,3 +266,26 @@ class FakeKernel:
     def close(self, counter: int) -> None:
         """Remember what was given back."""
         self.closed.append(counter)
+
+
+class FakeReceiver:
+    """Takes messages and gives `answers` in turn, then success; `choke` answers by what is in."""
+
+    def __init__(
+        self, answers: Iterable[Answer] = (), *, choke: Mapping[str, Answer] | None = None
+    ) -> None:
+        self.answers = list(answers)
+        self.messages: list[Message] = []
+        self._choke = choke or {}
+
+    def send(self, message: Message) -> Answer:
+        """Keep the message."""
+        self.messages.append(message)
+        for item in message.items:
+            if item.notification.id in self._choke:
+                return self._choke[item.notification.id]
+        return self.answers.pop(0) if self.answers else Answer(kind=AnswerKind.SENT)
+
+    def keys(self) -> list[str]:
+        """Return the idempotency keys of the messages."""
+        return [message.id for message in self.messages]

@@ -204,7 +204,7 @@ def _what(alerts: Sequence[Alert]) -> str:
         return " or ".join(word for kind, word in _MISSING_WORDS if kind in kinds)
     metrics = ", ".join(sorted({alert.metric for alert in about}))
     word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
-    changes = sorted(change for alert in about if (change := _size_pct(alert)) is not None)
+    changes = sorted(change for alert in about if (change := size_pct(alert)) is not None)
     if not changes:
         return word
     low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"
@@ -215,7 +215,7 @@ def _what(alerts: Sequence[Alert]) -> str:
 _WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)
 
 
-def _size_pct(alert: Alert) -> float | None:
+def size_pct(alert: Alert) -> float | None:
     """Return by how much the cost changed, in percent and without its sign."""
     if alert.change_pct is None:
         return None

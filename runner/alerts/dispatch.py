@@ -1,0 +1,156 @@
+"""Send what waits in the outbox, each receiver's in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from db.notifications import Notification, Queue
+from db.outbox import receivers_to_serve, revise_queue
+from db.processes import is_gone, this_process
+from db.store import Store
+from runner.alerts.deliveries import (
+    Answer,
+    AnswerKind,
+    Attempt,
+    Delivery,
+    Moment,
+    Policy,
+    settle,
+    take,
+)
+
+# The second failure in a row ends it: the receiver is down, and not one message bad.
+MAX_FAILURES_A_PASS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A notification with the alerts that it tells of, as the objects of `hud regressions --json`.
+
+    `num_alerts` counts those too that are left out of `alerts` because there are too many.
+    """
+
+    notification: Notification
+    alerts: tuple[Mapping[str, Any], ...]
+    num_alerts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a receiver is given; `id` is the idempotency key of the delivery, `at` when it goes."""
+
+    id: str
+    at: datetime
+    items: tuple[Item, ...]
+
+
+class Receiver(Protocol):
+    """Where messages go."""
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it; raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchReport:
+    """How many notifications a pass sent, how many attempts failed, and the last trouble of each.
+
+    `trouble` is by the name of the receiver.
+    """
+
+    num_sent: int = 0
+    num_failed: int = 0
+    trouble: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatcher:
+    """Sends what is due. `compose` returns the items of notifications, less those to be dropped."""
+
+    store: Store
+    receivers: Mapping[str, Receiver]
+    compose: Callable[[Sequence[Notification]], Sequence[Item]]
+    now: Callable[[], datetime]
+    jitter: Callable[[float], float]
+    policy: Policy = field(default_factory=Policy)
+
+    def dispatch(self) -> DispatchReport:
+        """Send what is due and return what came of it; raises what the store raises."""
+        wanted = receivers_to_serve(self.store, at=self.now()) & self.receivers.keys()
+        if not wanted:
+            return DispatchReport()
+        with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+            reports = dict(zip(sorted(wanted), pool.map(self._serve, sorted(wanted)), strict=True))
+        return DispatchReport(
+            num_sent=sum(report.num_sent for report in reports.values()),
+            num_failed=sum(report.num_failed for report in reports.values()),
+            trouble={
+                name: text for report in reports.values() for name, text in report.trouble.items()
+            },
+        )
+
+    def _serve(self, name: str) -> DispatchReport:
+        tried: set[str] = set()
+        num_sent = num_failed = num_in_a_row = 0
+        trouble: dict[str, str] = {}
+        attempt: Attempt | None = None
+        while True:
+            delivery = self._next(name, attempt, tried=tried, num_in_a_row=num_in_a_row)
+            if delivery is None:
+                break
+            attempt = self._attempt(name, delivery)
+            answer = attempt.answer
+            if answer.kind is AnswerKind.SENT:
+                num_in_a_row = 0 if attempt.was_made else num_in_a_row
+                num_sent += len(delivery.notifications) - len(attempt.dropped)
+                continue
+            num_in_a_row = MAX_FAILURES_A_PASS if _ends_pass(answer) else num_in_a_row + 1
+            num_failed += 1
+            trouble[name] = answer.text
+            if answer.kind is AnswerKind.FAILED or not delivery.is_digest:
+                tried.update(item.id for item in delivery.notifications)
+        return DispatchReport(num_sent=num_sent, num_failed=num_failed, trouble=trouble)
+
+    def _next(
+        self, name: str, attempt: Attempt | None, *, tried: set[str], num_in_a_row: int
+    ) -> Delivery | None:
+        """Keep the last attempt, take what comes next: one transaction, so that both hold."""
+        found: list[Delivery | None] = [None]
+
+        def decide(queue: Queue) -> Queue:
+            found[0] = None
+            moment = Moment(
+                at=self.now(),
+                holder=this_process(),
+                jitter=self.jitter,
+                is_gone=is_gone,
+                policy=self.policy,
+            )
+            if attempt is not None:
+                queue = settle(queue, attempt, moment=moment, tried=tried)
+            if num_in_a_row < MAX_FAILURES_A_PASS:
+                queue, found[0] = take(queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0)
+            return queue
+
+        revise_queue(self.store, name, decide, looks_first=attempt is None)
+        return found[0]
+
+    def _attempt(self, name: str, delivery: Delivery) -> Attempt:
+        items = self.compose(delivery.notifications)
+        told = {item.notification.id for item in items}
+        dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
+        answer = Answer(kind=AnswerKind.SENT)
+        if items:
+            message = Message(id=delivery.id, at=self.now(), items=tuple(items))
+            answer = self.receivers[name].send(message)
+        return Attempt(delivery=delivery, answer=answer, dropped=dropped)
+
+
+def _ends_pass(answer: Answer) -> bool:
+    """Return whether a receiver that answered so is to be left alone now."""
+    return answer.is_down or answer.retry_after_s is not None

@@ -1,0 +1,239 @@
+"""Notifications are written with their alerts and sent at least once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from db.notification_rows import put_notifications
+from db.notifications import Notification, NotificationState, Queue
+from db.outbox import (
+    count_outbox,
+    load_outbox,
+    receivers_to_serve,
+    release,
+    resend,
+    revise_queue,
+)
+from db.queries import load_alerts
+from db.records import Alert
+from db.store import Store
+from db.triage import JUDGE, Revision
+from runner.alerts.deliveries import Answer, AnswerKind, Policy
+from runner.alerts.dispatch import Dispatcher, Item, Message
+from runner.alerts.routes import Route, Telling
+from runner.analysis.confirmation import Confirmed
+from runner.detect import detect
+from tests.builders import START, make_alert, make_notification
+from tests.fakes import FakeClock, FakeReceiver
+from tests.integration.test_detect import nights, put
+
+SENT = Answer(kind=AnswerKind.SENT)
+DOWN = Answer(kind=AnswerKind.FAILED, text="connection refused", is_down=True)
+STEP = [2.0] * 12 + [1.4] * 4
+
+
+def fill(store: Store, *notifications: Notification) -> None:
+    with store.write() as session:
+        put_notifications(session, notifications)
+
+
+def states(store: Store) -> list[str]:
+    return [str(item.state) for item in load_outbox(store)]
+
+
+def plain(notifications: Sequence[Notification]) -> list[Item]:
+    return [Item(notification=item, alerts=(), num_alerts=0) for item in notifications]
+
+
+def dispatcher(
+    store: Store, now: FakeClock, *, policy: Policy | None = None, **receivers: FakeReceiver
+) -> Dispatcher:
+    return Dispatcher(
+        store=store,
+        receivers=receivers,
+        compose=plain,
+        now=now,
+        jitter=lambda limit_s: limit_s,
+        policy=policy or Policy(),
+    )  # fmt: skip
+
+
+def test_a_notification_survives_the_store(store: Store) -> None:
+    item = replace(make_notification(), title="a \x1b[31m title\n", alert_ids=("a", "b"))
+    fill(store, item)
+    assert load_outbox(store) == (replace(item, title="a ?[31m title"),)
+    assert count_outbox(store) == {("ops", NotificationState.PENDING): 1}
+    assert load_outbox(store, states=[NotificationState.DEAD]) == ()
+
+
+def test_a_key_is_there_once_and_its_first_place_counts(store: Store) -> None:
+    fill(store, make_notification("b"), make_notification("a"))
+    fill(store, make_notification("a"), make_notification("c"))
+    assert [(item.id, item.number) for item in load_outbox(store)] == [("b", 1), ("a", 2), ("c", 3)]
+
+
+def test_what_was_dropped_is_told_when_it_is_news_again(store: Store) -> None:
+    fill(store, make_notification("a"))
+    revise_queue(store, "ops", lambda found: _with_state(found, NotificationState.DROPPED))
+    assert states(store) == ["dropped"]
+    fill(store, make_notification("a"))
+    assert states(store) == ["pending"]
+
+
+def _with_state(queue: Queue, state: NotificationState) -> Queue:
+    return replace(queue, waiting=tuple(replace(item, state=state) for item in queue.waiting))
+
+
+def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -> None:
+    telling = Telling(routes=[Route(name="all", receivers=("ops",))], now=lambda: START)
+    made = Confirmed((Revision(alert=make_alert()),))
+
+    def tell(before: Sequence[Alert], decided: Confirmed) -> Sequence[Notification]:
+        return telling.notifications(before, decided.revisions, events={})
+
+    def fail(before: Sequence[Alert], decided: Confirmed) -> Sequence[Notification]:
+        tell(before, decided)
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        store.revise_alerts(lambda _: made, by=JUDGE, tell=fail)
+    assert (load_alerts(store), load_outbox(store)) == ((), ())
+    store.revise_alerts(lambda _: made, by=JUDGE, tell=tell)
+    assert [alert.id for alert in load_alerts(store)] == ["alert-1"]
+    assert [item.alert_ids for item in load_outbox(store)] == [("alert-1",)]
+
+
+def test_judging_a_step_tells_of_it_once_and_of_its_end(store: Store, now: FakeClock) -> None:
+    telling = Telling(routes=[Route(name="all", receivers=("ops",))], now=now)
+    put(store, nights(STEP))
+    detect(store, telling=telling)
+    detect(store, telling=telling)
+    (opened,) = load_outbox(store)
+    assert (opened.kind, opened.receiver, opened.severity) == ("opened", "ops", "severe")
+    put(store, nights([2.0] * 4, first=len(STEP)))
+    detect(store, telling=telling)
+    assert [str(item.kind) for item in load_outbox(store)] == ["opened", "fixed"]
+
+
+def test_judging_tells_nobody_without_routes(store: Store) -> None:
+    put(store, nights(STEP))
+    assert len(detect(store).new) == 1
+    assert load_outbox(store) == ()
+
+
+def test_what_is_held_goes_when_its_process_releases_it(store: Store) -> None:
+    later = START + timedelta(hours=6)
+    held = replace(make_notification("held", due_at=later), holder="me")
+    fill(store, held, replace(held, id="other", holder="other"))
+    assert receivers_to_serve(store, at=START) == set()
+    release(store, holder="me", at=START)
+    assert receivers_to_serve(store, at=START) == {"ops"}
+    assert [item.due_at for item in load_outbox(store)] == [START, later]
+    before = store.generation()
+    release(store, holder="me", at=START)
+    assert store.generation() == before
+
+
+def test_everything_due_is_sent_in_order_and_once(store: Store, now: FakeClock) -> None:
+    fill(store, *(make_notification(f"n{number}") for number in range(3)))
+    ops = FakeReceiver()
+    report = dispatcher(store, now, ops=ops).dispatch()
+    assert (report.num_sent, report.num_failed) == (3, 0)
+    assert ops.keys() == ["n0", "n1", "n2"]
+    assert states(store) == ["sent"] * 3
+    before = store.generation()
+    dispatcher(store, now, ops=ops).dispatch()
+    assert (len(ops.messages), store.generation()) == (3, before)
+
+
+def test_one_receiver_that_is_down_does_not_keep_another_waiting(
+    store: Store, now: FakeClock
+) -> None:
+    fill(store, make_notification("a"), make_notification("b", receiver="dev"))
+    ops, dev = FakeReceiver([DOWN]), FakeReceiver()
+    report = dispatcher(store, now, ops=ops, dev=dev).dispatch()
+    assert (report.num_sent, report.num_failed) == (1, 1)
+    assert report.trouble == {"ops": "connection refused"}
+    assert states(store) == ["failed", "sent"]
+
+
+def test_a_receiver_dead_for_three_days_gets_one_digest_in_order() -> None:
+    store, now = Store("duckdb:///:memory:"), FakeClock()
+    ops = FakeReceiver([DOWN] * 10_000)
+    sender = dispatcher(store, now, ops=ops)
+    names = [f"n{number:02}" for number in range(12)]
+    for name in names:
+        fill(store, make_notification(name, alert_ids=["the same alert"]))
+        sender.dispatch()
+        now.advance(6 * 3600)
+    assert set(states(store)) == {"failed"}
+    ops.answers, ops.messages = [], []
+    sender.dispatch()
+    (digest,) = ops.messages
+    assert [item.notification.id for item in digest.items] == names
+    assert set(states(store)) == {"sent"}
+
+
+def test_a_message_that_a_receiver_chokes_on_does_not_stop_the_others() -> None:
+    store, now = Store("duckdb:///:memory:"), FakeClock()
+    fill(store, *(make_notification(f"n{number}") for number in range(8)))
+    error = Answer(kind=AnswerKind.FAILED, text="500 Internal Server Error")
+    ops = FakeReceiver(choke={"n5": error})
+    sender = dispatcher(store, now, ops=ops)
+    for _ in range(12):
+        sender.dispatch()
+        now.advance(3600)
+    assert states(store) == [*["sent"] * 5, "failed", *["sent"] * 2]
+
+
+def test_dead_letters_are_sent_again_on_demand(store: Store, now: FakeClock) -> None:
+    gone = Answer(kind=AnswerKind.REFUSED, text="410 Gone")
+    fill(store, make_notification("a"), make_notification("b"))
+    ops = FakeReceiver([gone, gone])
+    sender = dispatcher(store, now, ops=ops)
+    sender.dispatch()
+    assert [(item.last_error, item.num_attempts) for item in load_outbox(store)] == [
+        ("410 Gone", 1),
+        ("410 Gone", 1),
+    ]
+    assert states(store) == ["dead", "dead"]
+    assert resend(store, ["b", "unknown"], at=now()) == 1
+    assert resend(store, None, at=now()) == 1
+    sender.dispatch()
+    assert states(store) == ["sent", "sent"]
+    assert resend(store, None, at=now()) == 0
+
+
+def test_what_need_not_be_told_any_more_is_dropped_unsent(store: Store, now: FakeClock) -> None:
+    fill(store, make_notification("a"), make_notification("b"))
+    ops = FakeReceiver()
+    sender = replace(
+        dispatcher(store, now, ops=ops),
+        compose=lambda items: [item for item in plain(items) if item.notification.id != "a"],
+    )
+    assert sender.dispatch().num_sent == 1
+    assert ops.keys() == ["b"]
+    assert states(store) == ["dropped", "sent"]
+
+
+def test_what_a_killed_process_left_is_sent_under_the_same_key(
+    store: Store, now: FakeClock
+) -> None:
+    fill(store, make_notification("a"))
+
+    class Killed(FakeReceiver):
+        def send(self, message: Message) -> Answer:
+            super().send(message)
+            raise KeyboardInterrupt
+
+    killed, ops = Killed(), FakeReceiver()
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher(store, now, ops=killed).dispatch()
+    assert states(store) == ["sending"]
+    dispatcher(store, now, ops=ops).dispatch()
+    assert (killed.keys(), ops.keys()) == (["a"], ["a"])
+    assert states(store) == ["sent"]
