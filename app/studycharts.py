@@ -64,7 +64,11 @@ def scatter_spec(points: Sequence[Row], *, title: str) -> dict[str, Any]:
     `title` says which clock it is.
     """
     variants = list(dict.fromkeys(point["variant"] for point in points))
-    x = alt.X("parameters:Q", title="parameters (millions)", scale=alt.Scale(zero=True, padding=30))
+    x = alt.X(
+        "parameters:Q",
+        title="parameters (millions)",
+        scale=alt.Scale(zero=False, nice=False, padding=60),
+    )
     y_scale = alt.Scale(zero=False, padding=16)
     base = chart_of(points)
     ends = base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
