@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import click
@@ -14,6 +15,7 @@ from db.metrics import METRICS
 from db.records import AlertState, Outcome, Verdict
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
+from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
@@ -123,6 +125,15 @@ def test_index_leads_to_every_document() -> None:
     assert pages <= linked
     decisions = set(re.findall(r"\]\(adr/([\w-]+\.md)\)", text_of("docs/index.md")))
     assert set(ADRS) == decisions
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "studies").glob("*.md")), ids=str)
+def test_page_of_a_study_is_of_a_study_and_names_device_and_run(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    study = STUDIES[path.stem]
+    assert text.startswith(f"# {study.title}\n\n{study.question}\n\nWritten by `hud study page")
+    assert text.count("\n## On ") == text.count("\n| device | ") == text.count("\n| command | ") > 0
+    assert "SYNTHETIC" not in text
 
 
 @pytest.mark.parametrize("document", documents())
