@@ -89,11 +89,24 @@ def _plan_models(
         if phase in spec.phases and phase in VARIANTS[variant].phases
     )
     if not planned:
-        raise UnknownNameError(
-            f"nothing to measure: none of {', '.join(spec.name for spec in specs)}"
-            f" has the phase {' or '.join(phases)}. `hud list models` shows the phases of each."
-        )
+        raise UnknownNameError(_nothing_planned(specs, phases=phases, variants=variants))
     return planned
+
+
+def _nothing_planned(
+    specs: Iterable[ModelSpec], *, phases: Collection[str], variants: Collection[str]
+) -> str:
+    theirs = {phase for name in variants for phase in VARIANTS[name].phases}
+    if theirs.isdisjoint(phases):
+        others = " or ".join(sorted(theirs))
+        return (
+            f"nothing to measure: the phase of {', '.join(variants)} is {others},"
+            f" not {' or '.join(phases)}. Ask for it with `--phase`."
+        )
+    return (
+        f"nothing to measure: none of {', '.join(spec.name for spec in specs)}"
+        f" has the phase {' or '.join(phases)}. `hud list models` shows the phases of each."
+    )
 
 
 def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:

@@ -93,6 +93,17 @@ def test_nothing_left_to_measure_is_said() -> None:
         keys(Selection(phases=("training",)), bert=("inference",))
 
 
+def test_a_variant_of_another_phase_says_which_it_has() -> None:
+    both = ("inference", "training")
+    with pytest.raises(
+        UnknownNameError, match=r"phase of checkpointing, fused-adamw is training, "
+    ):
+        keys(Selection(modes=("checkpointing", "fused-adamw")), bert=both)
+    assert keys(Selection(modes=("checkpointing", "eager")), bert=both) == [
+        "bert/inference/small/fp32/eager/cpu"
+    ]
+
+
 def test_a_model_with_one_size_is_measured_in_it() -> None:
     own = ModelSpec(
         name="own",
