@@ -1,0 +1,224 @@
+"""POST something to an address that a person configured, and trust neither the way nor the answer.
+
+The host's addresses are looked up once and checked, and the connection goes to the one that was
+checked, so that a name that answers differently the second time leads nowhere. No redirect is
+followed, no proxy is used, and everything from the connection to the last byte has one deadline.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+# Connecting, and all of it: a receiver that is slower is taken to be down.
+CONNECT_S = 10.0
+TOTAL_S = 30.0
+# An answer is read for its reason; nobody has a longer one.
+MAX_ANSWER_BYTES = 64 * 1024
+_SCHEMES = {"http": 80, "https": 443}
+# https://www.rfc-editor.org/rfc/rfc6052: IPv4 addresses as networks with IPv6 alone see them.
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class RequestFailed(Exception):
+    """No answer came; `may_have_arrived` says whether the other side may have got the request."""
+
+    def __init__(self, text: str, *, may_have_arrived: bool = False) -> None:
+        super().__init__(text)
+        self.may_have_arrived = may_have_arrived
+
+
+class TargetRefused(Exception):
+    """The address is none that may be sent to; the message says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The status of an answer, its headers by their names in small letters, and how it begins."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRules:
+    """What is allowed, and the seams that tests replace."""
+
+    allow_private: bool = False
+    connect_s: float = CONNECT_S
+    total_s: float = TOTAL_S
+    monotonic: Callable[[], float] = time.monotonic
+    context: Callable[[], ssl.SSLContext] = field(default=ssl.create_default_context)
+    lookup: Callable[[str, int], list[str]] = field(default=lambda host, port: _lookup(host, port))
+
+
+def check_url(url: str) -> SplitResult:
+    """Return the parts of `url`; raise TargetRefused unless it is an http(s) address of a host."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise TargetRefused(f"{error}; takes http://host/path or https://host/path") from error
+    has_odd_signs = any(sign <= " " or sign == "\x7f" or not sign.isascii() for sign in url)
+    if parts.scheme not in _SCHEMES or not parts.hostname or port == 0 or has_odd_signs:
+        raise TargetRefused("takes http://host/path or https://host/path")
+    if parts.username is not None or parts.password is not None:
+        raise TargetRefused("takes an address without a user or password in it")
+    return parts
+
+
+def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules) -> Reply:
+    """Send `body` to `url` and return the answer; raise TargetRefused and RequestFailed."""
+    parts = check_url(url)
+    deadline = rules.monotonic() + rules.total_s
+    try:
+        connected = _connect(parts, rules=rules, deadline=deadline)
+    except (OSError, ValueError) as error:
+        raise RequestFailed(_text(error)) from error
+    try:
+        return _exchange(connected, parts, body=body, headers=headers)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise RequestFailed(_text(error), may_have_arrived=True) from error
+    finally:
+        connected.end()
+
+
+def is_public(address: str) -> bool:
+    """Return whether `address` is one of the public network, whatever it is wrapped in."""
+    return all(ip.is_global and not ip.is_multicast for ip in _unwrapped(address))
+
+
+def _unwrapped(address: str) -> list[IpAddress]:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        return [ip]
+    inner: list[IpAddress] = [found for found in (ip.ipv4_mapped, ip.sixtofour) if found]
+    if ip.teredo:
+        inner += ip.teredo
+    if ip in _NAT64:
+        inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    # What wraps a public IPv4 address is itself not always called public.
+    return inner or [ip]
+
+
+def _lookup(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(item[4][0]) for item in found))
+
+
+class _TimedSocket:
+    """A connection that ends at `deadline`, however slowly the bytes drip."""
+
+    def __init__(
+        self, connection: socket.socket, *, deadline: float, monotonic: Callable[[], float]
+    ) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._monotonic = monotonic
+
+    def arm(self) -> socket.socket:
+        left_s = self._deadline - self._monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._connection.settimeout(left_s)
+        return self._connection
+
+    def sendall(self, data: Any) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self.arm().send(view) :]
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Reading(self))
+
+    def close(self) -> None:
+        """Do nothing: the library closes before it has read the answer."""
+
+    def end(self) -> None:
+        self._connection.close()
+
+
+class _Reading(io.RawIOBase):
+    """What comes in over a timed connection, as a file."""
+
+    def __init__(self, connection: _TimedSocket) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._connection.arm().recv_into(buffer)
+
+
+def _connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> _TimedSocket:
+    host = parts.hostname or ""
+    port = parts.port or _SCHEMES[parts.scheme]
+    addresses = rules.lookup(host, port)
+    private = [address for address in addresses if not is_public(address)]
+    if private and not rules.allow_private:
+        raise TargetRefused(
+            f"{host} is {private[0]}, which is no public address; `allow_private = true` of the"
+            " receiver allows it"
+        )
+    trouble: OSError = OSError(f"{host} has no address")
+    for address in addresses:
+        left_s = min(rules.connect_s, deadline - rules.monotonic())
+        if left_s <= 0:
+            break
+        try:
+            connection = socket.create_connection((address, port), timeout=left_s)
+        except OSError as error:
+            trouble = error
+            continue
+        try:
+            if parts.scheme == "https":
+                connection = rules.context().wrap_socket(connection, server_hostname=host)
+        except (OSError, ValueError):
+            connection.close()
+            raise
+        return _TimedSocket(connection, deadline=deadline, monotonic=rules.monotonic)
+    raise trouble
+
+
+def _exchange(
+    connected: _TimedSocket, parts: SplitResult, *, body: bytes, headers: Mapping[str, str]
+) -> Reply:
+    port = parts.port or _SCHEMES[parts.scheme]
+    connection = http.client.HTTPConnection(parts.hostname or "", port)
+    # The library sees a socket; ours has the deadline and goes to the address that was checked.
+    connection.sock = connected
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    connection.request(
+        "POST",
+        path,
+        body=body,
+        headers={"Host": parts.netloc, "User-Agent": "compile-hud", **headers},
+    )
+    reply = connection.getresponse()
+    try:
+        content = reply.read(MAX_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException):
+        # The status has told what became of the message.
+        content = b""
+    return Reply(
+        status=reply.status,
+        headers={name.lower(): value for name, value in reply.getheaders()},
+        body=content.decode("utf-8", "replace"),
+    )
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

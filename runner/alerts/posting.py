@@ -1,0 +1,31 @@
+"""Post a message and say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from runner.alerts.answers import answer_of, failure_of
+from runner.alerts.deliveries import Answer, AnswerKind
+from runner.alerts.http import HttpRules, Reply, RequestFailed, TargetRefused, post
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poster:
+    """Where to post; the address may hold a secret and is not shown."""
+
+    url: str = field(repr=False)
+    rules: HttpRules = field(default_factory=HttpRules)
+    post: Callable[..., Reply] = field(default=post, repr=False)
+
+    def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Answer:
+        """Post `body` once and return what came of it."""
+        try:
+            reply = self.post(self.url, body=body, headers=headers, rules=self.rules)
+        except TargetRefused as error:
+            # Settings are to blame, and nothing is lost while somebody mends them.
+            return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True)
+        except RequestFailed as error:
+            return failure_of(error)
+        return answer_of(reply, now=now)
