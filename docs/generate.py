@@ -77,9 +77,15 @@ def tags() -> str:
 def variants() -> str:
     """Return the table of variants."""
     return table(
-        ("variant", "mode", "backend", "meaning"),
+        ("variant", "mode", "backend", "phases", "meaning"),
         (
-            (f"`{row.name}`", f"`{row.mode}`", f"`{row.backend}`", row.summary)
+            (
+                f"`{row.name}`",
+                f"`{row.mode}`",
+                f"`{row.backend}`",
+                ", ".join(row.phases),
+                row.summary,
+            )
             for row in VARIANTS.values()
         ),
     )

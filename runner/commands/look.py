@@ -108,14 +108,18 @@ def modes(_workplace: Workplace, *, as_json: bool) -> None:
                     "backend": variant.backend,
                     "dynamic": variant.dynamic,
                     "fullgraph": variant.fullgraph,
+                    "phases": list(variant.phases),
                     "summary": variant.summary,
                 }
                 for variant in VARIANTS.values()
             ]
         )
         return
-    rows = [(item.name, item.mode, item.backend, item.summary) for item in VARIANTS.values()]
-    names = ("variant", "mode", "backend", "what it is")
+    rows = [
+        (item.name, item.mode, item.backend, " ".join(item.phases), item.summary)
+        for item in VARIANTS.values()
+    ]
+    names = ("variant", "mode", "backend", "phases", "what it is")
     print_table([Column(name=name) for name in names], rows=rows)
 
 
