@@ -172,5 +172,20 @@ def test_the_energy_counter_agrees_with_integrated_power() -> None:
 
 
 @pytest.mark.parametrize("dtype", MEASURED_DTYPES)
+def test_inference_is_accurate_in_every_dtype(executor: LocalExecutor, dtype: Dtype) -> None:
+    measured(executor, "default", dtype=dtype)
+
+
+def test_products_in_tf32_round_as_those_in_fp32_do_not(executor: LocalExecutor) -> None:
+    errors = [
+        measured(executor, "eager", dtype=dtype).measurement("max_abs_error")
+        for dtype in (Dtype.TF32, Dtype.FP32)
+    ]
+    in_tf32, in_fp32 = (0.0 if error is None else error.median for error in errors)
+    # 10 bits of a factor are left of 23.
+    assert in_tf32 > 50 * in_fp32 > 0
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in MEASURED_DTYPES if dtype is not Dtype.FP16])
 def test_training_is_accurate_in_every_dtype(executor: LocalExecutor, dtype: Dtype) -> None:
     measured(executor, "default", phase=Phase.TRAINING, dtype=dtype)
