@@ -7,9 +7,9 @@ unless one of them is unlikely. A slow mode that holds for days is thereby expec
 A step by d makes a distance x as likely as x - d was before. No single night counts for more than
 5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
 of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
-Rivals are weighed the same way: a step of half the floor, and noise that doubled. What is enough
-depends on how far the nights stand out from the noise, on how many points tell it, and on whether
-it has modes.
+Rivals are weighed the same way: a step of half the floor, and noise that doubled; and a mode that
+came new, slow in some of the nights only (modes.py). What is enough depends on how far the nights
+stand out from the noise, on how many points tell it, and on whether it has modes.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
@@ -24,6 +24,7 @@ import numpy as np
 
 from runner.analysis.densities import MIN_BANDWIDTH, Bell, Kernel
 from runner.analysis.history import middle
+from runner.analysis.modes import Explanations, explanations
 from runner.analysis.stats import robust_sd
 
 # Steps that are tried, besides the median of the distances themselves.
@@ -41,22 +42,25 @@ FAR_WEIGHT = 2.0
 SHARE_BELOW = 0.16
 # Of four series three have noise of one peak, as a logarithm of odds, before its points are seen.
 MORE_FOR_BELL = 1.0
-# The most that these odds may become. The tails of the bell are a guess: less of it counts where
-# nights stand out so far that only the points themselves tell.
+# The most that these odds may become, and above a high contrast. The tails of the bell are a guess:
+# less of it counts where nights stand out so far that only the points themselves tell.
 MAX_ODDS = 6.0
 MAX_ODDS_FAR = 2.0
+HIGH_CONTRAST = 5.0
 # What any step needs, and how much more than its rivals.
-NEEDED_EVIDENCE = 7.0
+NEEDED_EVIDENCE = 5.5
 NEEDED_ADVANTAGE = 2.0
+# Three clear nights lead over a new mode by ln(10) = 2.3. A mode nearer than a few widths of the
+# noise is hidden in it, and the noise that is learnt knows it.
+NEEDED_LEAD = 2.0
+NEEDED_LEAD_NEAR = 1.0
+NEAR_CONTRAST = 2.5
 # A mode that was never seen stands out from the noise, what the noise does by itself does not.
 # Times the logarithm of the contrast.
-MORE_FOR_CONTRAST = 2.5
-MAX_CONTRAST = 8.0
-# What stands out so far and goes between its nights is a mode: a step does not go.
-HIGH_CONTRAST = 5.0
-MORE_FOR_A_NIGHT_BACK = 5.0
+MORE_FOR_CONTRAST = 3.8
+MAX_CONTRAST = 7.0
 # Noise that is told by its points rather than by a bell has modes, and a mode may hold for days.
-MORE_FOR_MODES = 2.5
+MORE_FOR_MODES = 1.0
 # Of the noise, fewer points than these: times the logarithm of how many times fewer.
 LITTLE_NOISE = 34
 MORE_FOR_LITTLE_NOISE = 1.8
@@ -70,8 +74,9 @@ _LOG_FACTORS = np.log(_FACTORS)
 class Evidence:
     """Log likelihood ratios over no change: of a step, and of the best of its rivals.
 
-    `offset` says how many nights after the first one the step is most likely, `contrast` how many
-    times the width of the noise the median of the nights from there on lies from the old level.
+    `size` is that of the likeliest step, `offset` says how many nights after the first one it is
+    most likely, `contrast` how many times the width of the noise the median of the nights from
+    there on lies from the old level.
     `has_modes` where the noise is likelier by the kernel than by the bell.
     """
 
@@ -79,6 +84,7 @@ class Evidence:
     rival: float
     offset: int
     contrast: float
+    size: float = 1.0
     has_modes: bool = False
 
 
@@ -86,12 +92,10 @@ class Evidence:
 class Demand:
     """How much evidence is a step.
 
-    `num_noise` is the number of points that tell the noise; `is_back` where one of the nights was
-    near the old level again; `factor` multiplies all.
+    `num_noise` is the number of points that tell the noise; `factor` multiplies all.
     """
 
     num_noise: int
-    is_back: bool = False
     factor: float = 1.0
 
     def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
@@ -100,14 +104,16 @@ class Demand:
         is_enough = found.step > share * needed
         return is_enough and found.step - found.rival > NEEDED_ADVANTAGE
 
+    def is_lead(self, lead: float, *, contrast: float) -> bool:
+        """Return whether a step that is by `lead` likelier than a new mode is no such mode."""
+        return lead > (NEEDED_LEAD if contrast > NEAR_CONTRAST else NEEDED_LEAD_NEAR)
+
     def needed(self, contrast: float, *, has_modes: bool = False) -> float:
         """Return what the evidence for a step of `contrast` must exceed."""
         contrast = min(MAX_CONTRAST, max(1.0, contrast))
         missing = math.log(max(1.0, LITTLE_NOISE / self.num_noise))
         needed = NEEDED_EVIDENCE + MORE_FOR_CONTRAST * math.log(contrast)
         needed += MORE_FOR_LITTLE_NOISE * missing
-        if self.is_back and contrast > HIGH_CONTRAST:
-            needed += MORE_FOR_A_NIGHT_BACK
         if has_modes:
             needed += MORE_FOR_MODES
         return self.factor * needed
@@ -149,45 +155,79 @@ class Scales:
         """
         self._add(distances)
         median = middle(sorted(distances.tolist()))
-        num_steps = len(STEPS) + (median > STEPS[0])
+        sizes = (median, *STEPS) if median > STEPS[0] else STEPS
+        num_steps = len(sizes)
         num_offsets = distances.size - min_nights + 1
         sums = self._sums(self.kernel, self.logs, distances)[:, :num_offsets]
         missing = NEEDED_EVIDENCE - float(sums[:num_steps].max())
-        max_odds = MAX_ODDS_FAR if median > HIGH_CONTRAST * self.width_below else MAX_ODDS
+        max_odds = self._max_odds(median)
         # What is too little however much the bell would add is not worth its time.
         is_close = missing < max_odds
-        if is_close:
-            sums = self._joined(sums, distances, missing=missing, max_odds=max_odds)
+        if is_close and missing < -self._log_chances(max_odds)[0]:
+            logs = self.bell.log_density(_hypotheses(distances)) - _LOG_FACTORS
+            of_bell = self._sums(self.bell, logs, distances)[:, :num_offsets]
+            sums = self._joined(sums, of_bell, max_odds=max_odds)
         best, offset = divmod(int(sums[:num_steps].argmax()), num_offsets)
         return Evidence(
             step=float(sums[best, offset]),
             rival=float(sums[num_steps:, offset].max()),
             offset=offset,
             contrast=middle(sorted(distances[offset:].tolist())) / self.width_below,
+            size=sizes[best],
             has_modes=is_close and self.odds < 0.0,
         )
 
-    def _joined(
-        self, sums: np.ndarray, distances: np.ndarray, *, missing: float, max_odds: float
-    ) -> np.ndarray:
-        """Return `sums` by the kernel joined with those by the bell."""
+    def lead_over_mode(self, distances: np.ndarray, *, size: float, min_nights: int) -> float:
+        """Return by how much a step of `size` is likelier than a mode that came new, in logarithms.
+
+        `distances` and `min_nights` are those of `weigh`.
+        """
+        # Neither began on a night that was nearer to the old level.
+        is_slow = self.noise > size / 2
+        nights = self.noise[is_slow.argmax() :] if is_slow.any() else self.noise[:0]
+        earlier = _limited(self._ratios(self.bell, nights, size=size), most=MAX_NIGHT)
+
+        def explained(density: Kernel | Bell) -> Explanations:
+            ratios = self._ratios(density, distances, size=size)
+            ratios = _limited(ratios, most=self._most(distances))
+            return explanations(ratios, earlier=earlier, min_nights=min_nights)
+
+        kernel, bell = explained(self.kernel), explained(self.bell)
+        by_kernel, by_bell = (np.array([each.step, each.mode]) for each in (kernel, bell))
+        median = middle(sorted(distances.tolist()))
+        step, mode = self._joined(by_kernel, by_bell, max_odds=self._max_odds(median))
+        return float(step - mode)
+
+    def _ratios(self, density: Kernel | Bell, distances: np.ndarray, *, size: float) -> np.ndarray:
+        """Return the log likelihood ratio of each night for a step of `size`."""
+        step, none = density.log_density(np.stack([distances - size, distances]))
+        return np.asarray(step - none)
+
+    def _max_odds(self, median: float) -> float:
+        return MAX_ODDS_FAR if median > HIGH_CONTRAST * self.width_below else MAX_ODDS
+
+    def _log_chances(self, max_odds: float) -> tuple[float, float]:
+        """Return the logarithms of how likely the noise is told by the kernel, and by the bell."""
         odds = min(max_odds, self.odds + MORE_FOR_BELL)
-        log_kernel, log_bell = -np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)
-        if missing >= -log_kernel:
-            return sums
-        logs = self.bell.log_density(_hypotheses(distances)) - _LOG_FACTORS
-        of_bell = self._sums(self.bell, logs, distances)[:, : sums.shape[1]]
-        return np.asarray(-np.logaddexp(log_kernel - sums, log_bell - of_bell))
+        return -float(np.logaddexp(0.0, odds)), -float(np.logaddexp(0.0, -odds))
+
+    def _joined(self, kernel: np.ndarray, bell: np.ndarray, *, max_odds: float) -> np.ndarray:
+        """Return log likelihood ratios by both densities, from those by either."""
+        log_kernel, log_bell = self._log_chances(max_odds)
+        return np.asarray(-np.logaddexp(log_kernel - kernel, log_bell - bell))
 
     def _sums(self, density: Kernel | Bell, logs: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
         median = middle(sorted(distances.tolist()))
         if median > STEPS[0]:
             logs = np.vstack([density.log_density(distances[None] - median), logs])
-        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
-        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
-        ratios = np.minimum(np.maximum(logs[:-1] - logs[-1], MIN_NIGHT), most)
+        ratios = _limited(logs[:-1] - logs[-1], most=self._most(distances))
         return np.asarray(ratios[:, ::-1].cumsum(axis=1)[:, ::-1])
+
+    def _most(self, distances: np.ndarray) -> np.ndarray:
+        """Return what each night may count."""
+        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
+        return np.asarray(np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far))
 
     def _add(self, distances: np.ndarray) -> None:
         num_known = self.logs.shape[1]
@@ -196,6 +236,10 @@ class Scales:
             nights = distances[max(0, num_known - 1) :]
             logs = self.kernel.log_density(_hypotheses(nights)) - _LOG_FACTORS
             self.logs = np.hstack([self.logs, logs[:, nights.size - distances.size + num_known :]])
+
+
+def _limited(ratios: np.ndarray, *, most: np.ndarray | float) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(ratios, MIN_NIGHT), most))
 
 
 def _hypotheses(distances: np.ndarray) -> np.ndarray:

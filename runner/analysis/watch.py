@@ -3,10 +3,10 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is likelier than no change by 7 (natural logarithm), and the more the farther it stands
+- a step is likelier than no change by 5.5 (natural logarithm), and the more the farther it stands
   out from the noise, the fewer nights tell the noise, where that has modes, and after a level that
   came back; and
-- 2 likelier than its rivals; and
+- 2 likelier than its rivals, and than a mode that came new; and
 - both still hold for the night at which two medians fit best, give or take a tenth; and
 - no line fits better than those medians: that is a drift.
 It begins on the night from which on it is likeliest.
@@ -152,9 +152,14 @@ class _Watch:
         if excursion.scales is None:
             excursion.scales = self._scales(first, sign=sign)
         distances = self._distances(first, night, sign=sign)
-        demand = self._demand(first, distances)
+        demand = self._demand(first)
         found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
         if not demand.is_met(found):
+            return None
+        lead = excursion.scales.lead_over_mode(
+            distances, size=found.size, min_nights=SUSTAINED_POINTS
+        )
+        if not demand.is_lead(lead, contrast=found.contrast):
             return None
         place, likeliest = self._best_place(first, night), first + found.offset
         if self._is_drift(place, night):
@@ -165,13 +170,9 @@ class _Watch:
         found = self._scales(place, sign=sign).weigh(distances, min_nights=distances.size)
         return likeliest if demand.is_met(found, share=LEFT_EVIDENCE) else None
 
-    def _demand(self, first: int, distances: np.ndarray) -> Demand:
+    def _demand(self, first: int) -> Demand:
         num_noise = self.num_past[first] + min(LEVEL_POINTS, self.num_points[first])
-        return Demand(
-            factor=self.factor,
-            num_noise=num_noise,
-            is_back=bool((distances < ALLOWANCE).any()),
-        )
+        return Demand(factor=self.factor, num_noise=num_noise)
 
     def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
         return sign * (self.values[first : night + 1] - self.levels[first])

@@ -54,8 +54,10 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("{:g} ln(c) (`MORE_FOR_CONTRAST`)", evidence.MORE_FOR_CONTRAST),
         ("at most {:g} (`MAX_CONTRAST`)", evidence.MAX_CONTRAST),
         ("a share of {:g} (`SHARE_BELOW`)", evidence.SHARE_BELOW),
-        ("above {:g} (`HIGH_CONTRAST`)", evidence.HIGH_CONTRAST),
-        ("{:g} (`MORE_FOR_A_NIGHT_BACK`)", evidence.MORE_FOR_A_NIGHT_BACK),
+        ("exceeds {:g} times (`HIGH_CONTRAST`)", evidence.HIGH_CONTRAST),
+        ("by more than {:g} (`NEEDED_LEAD`)", evidence.NEEDED_LEAD),
+        ("or {:g} (`NEEDED_LEAD_NEAR`)", evidence.NEEDED_LEAD_NEAR),
+        ("at most {:g} (`NEAR_CONTRAST`)", evidence.NEAR_CONTRAST),
         ("{:g} (`MORE_FOR_MODES`)", evidence.MORE_FOR_MODES),
         ("{:g} (`MORE_FOR_BELL`)", evidence.MORE_FOR_BELL),
         (

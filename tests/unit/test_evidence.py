@@ -23,6 +23,13 @@ def weighed(distances: list[float], noise: np.ndarray) -> Evidence:
     return Scales(noise, level_error=0.0).weigh(np.array(distances), min_nights=len(distances))
 
 
+def lead(distances: list[float], noise: np.ndarray) -> float:
+    """Return by how much a step is likelier than a mode that came new."""
+    scales, nights = Scales(noise, level_error=0.0), np.array(distances)
+    size = scales.weigh(nights, min_nights=3).size
+    return scales.lead_over_mode(nights, size=size, min_nights=3)
+
+
 @settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_each_further_night_on_the_new_level_is_more_evidence(seed: int) -> None:
@@ -116,10 +123,26 @@ def test_a_step_needs_more_evidence_the_fewer_nights_tell_the_noise() -> None:
     assert Demand(num_noise=60).needed(3.0) == needed[0]
 
 
-def test_what_went_between_its_nights_needs_more_evidence_where_it_stands_out() -> None:
-    demand, back = Demand(num_noise=60), Demand(num_noise=60, is_back=True)
-    assert back.needed(8.0) > demand.needed(8.0)
-    assert back.needed(2.0) == demand.needed(2.0)
+def test_nights_that_went_between_are_less_of_a_step_than_of_a_mode() -> None:
+    noise = noise_of(11, sd=0.1)
+    assert lead([1.2] * 4, noise) > 2
+    assert lead([1.2, 1.2, 0.0, 1.2, 1.2], noise) < 0
+
+
+def test_a_mode_that_the_noise_hides_needs_less_of_a_lead() -> None:
+    demand = Demand(num_noise=60)
+    assert demand.is_lead(1.5, contrast=2.0)
+    assert not demand.is_lead(0.9, contrast=2.0)
+    assert not demand.is_lead(1.5, contrast=3.0)
+    assert demand.is_lead(2.1, contrast=3.0)
+
+
+def test_slow_nights_of_last_week_are_the_same_mode() -> None:
+    noise = noise_of(11, sd=0.1)
+    slow = noise.copy()
+    slow[[-8, -4]] = 1.2
+    assert lead([1.2] * 3, slow) < 0 < lead([1.2] * 3, noise)
+    assert lead([1.2] * 3, -slow) > 0
 
 
 def test_noise_that_has_modes_needs_more_evidence() -> None:
@@ -156,10 +179,10 @@ def test_a_level_that_came_back_raises_all_that_is_needed() -> None:
 @pytest.mark.parametrize(
     ("step", "rival", "share", "is_met"),
     [
-        (13.0, 5.0, 1.0, True),
-        (11.0, 5.0, 1.0, False),
-        (11.0, 5.0, 0.9, True),
-        (13.0, 11.5, 1.0, False),
+        (14.0, 5.0, 1.0, True),
+        (12.5, 5.0, 1.0, False),
+        (12.5, 5.0, 0.9, True),
+        (14.0, 12.5, 1.0, False),
     ],
 )
 def test_a_step_needs_evidence_and_an_advantage_over_its_rival(
@@ -196,6 +219,7 @@ def test_the_example_of_the_documentation_is_right() -> None:
     assert found.step == pytest.approx(14.9, abs=0.05)
     assert found.rival == pytest.approx(4.0, abs=0.05)
     assert weighed([distance] * 2, np.zeros(40)).step == pytest.approx(9.9, abs=0.05)
+    assert lead([distance] * 3, np.zeros(40)) == pytest.approx(2.3, abs=0.05)
     values = np.array([10.0] * 40 + [10.6] * 3)
     assert find_steps(values[:-1]) == []
     assert find_steps(values) == [(40, pytest.approx(0.06))]
