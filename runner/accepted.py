@@ -17,7 +17,8 @@ from apscheduler.triggers.cron import CronTrigger
 
 from db.records import MEASURED_DTYPES, MEASURED_PHASES
 from db.traces import is_web_address
-from models_zoo.spec import Tolerance
+from models_zoo.shapes import AXES
+from models_zoo.spec import ConfigValue, Tolerance
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
@@ -25,6 +26,8 @@ MAX_SECONDS = 7 * 24 * 3600
 MAX_MULTIPLE = 10
 _DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")
+# Part of a case's key, and what the axes of a shape are written behind.
+_SIZE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
 
@@ -83,6 +86,33 @@ def tolerances(value: Any) -> Mapping[str, Tolerance]:
             if name.endswith("cosine") and limit > 1:
                 raise ValueError(problem)
     return {dtype: Tolerance(**limits) for dtype, limits in value.items()}
+
+
+def sizes(value: Any) -> Mapping[str, Mapping[str, ConfigValue]]:
+    """Return a table of sizes, each a table of its configuration; raise ValueError otherwise."""
+    problem = (
+        "a table of sizes, each a table of numbers, texts, true or false and lists of whole"
+        " numbers, `batch` and lengths from 1; for example { small = { batch = 8, width = 256 } }"
+    )
+    if not isinstance(value, dict) or not value:
+        raise ValueError(problem)
+    for name, config in value.items():
+        if _SIZE_NAME.fullmatch(name) is None or not isinstance(config, dict):
+            raise ValueError(problem)
+        if not all(_is_config_value(key, item) for key, item in config.items()):
+            raise ValueError(problem)
+    return {
+        name: {key: tuple(item) if isinstance(item, list) else item for key, item in config.items()}
+        for name, config in value.items()
+    }
+
+
+def _is_config_value(key: str, value: Any) -> bool:
+    if key in {axis.key for axis in AXES}:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if isinstance(value, list):
+        return all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    return isinstance(value, int | float | str)
 
 
 def count(value: Any) -> int:

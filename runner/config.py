@@ -13,15 +13,14 @@ from typing import Any, NoReturn
 
 import tomllib
 
-from db.records import REFERENCE_FAMILY
 from db.traces import traces_folder
 from models_zoo.catalog import CATALOG
-from models_zoo.reference import REFERENCES
 from models_zoo.shapes import AXES
-from models_zoo.spec import ModelSpec, SizeSpec, near_names
+from models_zoo.spec import ModelSpec, near_names
 from models_zoo.variants import MODES
 from runner.errors import ConfigError
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from runner.own_models import OwnModelError, installed_models, own_model
 from runner.protocol import MeasureSettings
 from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
 from runner.suites import BUILTIN_SUITES, Selection, Suite
@@ -32,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 CONFIG_NAME = "hud.toml"
 CURRENT_TOOLCHAIN = "current"
-# The only size of a model that hud.toml adds.
-OWN_SHAPE = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +95,16 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
     named = path or (Path(env["HUD_CONFIG"]) if env.get("HUD_CONFIG") else None)
     chosen = named or Path(CONFIG_NAME)
     if named is None and not chosen.exists():
-        return parse_config("", path=None, env=env, built=built_toolchains)
+        return parse_config(
+            "", path=None, env=env, built=built_toolchains, installed=installed_models
+        )
     try:
         content = chosen.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the settings in {chosen}: {error}") from error
-    return parse_config(content, path=chosen, env=env, built=built_toolchains)
+    return parse_config(
+        content, path=chosen, env=env, built=built_toolchains, installed=installed_models
+    )
 
 
 def parse_config(
@@ -112,11 +113,12 @@ def parse_config(
     path: Path | None,
     env: Mapping[str, str],
     built: Callable[[Path], Mapping[str, Path]] = lambda _state_dir: {},
+    installed: Callable[[], Mapping[str, ModelSpec]] = dict,
 ) -> Config:
     """Return the settings that `content`, the text of `path`, describes.
 
-    `built` tells which toolchains `hud toolchain add` has built in a state directory; those that
-    `content` names itself win.
+    `built` tells which toolchains `hud toolchain add` has built in a state directory, `installed`
+    which models packages offer; those that `content` names itself win.
 
     Raises ConfigError naming file, line and key.
     """
@@ -157,7 +159,7 @@ def parse_config(
         toolchains=toolchains,
         suites=suites,
         schedules=_schedules(source, suites=suites, toolchains=toolchains),
-        catalog=_with_shapes(source, {**CATALOG, **_models(source, base)}),
+        catalog=_with_shapes(source, {**CATALOG, **installed(), **_models(source, base)}),
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         host=server["host"],
@@ -319,27 +321,10 @@ def _schedules(
 def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
     models = {}
     for name, values in _named_sections(source, "models").items():
-        if name in CATALOG or name in REFERENCES:
-            source.fail(
-                f"models.{name}", problem="the zoo has a model of that name; choose another"
-            )
-        if values["family"] == REFERENCE_FAMILY:
-            source.fail(
-                f"models.{name}",
-                key="family",
-                problem=f"the family {REFERENCE_FAMILY!r} is that of the reference cases, which no"
-                " table of models shows; choose another",
-            )
-        models[name] = ModelSpec(
-            name=name,
-            family=values["family"],
-            build=_absolute_build(values["build"], base),
-            summary=f"From {source.name}.",
-            sizes={OWN_SHAPE: SizeSpec(config={}, num_samples=values["num_samples"])},
-            phases=values["phases"],
-            tags=values["tags"] or (),
-            tolerance=values["tolerance"] or {},
-        )
+        try:
+            models[name] = own_model(name, values, folder=base, source_name=source.name)
+        except OwnModelError as error:
+            source.fail(f"models.{name}", key=error.key, problem=str(error))
     return models
 
 
@@ -360,13 +345,6 @@ def _with_shapes(source: _Source, catalog: Mapping[str, ModelSpec]) -> Mapping[s
         except NamedShapeError as error:
             source.fail(f"shapes.{name}", key=error.key, problem=str(error))
     return catalog
-
-
-def _absolute_build(build: str, base: Path) -> str:
-    file, colon, attribute = build.partition(":")
-    if not file.endswith(".py"):
-        return build
-    return f"{(base / file).resolve()}{colon}{attribute}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

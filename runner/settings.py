@@ -24,6 +24,7 @@ from runner.accepted import (
     seconds,
     share,
     size_bytes,
+    sizes,
     text,
     texts,
     timezone_name,
@@ -378,6 +379,13 @@ SETTINGS = (
         accept=count,
         default=1,
         description="Samples (batch size) that one iteration works through, for the throughput.",
+    ),
+    Setting(
+        section="models.NAME",
+        key="sizes",
+        accept=sizes,
+        description="Sizes by name, each the `config` that `build` gets:"
+        " `[models.NAME.sizes.small]`. Default: one, `default`, whose `config` is empty.",
     ),
     Setting(
         section="models.NAME",

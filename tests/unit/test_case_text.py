@@ -1,9 +1,19 @@
 from __future__ import annotations
 
-import pytest
+import io
+from dataclasses import replace
 
-from runner.commands.case_text import measurement_rows
-from tests.builders import make_measurement
+import pytest
+from rich.console import Console
+
+from db.records import Outcome
+from runner.commands import case_text
+from runner.commands.case_text import measurement_rows, print_case
+from tests.builders import make_measurement, make_result
+
+TRACEBACK = """Traceback (of the model's own code):
+  File "/models/bench.py", line 9, in forward
+RuntimeError: no \x1b[31m"""
 
 
 @pytest.mark.parametrize(
@@ -21,3 +31,18 @@ def test_a_number_stands_with_its_interval_where_it_has_one(
 ) -> None:
     (row,) = measurement_rows([make_measurement(samples=samples, interval=interval)])
     assert row[2] == text
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OK])
+def test_a_case_that_is_not_ok_is_shown_with_the_end_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome
+) -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200, color_system=None)
+    monkeypatch.setattr(case_text, "stdout", lambda: console)
+    print_case(replace(make_result(outcome=outcome), log_tail=f"{TRACEBACK}\n"))
+    said = output.getvalue()
+    assert said.endswith("line 9, in forward\nRuntimeError: no ?[31m\n") == (
+        outcome is Outcome.FAILED
+    )
+    assert ("Traceback" in said) == (outcome is Outcome.FAILED)

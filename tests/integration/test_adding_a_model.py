@@ -1,0 +1,85 @@
+"""docs/adding-a-model.md, done as it says: its files in a folder, its commands for real."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "adding-a-model.md"
+# A file is named in front of its block: `models/ranker.py`:
+FILE = re.compile(r"`(?P<path>[\w./]+)`:\n\n```(?:python|toml)\n(?P<text>.*?)```", re.DOTALL)
+COMMANDS = re.compile(r"^```\n(?P<lines>hud run .*?)```", re.MULTILINE | re.DOTALL)
+# As little as shows that it works.
+QUICK = """
+[run]
+launches = 1
+max_launches = 1
+rounds = 2
+budget_s = 0.05
+kernels = false
+sweep = false
+reference_cases = false
+"""
+
+
+def section(title: str) -> str:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    contents: dict[str, str] = {"hud.toml": QUICK}
+    for found in FILE.finditer(section("Your own model")):
+        contents[found["path"]] = contents.get(found["path"], "") + "\n" + found["text"]
+    assert set(contents) == {"hud.toml", "models/ranker.py", "my_pkg/bench.py"}
+    for name, text in contents.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def commands() -> list[str]:
+    blocks = COMMANDS.finditer(section("Your own model"))
+    return [line for found in blocks for line in found["lines"].splitlines()]
+
+
+def hud(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HUD_LOCK_DIR": str(folder / "locks")}
+    return subprocess.run(
+        [sys.executable, "-m", "runner", *shlex.split(command)[1:]],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_the_document_says_works_as_it_is_written(folder: Path) -> None:
+    tables = []
+    for command in commands():
+        done = hud(command, folder)
+        assert done.returncode == 0, done.stderr
+        tables.append([line.split() for line in done.stdout.splitlines()])
+    measured = [
+        (line[0], line[1], line[3], line[5])
+        for table in tables
+        for line in table
+        if line[0] in ("ranker", "my_moe")
+    ]
+    assert measured == [
+        ("ranker", "eager", "default", "ok"),
+        ("ranker", "default", "default", "ok"),
+        ("my_moe", "eager", "small", "ok"),
+        ("my_moe", "default", "small", "ok"),
+        ("my_moe", "eager", "tiny-b64", "ok"),
+    ]

@@ -1,0 +1,139 @@
+"""Models of hud.toml with sizes, and those that installed packages offer."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import PathDistribution
+from pathlib import Path
+
+import pytest
+
+from models_zoo.catalog import CATALOG, find_size
+from models_zoo.spec import ModelSpec
+from runner.config import parse_config
+from runner.errors import ConfigError
+from runner.own_models import installed_models
+
+
+def package(folder: Path, *, name: str, entries: str) -> PathDistribution:
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+    return PathDistribution(info)
+
+
+def offered(folder: Path, entry: str) -> dict[str, ModelSpec]:
+    found = package(folder, name="their-pkg", entries=f"[compile_hud.models]\n{entry}\n")
+    return installed_models([found])
+
+
+def test_an_entry_point_makes_a_model(tmp_path: Path) -> None:
+    models = offered(tmp_path, "my_moe = my_pkg.bench:build\nplain = my_pkg.plain")
+    assert models["my_moe"].build == "my_pkg.bench:build"
+    assert models["plain"].build == "my_pkg.plain"
+    assert models["my_moe"].summary == "From the package their-pkg."
+    assert list(models["my_moe"].sizes) == ["default"]
+
+
+def test_packages_without_models_are_none(tmp_path: Path) -> None:
+    other = package(tmp_path, name="other", entries="[console_scripts]\nx = y:z\n")
+    assert installed_models([other]) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("bert = my_pkg.bench:build", "the zoo has a model of that name; choose another"),
+        ("ref_gemm = my_pkg.bench:build", "the zoo has a model of that name"),
+        ("a/b = my_pkg.bench:build", "a name has letters, digits and"),
+        ("mine = my pkg!", "its value 'my pkg!' is not `package.module:attribute`"),
+    ],
+)
+def test_what_is_no_model_is_one_warning_that_names_the_package(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, entry: str, problem: str
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert offered(tmp_path, entry) == {}
+    (record,) = caplog.records
+    assert "their-pkg" in record.getMessage()
+    assert problem in record.getMessage()
+
+
+def test_entry_points_that_cannot_be_read_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert offered(tmp_path, "no value here") == {}
+    assert len(caplog.records) == 1
+
+
+def test_two_packages_with_one_name_are_told_and_the_first_wins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = [
+        package(tmp_path, name=name, entries=f"[compile_hud.models]\nmine = {name}.bench\n")
+        for name in ("first", "second")
+    ]
+    assert installed_models(both)["mine"].build == "first.bench"
+    assert "'mine' of the package second is left out: another package" in caplog.text
+
+
+def test_hud_toml_wins_over_a_package(tmp_path: Path) -> None:
+    theirs = offered(tmp_path, "mine = their.bench\nother = their.bench")
+    config = parse_config(
+        '[models.mine]\nbuild = "own.bench"', path=None, env={}, installed=lambda: theirs
+    )
+    assert config.catalog["mine"].build == "own.bench"
+    assert config.catalog["other"].build == "their.bench"
+    assert len(config.catalog) == len(CATALOG) + 2
+
+
+def test_a_size_is_the_configuration_and_has_its_axes() -> None:
+    content = """
+        [models.mine]
+        build = "own.bench"
+        [models.mine.sizes.tiny]
+        batch = 4
+        length = 8
+        widths = [3, 5]
+        rate = 0.5
+        [models.mine.sizes.small]
+        batch = 16
+    """
+    spec = parse_config(content, path=None, env={}).catalog["mine"]
+    tiny = spec.sizes["tiny"]
+    assert tiny.config == {"batch": 4, "length": 8, "widths": (3, 5), "rate": 0.5}
+    assert (tiny.num_samples, tiny.num_tokens) == (4, 32)
+    assert find_size(spec, "tiny-b2-l3").num_tokens == 6
+    assert spec.sizes["small"].num_samples == 16
+
+
+def test_without_sizes_there_is_one_and_num_samples_is_meant() -> None:
+    content = '[models.mine]\nbuild = "own.bench"\nnum_samples = 7'
+    sizes = parse_config(content, path=None, env={}).catalog["mine"].sizes
+    assert list(sizes) == ["default"]
+    assert sizes["default"].num_samples == 7
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "sizes = 3",
+        "sizes = {}",
+        "sizes = { small = 3 }",
+        "sizes = { small = { batch = 0 } }",
+        'sizes = { small = { batch = "8" } }',
+        "sizes = { small = { widths = [0.5] } }",
+        'sizes = { "small-b8" = { batch = 8 } }',
+    ],
+)
+def test_sizes_that_are_none_are_said(sizes: str) -> None:
+    content = f'[models.mine]\nbuild = "own.bench"\n{sizes}'
+    with pytest.raises(ConfigError, match=r"line 3: \[models.mine\] sizes: .* a table of sizes"):
+        parse_config(content, path=None, env={})
+
+
+def test_a_name_that_no_key_can_hold_is_said() -> None:
+    with pytest.raises(ConfigError, match="a name has letters, digits and"):
+        parse_config('[models."a/b"]\nbuild = "own.bench"', path=None, env={})
