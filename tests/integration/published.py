@@ -42,17 +42,8 @@ PUBLISHED_NUM_PARAMETERS = {
 UNCUT = {"moe": {"num_layers": 32}}
 # Models without scaled_dot_product_attention, and what they have instead.
 WITHOUT_FUSED_ATTENTION = {
-    "resnet": "convolutions alone",
-    "mamba": "a scan",
-    "lstm": "recurrence",
-    "dlrm": "no sequence",
-    "rms_norm": "a single kernel",
     "softmax": "a single kernel",
     "flex_attention": "its own kernel, made from a mask",
-    "convnext": "convolutions alone",
-    "efficientnet": "convolutions alone",
-    "mobilenet": "convolutions alone",
-    "dcgan": "convolutions alone",
 }
 # What torch.compile does not capture whole, and what it says of it.
 NOT_CAPTURED = {

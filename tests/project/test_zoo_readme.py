@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from models_zoo.candidates import candidate_models
 from models_zoo.catalog import CATALOG
+from models_zoo.providers import provided_models
+from models_zoo.reference import REFERENCES
 from models_zoo.spec import ModelSpec
 
-README = Path(__file__).parents[2] / "models_zoo" / "README.md"
+ZOO = Path(__file__).parents[2] / "models_zoo"
+README = ZOO / "README.md"
 
 
 @pytest.mark.parametrize("spec", CATALOG.values(), ids=CATALOG.keys())
@@ -26,6 +31,26 @@ def test_the_readme_has_no_row_of_a_model_that_is_gone() -> None:
     stresses = lines[lines.index("| model | family | stresses |") + 2 :]
     documented = [line.split("`")[1] for line in stresses[: stresses.index("")]]
     assert documented == list(CATALOG)
+
+
+@pytest.mark.parametrize("spec", CATALOG.values(), ids=CATALOG.keys())
+def test_each_row_has_its_file(spec: ModelSpec) -> None:
+    assert (ZOO / f"{spec.name}.py").is_file(), f"models_zoo/{spec.name}.py is missing"
+
+
+def test_each_file_that_builds_a_model_has_a_row() -> None:
+    others = {
+        **REFERENCES,
+        **candidate_models(["arch/1-8-1-1"]),
+        **provided_models(["timm/any", "torchvision/any"]),
+    }
+    known = {spec.build.rpartition(".")[2] for spec in (*CATALOG.values(), *others.values())}
+    building = {
+        path.stem
+        for path in ZOO.glob("*.py")
+        if re.search(r"^def build\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert building - known == set(), "add a row for each in models_zoo/rows"
 
 
 def test_the_catalog_imports_without_torch() -> None:
