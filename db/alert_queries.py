@@ -28,6 +28,12 @@ def load_alerts_with_events(
         return fetch.alerts(connection, or_(wanted, AlertTable.event_id.in_(events)))
 
 
+def load_alerts_with_ids(store: Store, ids: Collection[str]) -> tuple[Alert, ...]:
+    """Return the alerts with these ids, the last seen first."""
+    with store.read() as connection:
+        return fetch.alerts(connection, AlertTable.id.in_(ids))
+
+
 def load_alerts_of_event(store: Store, event_id: str) -> tuple[Alert, ...]:
     """Return the alerts of one event, the last seen first."""
     with store.read() as connection:

@@ -18,11 +18,14 @@ from models_zoo.catalog import CATALOG
 from models_zoo.shapes import AXES
 from models_zoo.spec import ModelSpec, near_names
 from models_zoo.variants import MODES
+from runner.alerts.routes import Route
+from runner.alerts.settings import ReceiverSettings, make_route
 from runner.errors import ConfigError
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.own_models import OwnModelError, installed_models, own_model
 from runner.protocol import MeasureSettings
-from runner.settings import ANY_KEY, SETTINGS, Setting, section_rows
+from runner.setting import Setting
+from runner.settings import ANY_KEY, SETTINGS, section_rows
 from runner.suites import BUILTIN_SUITES, Selection, Suite
 from runner.toolchains import built_toolchains
 from runner.traces_kept import TraceRules
@@ -65,6 +68,8 @@ class Config:
     host: str
     port: int
     perfetto_url: str
+    receivers: Mapping[str, ReceiverSettings]
+    routes: tuple[Route, ...]
 
     @property
     def traces_dir(self) -> Path | None:
@@ -140,19 +145,7 @@ def parse_config(
         state_dir=state_dir,
         machine=_values(source, "machine", source.tables.get("machine", {}))["name"]
         or socket.gethostname(),
-        measure=MeasureSettings(
-            num_launches=run["launches"],
-            max_launches=run["max_launches"],
-            target_interval=run["target_interval"],
-            num_rounds=run["rounds"],
-            budget_s=run["budget_s"],
-            num_threads=run["threads"],
-            timeout_s=run["timeout_s"],
-            memory_limit_bytes=run["memory_limit"],
-            memory_snapshot=run["memory_snapshot"],
-            kernels=run["kernels"],
-            sweep=run["sweep"],
-        ),
+        measure=_measure_settings(run),
         has_references=run["reference_cases"],
         has_confirmation=run["confirm"],
         confirm_share=run["confirm_share"],
@@ -165,6 +158,24 @@ def parse_config(
         host=server["host"],
         port=server["port"],
         perfetto_url=server["perfetto"],
+        receivers=_receivers(source, base),
+        routes=_routes(source),
+    )
+
+
+def _measure_settings(run: Mapping[str, Any]) -> MeasureSettings:
+    return MeasureSettings(
+        num_launches=run["launches"],
+        max_launches=run["max_launches"],
+        target_interval=run["target_interval"],
+        num_rounds=run["rounds"],
+        budget_s=run["budget_s"],
+        num_threads=run["threads"],
+        timeout_s=run["timeout_s"],
+        memory_limit_bytes=run["memory_limit"],
+        memory_snapshot=run["memory_snapshot"],
+        kernels=run["kernels"],
+        sweep=run["sweep"],
     )
 
 
@@ -316,6 +327,25 @@ def _schedules(
                 )
         schedules[name] = Schedule(name=name, **values)
     return schedules
+
+
+def _receivers(source: _Source, base: Path) -> dict[str, ReceiverSettings]:
+    return {
+        name: ReceiverSettings(name=name, base=base, **values)
+        for name, values in _named_sections(source, "receivers").items()
+    }
+
+
+def _routes(source: _Source) -> tuple[Route, ...]:
+    known = source.tables.get("receivers", {})
+    routes = []
+    for name, values in _named_sections(source, "routes").items():
+        for receiver in values["receivers"]:
+            if receiver not in known:
+                problem = f"no receiver {receiver!r}{did_you_mean(receiver, known)}"
+                source.fail(f"routes.{name}", key="receivers", problem=problem)
+        routes.append(make_route(name, values))
+    return tuple(routes)
 
 
 def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:

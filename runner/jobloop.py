@@ -36,6 +36,8 @@ class JobLoop:
     workplace: Workplace
     notify: Notify
     judge: Callable[[RunDocument], object]
+    # Notifications that wait: between the jobs, so that no measurement is disturbed.
+    send: Callable[[], object]
     wake: threading.Event
     scheduler: Scheduler | None = None
 
@@ -51,6 +53,7 @@ class JobLoop:
             if new_trouble and not trouble:
                 self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
             trouble = new_trouble
+            self.send()
             self.wake.wait(LOOK_EVERY_S)
             self.wake.clear()
 

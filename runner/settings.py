@@ -5,9 +5,7 @@ A section that ends in `.NAME` may be there any number of times, once for each n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 from db.traces import PERFETTO_URL
 from models_zoo.shapes import AXES
@@ -31,23 +29,13 @@ from runner.accepted import (
     tolerances,
     web_address,
 )
+from runner.alerts.settings import NOTIFICATION_SETTINGS
 from runner.protocol import MeasureSettings
+from runner.setting import Setting
 from runner.traces_kept import TraceRules
 
 _MEASURE = MeasureSettings()
 _TRACES = TraceRules()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes."""
-
-    section: str
-    key: str
-    accept: Callable[[Any], Any]
-    description: str
-    default: Any = None
-    is_required: bool = False
 
 
 # A table of names of the user's own choice: any key is allowed.
@@ -429,6 +417,7 @@ SETTINGS = (
         description="Address of the Perfetto UI that traces are handed to: one that you host, where"
         " browsers cannot reach this one.",
     ),
+    *NOTIFICATION_SETTINGS,
 )
 
 

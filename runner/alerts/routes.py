@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import Final
 
 from db.events import Event
 from db.notifications import News, NewsKind, Notification, Severity, notification_id
@@ -14,6 +15,8 @@ from db.store import utc_now
 from db.triage import Revision
 from runner.alerts.news import find_news, severity_of, worst_of
 
+# What alerts give reason to tell.
+TOLD: Final = tuple(str(kind) for kind in NewsKind if kind is not NewsKind.TEST)
 # Whoever measures suspects again says when that is over; a process that died cannot.
 MAX_HOLD = timedelta(hours=6)
 
@@ -30,7 +33,7 @@ class Route:
     owners: tuple[str, ...] = ("*",)
     severities: tuple[str, ...] = tuple(map(str, Severity))
     verdicts: tuple[str, ...] = (str(Verdict.REGRESSION),)
-    news: tuple[str, ...] = tuple(map(str, NewsKind))
+    news: tuple[str, ...] = TOLD
 
     def takes(self, alert: Alert, *, kind: NewsKind) -> bool:
         """Return whether this route leads news of that kind about `alert`."""

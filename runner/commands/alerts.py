@@ -24,6 +24,7 @@ from db.ranking import worst_first
 from db.records import AlertState
 from db.replay import check_replayable
 from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
+from runner.alerts.documents import alert_json, alerts_json
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
     DecisionOptions,
@@ -38,7 +39,8 @@ from runner.commands.alert_text import (
     print_settings,
 )
 from runner.commands.common import json_option, print_json, with_workplace
-from runner.commands.look import ALL_STATES, alert_json, alerts_json
+from runner.commands.look import ALL_STATES
+from runner.commands.outbox import outbox, resend_dead, send_now, test_receivers
 from runner.commands.values import NONE, Moment, OrNone, Percentage
 from runner.documents import read_json
 from runner.wiring import Workplace
@@ -340,3 +342,7 @@ def _set_series(
 
 def _say_changed(num_changed: int) -> None:
     click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
+
+
+for _command in (outbox, resend_dead, send_now, test_receivers):
+    alerts_group.add_command(_command)

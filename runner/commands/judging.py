@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from db.errors import StoreError
 from db.records import Alert, Run, RunDocument, Verdict
 from db.triage import is_muted
+from runner.alerts.outlet import make_telling, send_waiting
 from runner.analysis.cause import MACHINE
 from runner.analysis.confirmation import fails_run, is_refuted
 from runner.commands.common import stderr
@@ -21,14 +22,15 @@ from runner.wiring import Workplace
 
 
 def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
-    """Judge the stored history, measure what these runs made suspect again, and say what is news.
+    """Judge the stored history, measure what these runs made suspect again, and tell what is news.
 
     Returns the alerts that fail the runs. A store that is busy is only said: `hud detect` judges
     later. Raises RunInterrupted when it was stopped while it measured.
     """
     progress = TerminalProgress(stderr(), now=workplace.seams.now)
     try:
-        report = detect(workplace.store(), timetable=timetable_of(workplace))
+        telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
+        report = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
         confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
@@ -42,6 +44,7 @@ def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
     ]
     for text in texts_of(found, report, has_places=len(documents) > 1):
         progress(Said(text=f"regression: {text}"))
+    send_waiting(workplace, notify=progress)
     return [alert for alert in not_the_machines(found) if fails_run(alert)]
 
 
@@ -71,7 +74,13 @@ def _confirm(
         return []
     alerts: list[Alert] = []
     for document in documents:
-        found = confirm_run(document, alerts=report.alerts, workplace=workplace, notify=notify)
+        found = confirm_run(
+            document,
+            alerts=report.alerts,
+            workplace=workplace,
+            notify=notify,
+            telling=make_telling(workplace),
+        )
         alerts += found.alerts
         if found.is_interrupted:
             raise RunInterrupted(

@@ -18,9 +18,8 @@ from db.store import Store
 from db.summaries import RunSummary
 from models_zoo.tags import tags_of
 from models_zoo.variants import VARIANTS
+from runner.alerts.documents import alerts_json
 from runner.analysis.machine import CLOCKS, machine_history, machine_text
-from runner.analysis.repro import repro_command
-from runner.cause_kernels import cause_kernels
 from runner.commands.alert_text import print_alerts
 from runner.commands.case_text import find_case, print_case
 from runner.commands.common import (
@@ -36,7 +35,6 @@ from runner.commands.run import print_results
 from runner.commands.shapes_table import show_shapes
 from runner.commands.sweep_table import print_sweep
 from runner.commands.toolchain import show_toolchains
-from runner.links import series_url
 from runner.suites import Selection
 from runner.text import clock
 from runner.wiring import Workplace
@@ -332,28 +330,6 @@ def _event_lines(alerts: Sequence[Alert], *, store: Store) -> list[str]:
         for event_id, count in counts.most_common()
         if count > 1 and event_id in events
     ]
-
-
-def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:
-    """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
-    config = workplace.config
-    events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
-    kernels = cause_kernels(alerts, store=workplace.store())
-    return [
-        {
-            **alert.to_json(kernels=kernels[alert.id].rows, noise=kernels[alert.id].noise),
-            "event": events[alert.event_id].to_json() if alert.event_id in events else None,
-            "repro": repro_command(alert.case, toolchain=alert.toolchain),
-            "url": series_url(alert, host=config.host, port=config.port),
-        }
-        for alert in alerts
-    ]
-
-
-def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
-    """Return the regression object of one alert."""
-    (found,) = alerts_json([alert], workplace=workplace)
-    return found
 
 
 def _run_json(summary: RunSummary) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from db.errors import StoreError
 from db.records import RunState, Verdict
 from db.triage import is_muted
 from models_zoo.spec import UnknownNameError
+from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import stderr, with_workplace
 from runner.commands.judging import judge, texts_of
 from runner.commands.run import print_results, run_in_terminal
@@ -153,7 +154,8 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     if report.trouble:
         return
     try:
-        found = detect(workplace.store(), timetable=timetable_of(workplace))
+        telling = make_telling(workplace)
+        found = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
     except StoreError as error:
         notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
@@ -207,6 +209,7 @@ def _job_loop(
         workplace=workplace,
         notify=notify,
         judge=functools.partial(judge, workplace=workplace),
+        send=functools.partial(send_waiting, workplace, notify=notify),
         wake=wake,
         scheduler=scheduler,
     )

@@ -10,14 +10,16 @@ import click
 
 from db.records import RunDocument
 from db.store import Store
+from runner.alerts.documents import alerts_json
+from runner.alerts.outlet import make_telling, send_waiting
 from runner.checks import Check, CheckState, run_checks
 from runner.commands.common import json_option, print_json, stderr, stdout, with_workplace
-from runner.commands.look import alerts_json
 from runner.commands.serving import serve_dashboard
 from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
+from runner.progress import TerminalProgress
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
@@ -82,7 +84,13 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
 @with_workplace
 def detect(workplace: Workplace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
-    report = detect_alerts(workplace.store(), is_full=True, timetable=timetable_of(workplace))
+    report = detect_alerts(
+        workplace.store(),
+        is_full=True,
+        timetable=timetable_of(workplace),
+        telling=make_telling(workplace),
+    )
+    send_waiting(workplace, notify=TerminalProgress(stderr(), now=workplace.seams.now))
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))
     else:

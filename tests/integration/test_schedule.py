@@ -64,6 +64,7 @@ class Place:
             workplace=self.workplace,
             notify=self.events.append,
             judge=self.judged.append,
+            send=lambda: None,
             wake=threading.Event(),
         )
 

@@ -1,0 +1,86 @@
+"""Put notifying together from the settings in force."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from db.alert_queries import load_alerts_with_ids
+from db.errors import StoreError
+from db.notifications import Notification
+from db.outbox import release
+from db.processes import this_process
+from runner.alerts.deliveries import Policy
+from runner.alerts.dispatch import Dispatcher, DispatchReport, Item
+from runner.alerts.documents import alerts_json
+from runner.alerts.news import is_still_news
+from runner.alerts.receivers import make_receiver
+from runner.alerts.routes import Route, Telling
+from runner.events import Notify, Said
+from runner.wiring import Workplace
+
+# A step in hundreds of series is told by its worst; the dashboard has the rest.
+MAX_ALERTS_TOLD = 50
+
+
+def make_telling(workplace: Workplace, *, is_held: bool = False) -> Telling:
+    """Return what makes notifications; those of one that `is_held` wait for `send_waiting`."""
+    config = workplace.config
+    routes = config.routes or tuple(
+        Route(name=name, receivers=(name,)) for name in config.receivers
+    )
+    return Telling(routes=routes, now=workplace.seams.now, holder=this_process() if is_held else "")
+
+
+def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Dispatcher:
+    """Return what sends the notifications in the store of `workplace`."""
+    config, seams = workplace.config, workplace.seams
+    return Dispatcher(
+        store=workplace.store(),
+        receivers={
+            name: make_receiver(settings, env=seams.env)
+            for name, settings in config.receivers.items()
+        },
+        compose=lambda items: compose(items, workplace=workplace),
+        now=seams.now,
+        jitter=lambda limit_s: random.uniform(0.0, limit_s),
+        policy=policy or Policy(),
+    )
+
+
+def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> list[Item]:
+    """Return `notifications` with their alerts as they are now, less those that are no news."""
+    store, at = workplace.store(), workplace.seams.now()
+    wanted = {id for item in notifications for id in item.alert_ids}
+    known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
+    items = []
+    for notification in notifications:
+        alerts = [
+            known[id]
+            for id in notification.alert_ids
+            if id in known and is_still_news(notification.kind, known[id], at=at)
+        ]
+        if alerts:
+            told = alerts_json(alerts[:MAX_ALERTS_TOLD], workplace=workplace)
+            items.append(
+                Item(notification=notification, alerts=tuple(told), num_alerts=len(alerts))
+            )
+    return items
+
+
+def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:
+    """Send what is due, and what this process held back, and say what did not go out."""
+    if not workplace.config.receivers:
+        return DispatchReport()
+    try:
+        release(workplace.store(), holder=this_process(), at=workplace.seams.now())
+        report = make_dispatcher(workplace).dispatch()
+    except StoreError as error:
+        text = f"notifications are not sent: {error}. `hud alerts send` does it later"
+        notify(Said(text=text, is_warning=True))
+        return DispatchReport()
+    for name, text in report.trouble.items():
+        notify(Said(text=f"receiver {name}: {text}. It is tried again later", is_warning=True))
+    if report.num_sent:
+        notify(Said(text=f"{report.num_sent} notifications sent"))
+    return report

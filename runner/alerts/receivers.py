@@ -1,0 +1,66 @@
+"""Make receivers of what hud.toml says; their secrets are read when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runner.alerts.deliveries import Answer, AnswerKind
+from runner.alerts.dispatch import Message, Receiver
+from runner.alerts.http import CONNECT_S, HttpRules, TargetRefused, check_url
+from runner.alerts.posting import Poster
+from runner.alerts.settings import ENV, FILE, ReceiverSettings
+from runner.alerts.signing import BadSecret, key_of
+from runner.alerts.webhook import Webhook
+
+
+class NotReady(ValueError):
+    """Something that a receiver needs is not where hud.toml says; the message never has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unready:
+    """A receiver that cannot be used as things are: everything waits until that is mended."""
+
+    reason: str
+
+    def send(self, message: Message) -> Answer:
+        """Return why nothing is sent."""
+        del message
+        return Answer(kind=AnswerKind.FAILED, text=self.reason, is_down=True)
+
+
+def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
+    """Return the receiver that `settings` describe, one that only says why where it cannot be."""
+    try:
+        url = _resolved("url", settings.url, settings=settings, env=env)
+        check_url(url)
+        key = None
+        if settings.secret is not None:
+            key = key_of(_resolved("secret", settings.secret, settings=settings, env=env))
+    except (NotReady, BadSecret, TargetRefused) as error:
+        return Unready(reason=f"[receivers.{settings.name}]: {error}")
+    rules = HttpRules(
+        allow_private=settings.allow_private,
+        total_s=settings.timeout_s,
+        connect_s=min(CONNECT_S, settings.timeout_s),
+    )
+    return Webhook(poster=Poster(url=url, rules=rules), key=key)
+
+
+def _resolved(what: str, value: str, *, settings: ReceiverSettings, env: Mapping[str, str]) -> str:
+    if value.startswith(ENV):
+        name = value.removeprefix(ENV).strip()
+        if not env.get(name, "").strip():
+            raise NotReady(f"{what}: the environment variable {name} is not set")
+        return env[name].strip()
+    if value.startswith(FILE):
+        path = settings.base / value.removeprefix(FILE).strip()
+        try:
+            content = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise NotReady(f"{what}: cannot read {path}") from error
+        if not content:
+            raise NotReady(f"{what}: {path} is empty")
+        return content
+    return value

@@ -1,0 +1,163 @@
+"""hud alerts outbox, resend, send and test: notifications on their way."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Sequence
+
+import click
+
+from db.errors import NotFoundError
+from db.notifications import (
+    WAITING,
+    NewsKind,
+    Notification,
+    NotificationState,
+    Severity,
+)
+from db.outbox import load_outbox, resend
+from runner.alerts.deliveries import AnswerKind
+from runner.alerts.dispatch import Item, Message
+from runner.alerts.outlet import send_waiting
+from runner.alerts.receivers import make_receiver
+from runner.commands.alert_text import SHOWN_ID_LENGTH
+from runner.commands.common import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    stderr,
+    with_workplace,
+)
+from runner.plan import find_names
+from runner.progress import TerminalProgress
+from runner.wiring import Workplace
+
+_ALL = "all"
+_NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"
+# Of the id, which begins with `msg_`.
+_SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
+
+
+@click.command()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([_ALL, *map(str, NotificationState)]),
+    default=(*map(str, WAITING), str(NotificationState.DEAD)),
+    show_default=True,
+    help="Notifications in this state; may be repeated.",
+)
+@json_option
+@with_workplace
+def outbox(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
+    """List the notifications that wait or were given up, oldest first."""
+    wanted = None if _ALL in states else [NotificationState(state) for state in states]
+    found = load_outbox(workplace.store(), states=wanted)
+    if as_json:
+        print_json([item.to_json() for item in found])
+    elif found:
+        _print(found)
+    else:
+        click.echo("nothing waits; --state all lists what was sent too", err=True)
+
+
+@click.command("resend")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@json_option
+@with_workplace
+def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) -> None:
+    """Send dead letters again, those with these ids or all; the start of an id will do."""
+    store = workplace.store()
+    dead = load_outbox(store, states=[NotificationState.DEAD])
+    wanted = {item.id for item in dead if not ids or item.id.startswith(ids)}
+    for id in ids:
+        if not any(item.id.startswith(id) for item in dead):
+            raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
+    num_resent = resend(store, wanted, at=workplace.seams.now())
+    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    report = send_waiting(workplace, notify=notify)
+    if as_json:
+        print_json({"resent": num_resent, "sent": report.num_sent})
+    else:
+        click.echo(f"{num_resent} dead letters revived, {report.num_sent} notifications sent")
+
+
+@click.command("send")
+@json_option
+@with_workplace
+def send_now(workplace: Workplace, *, as_json: bool) -> None:
+    """Send the notifications that are due."""
+    if not workplace.config.receivers:
+        click.echo(_NO_RECEIVERS, err=True)
+    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    report = send_waiting(workplace, notify=notify)
+    if as_json:
+        print_json({"sent": report.num_sent, "failed": report.num_failed})
+    else:
+        click.echo(f"{report.num_sent} notifications sent")
+
+
+@click.command("test")
+@click.argument("names", metavar="[RECEIVER]...", nargs=-1)
+@json_option
+@with_workplace
+def test_receivers(workplace: Workplace, *, names: tuple[str, ...], as_json: bool) -> None:
+    """Send a test message now, to these receivers or to all; exit with 1 when one fails."""
+    receivers = workplace.config.receivers
+    if not receivers:
+        click.echo(_NO_RECEIVERS, err=True)
+    find_names(names, known=receivers, kind="receiver")
+    answers = {}
+    for name in names or receivers:
+        receiver = make_receiver(receivers[name], env=workplace.seams.env)
+        answers[name] = receiver.send(_test_message(name, workplace=workplace))
+    if as_json:
+        print_json(
+            [
+                {"receiver": name, "answer": str(answer.kind), "text": answer.text}
+                for name, answer in answers.items()
+            ]
+        )
+    else:
+        for name, answer in answers.items():
+            click.echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
+    sys.exit(int(any(answer.kind is not AnswerKind.SENT for answer in answers.values())))
+
+
+def _test_message(name: str, *, workplace: Workplace) -> Message:
+    at = workplace.seams.now()
+    id = f"msg_{uuid.uuid4().hex}"
+    notification = Notification(
+        id=id,
+        receiver=name,
+        subject="test",
+        kind=NewsKind.TEST,
+        severity=Severity.MINOR,
+        title=f"Test of the receiver {name}: notifications of Compile HUD arrive here",
+        alert_ids=(),
+        created_at=at,
+        due_at=at,
+    )
+    return Message(id=id, at=at, items=(Item(notification=notification, alerts=(), num_alerts=0),))
+
+
+def _print(found: Sequence[Notification]) -> None:
+    names = ("id", "receiver", "news", "severity", "state", "attempts", "due (UTC)", "what", "why")
+    rows = [
+        (
+            item.id[:_SHOWN_LENGTH],
+            item.receiver,
+            str(item.kind),
+            str(item.severity),
+            str(item.state),
+            str(item.num_attempts),
+            f"{item.due_at:%Y-%m-%d %H:%M}",
+            item.title,
+            item.last_error,
+        )
+        for item in found
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)

@@ -1,0 +1,19 @@
+"""One setting of hud.toml as its tables have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes."""
+
+    section: str
+    key: str
+    accept: Callable[[Any], Any]
+    description: str
+    default: Any = None
+    is_required: bool = False

@@ -1,0 +1,229 @@
+"""`hud` tells receivers of hud.toml: settings, routes, commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from db.notification_rows import put_notifications
+from db.notifications import Notification
+from db.outbox import load_outbox
+from runner.alerts.outlet import compose, make_dispatcher, make_telling, send_waiting
+from runner.alerts.receivers import Unready, make_receiver
+from runner.config import Config, parse_config
+from runner.detect import detect
+from runner.errors import ConfigError
+from runner.events import Event, Said
+from runner.wiring import Seams, Workplace
+from tests.builders import make_alert, make_notification
+from tests.integration.terminal import CONFIG, Terminal
+from tests.integration.test_detect import nights, put
+from tests.receiving import Inbox, receiving
+from tests.stored import save_alerts
+from tests.unit.test_webhook import SECRET
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def configure(terminal: Terminal, *inboxes: Inbox, more: str = "") -> None:
+    (terminal.folder / "secret").write_text(f"{SECRET}\n")
+    sections = [
+        f'[receivers.r{number}]\nurl = "{inbox.url}"\nallow_private = true\n'
+        'secret = "file:secret"\n'
+        for number, inbox in enumerate(inboxes)
+    ]
+    (terminal.folder / "hud.toml").write_text(CONFIG + "".join(sections) + more)
+
+
+def parse(content: str) -> Config:
+    return parse_config(content, path=Path("/project/hud.toml"), env={})
+
+
+def fill(terminal: Terminal, *notifications: Notification) -> None:
+    with terminal.store().write() as session:
+        put_notifications(session, notifications)
+
+
+def test_receivers_and_routes_are_read() -> None:
+    config = parse("""
+        [receivers.ops]
+        url = "https://example.com/hook"
+        secret = "env:HUD_SECRET"
+        timeout_s = 5
+        [routes.bad]
+        receivers = "ops"
+        models = ["bert", "gpt*"]
+        severity = "severe"
+        verdicts = ["regression", "improvement"]
+        news = ["opened", "fixed"]
+    """)
+    ops, (route,) = config.receivers["ops"], config.routes
+    assert (ops.url, ops.secret, ops.timeout_s) == ("https://example.com/hook", "env:HUD_SECRET", 5)
+    assert (route.name, route.receivers, route.models) == ("bad", ("ops",), ("bert", "gpt*"))
+    assert (route.severities, route.verdicts, route.news) == (
+        ("severe",),
+        ("regression", "improvement"),
+        ("opened", "fixed"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("[receivers.a]", r"\[receivers.a\]: url is missing"),
+        ('[receivers.a]\nurl = "gopher://x"', "line 2: .*url: got 'gopher://x', takes an address"),
+        ('[receivers.a]\nurl = "env:"', "takes an address, or where it is kept"),
+        (
+            f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"',
+            "takes `env:NAME` or `file:PATH`, never the secret itself",
+        ),
+        ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook"),
+        ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
+        (
+            '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
+            "no receiver 'osp'; did you mean ops?",
+        ),
+        (
+            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nseverity = "bad"',
+            "takes one or more of severe, major, minor",
+        ),
+        (
+            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nnews = "test"',
+            "takes one or more of opened, worsened, reopened, fixed",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(content: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse(content)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ('url = "env:HOOK"', "url: the environment variable HOOK is not set"),
+        ('url = "file:nothing"', "url: cannot read .*nothing"),
+        ('url = "env:BAD"', "takes http://host/path or https://host/path"),
+        ('url = "https://x.org"\nsecret = "env:BAD"', "24 to 64 random bytes in base64"),
+    ],
+)
+def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, reason: str) -> None:
+    config = parse(f"[receivers.ops]\n{settings}")
+    receiver = make_receiver(config.receivers["ops"], env={"BAD": "hunter2"})
+    assert isinstance(receiver, Unready)
+    assert "hunter2" not in receiver.reason
+    assert re.search(reason, receiver.reason)
+
+
+def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal) -> None:
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        put(terminal.store(), nights([2.0] * 12 + [1.4] * 4))
+        assert terminal.hud("detect").exit_code == 0
+        terminal.hud("detect")
+    (request,) = inbox.requests
+    document = json.loads(request.body)
+    (notification,) = document["data"]["notifications"]
+    assert document["type"] == "alerts.opened"
+    assert notification["alerts"] == terminal.json("regressions", "--json")
+    assert notification["severity"] == "severe"
+    assert request.headers["webhook-id"] == notification["id"]
+
+
+def test_a_test_message_is_signed_and_answers_are_told(terminal: Terminal) -> None:
+    with receiving() as good, receiving(lambda handler, _: handler.answer(404)) as bad:
+        configure(terminal, good, bad)
+        both = terminal.hud("alerts", "test")
+        assert both.exit_code == 1
+        assert both.stdout == "r0: sent\nr1: refused, 404 Not Found\n"
+        assert terminal.hud("alerts", "test", "r0").exit_code == 0
+        assert terminal.json("alerts", "test", "r0", "--json") == [
+            {"receiver": "r0", "answer": "sent", "text": ""}
+        ]
+    request = good.requests[0]
+    assert json.loads(request.body)["type"] == "alerts.test"
+    # The clock of the terminal is long ago: its signature holds, its time does not.
+    signed = Verifier(SECRET)
+    assert (
+        signed.sign(request.headers["webhook-id"], terminal.clock.moment, request.body.decode())
+        == request.headers["webhook-signature"]
+    )
+    assert "no receiver 'ops'" in terminal.hud("alerts", "test", "ops").stderr
+    assert load_outbox(terminal.store()) == ()
+
+
+def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
+    save_alerts(terminal.store(), [make_alert("a")])
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    with receiving(lambda handler, number: handler.answer(204 if number else 410)) as inbox:
+        configure(terminal, inbox)
+        assert "0 notifications sent" in terminal.hud("alerts", "send").stdout
+        listed = terminal.hud("alerts", "outbox").stdout
+        assert "dead" in listed
+        assert "410 Gone" in listed
+        (item,) = terminal.json("alerts", "outbox", "--state", "dead", "--json")
+        assert (item["id"], item["num_attempts"]) == ("msg_1", 1)
+        assert "no dead letter 'x'" in terminal.hud("alerts", "resend", "x").stderr
+        told = terminal.hud("alerts", "resend", "msg_").stdout
+        assert told == "1 dead letters revived, 1 notifications sent\n"
+    assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
+    assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
+
+
+def test_without_receivers_nobody_is_told(terminal: Terminal) -> None:
+    put(terminal.store(), nights([2.0] * 12 + [1.4] * 4))
+    assert terminal.hud("detect").exit_code == 0
+    assert load_outbox(terminal.store()) == ()
+    assert "no [receivers.NAME]" in terminal.hud("alerts", "send").stderr
+    assert "no [receivers.NAME]" in terminal.hud("alerts", "test").stderr
+    assert terminal.json("alerts", "send", "--json") == {"sent": 0, "failed": 0}
+
+
+def place(terminal: Terminal) -> Workplace:
+    config = parse_config(
+        (terminal.folder / "hud.toml").read_text(), path=terminal.folder / "hud.toml", env={}
+    )
+    return Workplace(config=config, seams=Seams(now=terminal.clock, env={}))
+
+
+def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
+    terminal: Terminal,
+) -> None:
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        workplace = place(terminal)
+        store = workplace.store()
+        put(store, nights([2.0] * 12 + [1.4] * 4))
+        report = detect(store, telling=make_telling(workplace, is_held=True))
+        make_dispatcher(workplace).dispatch()
+        (held,) = load_outbox(store)
+        assert (str(held.state), inbox.requests) == ("pending", [])
+        save_alerts(store, [replace(report.new[0], is_confirmed=False)])
+        send_waiting(workplace, notify=lambda _: None)
+        assert inbox.requests == []
+        assert [str(item.state) for item in load_outbox(store)] == ["dropped"]
+
+
+def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
+    said: list[Event] = []
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    save_alerts(terminal.store(), [make_alert("a")])
+    with receiving(lambda handler, _: handler.answer(503, Retry_After="60")) as inbox:
+        configure(terminal, inbox)
+        send_waiting(place(terminal), notify=said.append)
+    texts = [event.text for event in said if isinstance(event, Said)]
+    assert texts == ["receiver r0: 503 Service Unavailable. It is tried again later"]
+    assert [str(item.state) for item in load_outbox(terminal.store())] == ["failed"]
+
+
+def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
+    assert compose([make_notification(alert_ids=["gone"])], workplace=place(terminal)) == []
