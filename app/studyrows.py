@@ -27,10 +27,9 @@ _SPEEDUP = "speedup"
 
 def table_part(table: StudyTable, *, run_id: str) -> TablePart:
     """Return a table of a study; a number that is of one case leads to it."""
-    scales = [
-        _scale(metric, [cells[place] for cells in table.rows.values()])
-        for place, metric in enumerate(table.metrics)
-    ]
+    # One unit for all columns of one metric: they are there to be compared.
+    by_metric = {metric: _scale(metric, table) for metric in table.metrics}
+    scales = [by_metric[metric] for metric in table.metrics]
     names = [
         metric_label(name) if name == metric else name
         for name, metric in zip(table.columns, table.metrics, strict=True)
@@ -232,8 +231,13 @@ def _field(cell: StudyCell | None, *, run_id: str) -> Cell:
     return Cell(text=drawn.text, href=drawn.href, title=drawn.title, notes=drawn.notes, style=style)
 
 
-def _scale(metric: str, cells: Iterable[StudyCell]) -> Scale:
-    values = [cell.estimate.value for cell in cells if cell.estimate is not None]
+def _scale(metric: str, table: StudyTable) -> Scale:
+    values = [
+        cell.estimate.value
+        for cells in table.rows.values()
+        for cell, name in zip(cells, table.metrics, strict=True)
+        if name == metric and cell.estimate is not None
+    ]
     return scale_for(METRICS[metric].unit, values)
 
 

@@ -13,6 +13,7 @@ from app.studyrows import (
     scatter_points,
     shade,
     study_cell,
+    table_part,
 )
 from db.records import Outcome
 from runner.analysis.stats import Estimate
@@ -49,6 +50,26 @@ def test_a_number_has_its_interval_its_cohort_and_what_ran() -> None:
 def test_a_number_of_one_case_leads_to_it() -> None:
     cell = study_cell(dataclasses.replace(CELL, cases=CELL.cases[:1]), scale=RATIO, run_id="run-1")
     assert cell.href.startswith("run?run=run-1&case=bert%2F")
+
+
+def test_all_columns_of_one_metric_have_one_unit() -> None:
+    spec = TableSpec(title="Latency", rows="model", metrics=("latency_s",))
+    seen = [
+        make_seen(mode="eager", values={"latency_s": (0.02, 0.02, 0.02)}),
+        make_seen(values={"latency_s": (0.004, 0.004, 0.004)}),
+        make_seen(mode="max-autotune", values={"latency_s": (0.0004, 0.0004, 0.0004)}),
+        make_seen(mode="reduce-overhead", outcome=Outcome.FAILED),
+    ]
+    (found,) = study_tables(make_study(spec), seen)
+    part = table_part(found, run_id="r")
+    assert [column.label for column in part.columns] == [
+        "model",
+        "eager (ms)",
+        "default (ms)",
+        "max-autotune (ms)",
+        "reduce-overhead (ms)",
+    ]
+    assert [cell.text for cell in part.rows[0]] == ["bert", "20.0", "4.00", "0.400", "1 failed"]
 
 
 def test_words_are_quiet_and_have_no_number() -> None:
