@@ -7,6 +7,8 @@ import pytest
 from models_zoo.spec import ModelSpec
 from runner.config import parse_config
 from runner.errors import ConfigError
+from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from tests.fakes import make_catalog
 
 
 def catalog(content: str) -> dict[str, ModelSpec]:
@@ -43,6 +45,22 @@ def test_a_glob_means_the_models_that_have_such_a_shape() -> None:
     found = catalog(content.replace(', "vit"', ""))
     assert list(found["gpt2"].shapes) == ["long-l16"]
     assert list(found["gpt2_decode"].shapes) == []
+
+
+def test_the_error_names_the_key_that_is_wrong() -> None:
+    rule = ShapeRule(
+        name="x",
+        size="small",
+        models=("brt",),
+        is_tracked=False,
+        axes={"batch": (1,)},
+        lists=frozenset(),
+    )
+    with pytest.raises(
+        NamedShapeError, match="no model matches 'brt'; did you mean bert"
+    ) as caught:
+        with_shapes(make_catalog("bert"), rule)
+    assert caught.value.key == "models"
 
 
 def test_several_rules_add_up() -> None:

@@ -12,7 +12,7 @@ from models_zoo.catalog import CATALOG, find_size
 from models_zoo.spec import ModelSpec
 from runner.config import parse_config
 from runner.errors import ConfigError
-from runner.own_models import installed_models
+from runner.own_models import OwnModelError, installed_models, own_model
 
 
 def package(folder: Path, *, name: str, entries: str) -> PathDistribution:
@@ -132,6 +132,12 @@ def test_sizes_that_are_none_are_said(sizes: str) -> None:
     content = f'[models.mine]\nbuild = "own.bench"\n{sizes}'
     with pytest.raises(ConfigError, match=r"line 3: \[models.mine\] sizes: .* a table of sizes"):
         parse_config(content, path=None, env={})
+
+
+def test_the_family_of_the_reference_cases_is_none_for_a_model() -> None:
+    with pytest.raises(OwnModelError, match="'reference' is that of the reference cases") as caught:
+        own_model("mine", {"family": "reference"}, folder=Path(), source_name="hud.toml")
+    assert caught.value.key == "family"
 
 
 def test_a_name_that_no_key_can_hold_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from models_zoo.candidates import candidate_models
 from models_zoo.catalog import CATALOG, find_size
-from models_zoo.shapes import AXES, axes_of, vary
+from models_zoo.shapes import AXES, UnfitShapeError, axes_of, vary
 from models_zoo.spec import ModelSpec, NamedShape, SizeSpec, UnknownNameError
 from runner.plan import make_plan, plan_case
 from runner.settings import section_rows
@@ -110,6 +110,11 @@ def test_a_shape_that_cannot_be_is_answered_with_what_can(
     with pytest.raises(UnknownNameError) as caught:
         find_size(CATALOG[model], shape)
     assert message in str(caught.value)
+
+
+def test_what_a_size_cannot_have_is_said_without_a_model() -> None:
+    with pytest.raises(UnfitShapeError, match="takes length <= 128, not 200"):
+        vary(SizeSpec(config=SMALL, num_samples=4), {"length": 200})
 
 
 def test_every_axis_is_a_setting_of_a_named_shape() -> None:
