@@ -63,7 +63,7 @@ MAX_CONTRAST = 7.0
 MORE_FOR_MODES = 1.0
 # Of the noise, fewer points than these: times the logarithm of how many times fewer.
 LITTLE_NOISE = 34
-MORE_FOR_LITTLE_NOISE = 1.8
+MORE_FOR_LITTLE_NOISE = 1.5
 # One row a hypothesis: steps, what is no step, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
 _FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
