@@ -152,3 +152,21 @@ def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
     night = found["night"]
     assert f"takes {night['bytes'] / 1e6:.1f} MB, {night['trace_bytes'] / 1e6:.1f} of them" in text
     assert night["bytes"] < 200e6
+
+
+def test_what_can_be_had_together_is_told_as_it_came_out() -> None:
+    document = result("limits")
+    text = words("docs/judging.md")
+    rows = {f"observer, {limit}": found for limit, found in document["observer"].items()}
+    shown = [*(name for name in rows if f"| {name} |" in text), "judge"]
+    rows["judge"] = document["judge"]
+    assert len(shown) >= 6
+    for name in shown:
+        found = rows[name]
+        low, high = (100 * end for end in found["new_modes_interval"])
+        silent = f"{100 * found['new_modes_silent']:.1f} % ({low:.1f} to {high:.1f})"
+        delay = f"{found['delay_median']}, {found['delay_90']}"
+        rates = f"{found['f1']:.3f} | {found['false_alarms_per_year']:.2f}"
+        told = f"{100 * found['told_within_2']:.0f} %"
+        assert f"| {name} | {silent} | {delay} | {told} | {rates} |" in text
+    assert f"{document['num_histories']} made-up histories of each" in text
