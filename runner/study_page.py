@@ -33,8 +33,8 @@ _METHOD = (
     " largest of them. Brackets are 95 % intervals of measuring these very cases again on this"
     " device; they say nothing about other models or devices. A case that is not ok has its"
     " outcome and no number. A latency is CPU time where the title says so, which no other process"
-    " takes part of. How many times faster a case is than eager in another dtype compares the"
-    " latencies of two processes."
+    " takes part of. How many times faster a case is than eager in another dtype is its speedup"
+    " times the ratio of eager in the two dtypes, which were measured in processes of their own."
 )
 _PUBLISHED = (
     "Others measured these with other models, shapes and versions, and on the devices named. They"

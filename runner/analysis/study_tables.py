@@ -3,8 +3,9 @@
 Method: the geometric mean over the models that are ok in every column of a row (`aggregate`). Its
 interval is that of measuring these very models again: their 95 % intervals are independent, so
 their distances from the point, on logarithms, add up in squares, and are divided by the number of
-models. How far the models differ is told apart, by the least and the largest. A ratio to eager in
-another dtype is one of two launches' medians, whose distances add up in squares as well.
+models. How far the models differ is told apart, by the least and the largest. How many times faster
+than eager in another dtype is the speedup, which is paired, times the ratio of eager in the two
+dtypes, which is not; the distances of the factors add up in squares as well.
 Assumptions: every model weighs the same; nothing is said about models that are not in the cohort.
 """
 
@@ -24,6 +25,7 @@ _SUBJECT = ("model", "phase", "shape", "dtype", "device", "variant")
 # The steadier clock first: what else a machine does takes none of it. A CPU alone has it.
 _LATENCIES = ("latency_cpu_s", "latency_s")
 _OVER_EAGER = "speedup"
+_ONE = Estimate(1.0, 1.0, 1.0)
 
 Value = Callable[[Seen], Estimate | None]
 
@@ -149,13 +151,15 @@ def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
 
 def ratio_estimate(numerator: Estimate, *, denominator: Estimate) -> Estimate:
     """Return the ratio of two independent estimates, all above 0."""
-    value = numerator.value / denominator.value
-    below = math.hypot(
-        math.log(numerator.value / numerator.low), math.log(denominator.high / denominator.value)
-    )
-    above = math.hypot(
-        math.log(numerator.high / numerator.value), math.log(denominator.value / denominator.low)
-    )
+    inverse = Estimate(1 / denominator.value, 1 / denominator.high, 1 / denominator.low)
+    return product_estimate(numerator, inverse)
+
+
+def product_estimate(left: Estimate, right: Estimate) -> Estimate:
+    """Return the product of two independent estimates, all above 0."""
+    value = left.value * right.value
+    below = math.hypot(math.log(left.value / left.low), math.log(right.value / right.low))
+    above = math.hypot(math.log(left.high / left.value), math.log(right.high / right.value))
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
 
 
@@ -285,21 +289,31 @@ def _reader(metric: str, *, baseline_dtype: str = "", seen: Sequence[Seen] = ())
     if not baseline_dtype:
         return lambda item: _positive(item.values.get(metric))
     eager = {
-        _workload(item.case): item
+        (_workload(item.case), str(item.case.dtype)): item
         for item in seen
-        if item.case.variant == EAGER and item.case.dtype == baseline_dtype
+        if item.case.variant == EAGER
     }
 
     def over_baseline(item: Seen) -> Estimate | None:
-        baseline = eager.get(_workload(item.case))
-        for metric in _LATENCIES if baseline is not None else ():
-            assert baseline is not None
-            slow, fast = (_positive(side.values.get(metric)) for side in (baseline, item))
-            if slow is not None and fast is not None:
-                return ratio_estimate(slow, denominator=fast)
-        return None
+        workload = _workload(item.case)
+        slow = eager.get((workload, baseline_dtype))
+        fast = eager.get((workload, str(item.case.dtype)))
+        between = None if slow is None or fast is None else _between(slow, fast)
+        own = _ONE if item.case.variant == EAGER else _positive(item.values.get(_OVER_EAGER))
+        return None if between is None or own is None else product_estimate(between, own)
 
     return over_baseline
+
+
+def _between(slow: Seen, fast: Seen) -> Estimate | None:
+    """Return how many times faster one eager case is than another."""
+    if slow is fast:
+        return _ONE
+    for metric in _LATENCIES:
+        before, after = (_positive(side.values.get(metric)) for side in (slow, fast))
+        if before is not None and after is not None:
+            return ratio_estimate(before, denominator=after)
+    return None
 
 
 def _positive(estimate: Estimate | None) -> Estimate | None:

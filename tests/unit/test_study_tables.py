@@ -143,32 +143,50 @@ def test_a_split_by_two_dimensions_gives_a_table_for_each_combination_there_is()
     ]
 
 
-def test_over_eager_in_another_dtype_is_a_ratio_of_latencies() -> None:
-    spec = TableSpec(title="Times", rows="shape", split=("dtype",), baseline_dtype="fp32")
-    seen = [
+TIMES = TableSpec(title="Times", rows="dtype", baseline_dtype="fp32")
+
+
+def times(*seen: object) -> dict[str, list[Estimate | None]]:
+    """Return how many times faster than eager in fp32 each column is, row by row."""
+    return {
+        name: [cell.estimate for cell in cells]
+        for name, cells in table(*seen, spec=TIMES).rows.items()
+    }
+
+
+def test_over_eager_in_another_dtype_is_the_speedup_times_what_the_dtype_gives() -> None:
+    found = times(
         make_seen(mode="eager", values={"latency_s": (0.012, 0.012, 0.012)}),
+        speedup("bert", 1.5),
         make_seen(mode="eager", dtype="bf16", values={"latency_s": (0.006, 0.005, 0.008)}),
-        make_seen(dtype="bf16", values={"latency_s": (0.003, 0.002, 0.004)}),
-    ]
-    (bf16,) = study_tables(make_study(spec), seen)
-    assert bf16.value == "bf16"
-    assert bf16.columns == ("eager", "default")
-    eager, default = bf16.rows["tiny"]
-    assert eager.estimate is not None
-    assert default.estimate is not None
-    assert (eager.estimate.value, default.estimate.value) == pytest.approx((2.0, 4.0))
-    assert (default.estimate.low, default.estimate.high) == pytest.approx((3.0, 6.0))
+        make_seen(dtype="bf16", values={"speedup": (2.0, 2.0, 2.0), "latency_s": (9.0, 9.0, 9.0)}),
+    )
+    itself, own = found["fp32"]
+    assert itself == Estimate(1.0, 1.0, 1.0)
+    assert own is not None
+    assert (own.value, own.low, own.high) == pytest.approx((1.5, 1.5 / 1.01, 1.5 * 1.01))
+    eager, default = found["bf16"]
+    assert eager is not None
+    assert default is not None
+    assert (eager.value, eager.low, eager.high) == pytest.approx((2.0, 1.5, 2.4))
+    assert (default.value, default.low, default.high) == pytest.approx((4.0, 3.0, 4.8))
 
 
-def test_cpu_time_is_compared_where_both_have_it() -> None:
-    spec = TableSpec(title="Times", rows="shape", split=("dtype",), baseline_dtype="fp32")
-    clocks = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
-    half = {"latency_s": (1.0, 1.0, 1.0), "latency_cpu_s": (2.0, 2.0, 2.0)}
-    seen = [make_seen(mode="eager", values=clocks), make_seen(dtype="bf16", values=half)]
-    (found,) = study_tables(make_study(spec), seen)
-    default = dict(zip(found.columns, found.rows["tiny"], strict=True))["default"]
-    assert default.estimate is not None
-    assert default.estimate.value == pytest.approx(2.0)
+def test_dtypes_are_compared_by_cpu_time_where_both_have_it() -> None:
+    (eager,) = times(
+        make_seen(mode="eager", values=BOTH_CLOCKS),
+        make_seen(
+            mode="eager",
+            dtype="bf16",
+            values={"latency_s": (1.0, 1.0, 1.0), "latency_cpu_s": (2.0, 2.0, 2.0)},
+        ),
+    )["bf16"]
+    assert eager is not None
+    assert eager.value == pytest.approx(2.0)
+
+
+def test_without_eager_in_both_dtypes_nothing_is_compared() -> None:
+    assert times(speedup("bert", 2.0, dtype="bf16")) == {"bf16": [None]}
 
 
 LATENCY = TableSpec(title="Latency", rows="model", metrics=("latency_s",))
