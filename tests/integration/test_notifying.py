@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook as Verifier
 
+from benchmarks.receiving import Inbox, receiving
 from db.notification_rows import put_notifications
 from db.notifications import Notification
 from db.outbox import load_outbox
@@ -23,7 +24,6 @@ from runner.wiring import Seams, Workplace
 from tests.builders import make_alert, make_notification
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_detect import nights, put
-from tests.receiving import Inbox, receiving
 from tests.stored import save_alerts
 from tests.unit.test_webhook import SECRET
 

@@ -1,0 +1,288 @@
+"""Whether notifications get through: bad servers, and a sender that is killed again and again.
+
+A store is filled with notifications, several about each alert. A process sends them to a real HTTP
+server that answers as badly as a random number says: 500, 503, 429, redirects, no answer, one byte
+at a time, a cut connection, before and after it took the message. A second receiver speaks no TLS
+where it should. The sender is killed (SIGKILL) at random moments. In the end nothing may be
+missing, nothing be there twice but under its own key, and nothing about an alert before what came
+earlier.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.receiving import Handler, Inbox, receiving
+from db.notification_rows import put_notifications
+from db.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
+from db.outbox import count_outbox, load_outbox
+from db.store import Store, utc_now
+from runner.alerts.deliveries import Policy
+from runner.alerts.dispatch import Dispatcher, Item
+from runner.alerts.http import HttpRules
+from runner.alerts.posting import Poster
+from runner.alerts.webhook import Webhook
+
+NUM_BEHIND_TLS = 20
+# Pauses of seconds would measure patience.
+POLICY = Policy(base_s=0.01, cap_s=0.05, digest_above=3, max_attempts=10**6)
+RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=0.3)
+_CONTEXT = multiprocessing.get_context("forkserver")
+_KINDS = (NewsKind.OPENED, NewsKind.WORSENED, NewsKind.FIXED, NewsKind.REOPENED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How hard it is made; a sender lives for at most `longest_life_s` until the last one."""
+
+    num_notifications: int
+    num_alerts: int
+    num_kills: int
+    seed: int
+    longest_life_s: float
+    max_together: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a trial; all but the first seven are to be 0."""
+
+    wall_s: float
+    num_requests: int
+    num_taken: int
+    num_killed: int
+    num_repeated: int
+    num_repeated_after_success: int
+    answers: dict[str, int]
+    num_lost: int
+    num_not_sent: int
+    num_out_of_order: int
+    num_repeats_beyond_kills: int
+
+
+class Server:
+    """Behaves badly as a seed says, and remembers what it took."""
+
+    def __init__(self, seed: int) -> None:
+        self.taken: list[tuple[str, list[str], bool]] = []
+        self.answers: Counter[str] = Counter()
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+
+    def behave(self, handler: Handler, number: int) -> None:
+        """Answer one request."""
+        request = handler.inbox.requests[number]
+        ids = [item["id"] for item in json.loads(request.body)["data"]["notifications"]]
+        with self._lock:
+            (name,) = self._random.choices(list(_BEHAVIOURS), weights=_WEIGHTS)
+            self.answers[name] += 1
+            if name.startswith("taken"):
+                self.taken.append((request.headers["webhook-id"], ids, name == "taken"))
+        _BEHAVIOURS[name](handler)
+
+
+_BEHAVIOURS: dict[str, Callable[[Handler], None]] = {
+    "taken": lambda handler: handler.answer(204),
+    "taken, then reset": lambda handler: handler.reset(),
+    "taken, then silent": lambda handler: handler.hang(s=1.0),
+    "500": lambda handler: handler.answer(500),
+    "503": lambda handler: handler.answer(503),
+    "429": lambda handler: handler.answer(429, Retry_After="0"),
+    "redirect": lambda handler: handler.answer(302, Location="http://127.0.0.1:1/"),
+    "reset": lambda handler: handler.reset(),
+    "silent": lambda handler: handler.hang(s=1.0),
+    "slow loris": lambda handler: handler.drip(every_s=0.02, num=50),
+}
+_WEIGHTS = (60, 5, 3, 8, 5, 5, 4, 5, 2, 3)
+
+
+def make_notifications(trial: Trial) -> list[Notification]:
+    """Return the notifications of `trial`, those about an alert in the order of their numbers."""
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return [
+        Notification(
+            id=stable_id(str(trial.seed), str(number)),
+            receiver="tls" if number < NUM_BEHIND_TLS else "ops",
+            subject=f"event {number}",
+            kind=_KINDS[number // trial.num_alerts % len(_KINDS)],
+            severity=Severity.MAJOR,
+            title=f"notification {number}",
+            alert_ids=(f"alert {number % trial.num_alerts}",),
+            created_at=at,
+            due_at=at,
+        )
+        for number in range(trial.num_notifications)
+    ]
+
+
+def send_all(store_url: str, urls: dict[str, str], max_together: int) -> None:
+    """Send until nothing waits; what a process does that is killed."""
+    dispatcher = Dispatcher(
+        store=Store(store_url),
+        receivers={
+            name: Webhook(poster=Poster(url=url, rules=RULES)) for name, url in urls.items()
+        },
+        compose=_plain,
+        now=utc_now,
+        jitter=lambda limit_s: random.uniform(0.0, limit_s),
+        policy=replace(POLICY, max_together=max_together),
+    )
+    while _num_waiting(dispatcher.store, "ops"):
+        dispatcher.dispatch()
+        time.sleep(POLICY.base_s)
+    # At least one attempt at what cannot be reached.
+    dispatcher.dispatch()
+
+
+def _plain(notifications: Sequence[Notification]) -> list[Item]:
+    return [Item(notification=item, alerts=(), num_alerts=1) for item in notifications]
+
+
+def _num_waiting(store: Store, receiver: str) -> int:
+    over = (NotificationState.SENT, NotificationState.DEAD, NotificationState.DROPPED)
+    counts = count_outbox(store).items()
+    return sum(num for (name, state), num in counts if name == receiver and state not in over)
+
+
+def torture(trial: Trial, *, folder: Path) -> Outcome:
+    """Carry out `trial` with a store in `folder` and return what came of it."""
+    _CONTEXT.set_forkserver_preload([__name__])
+    url = f"duckdb:///{folder / 'store.duckdb'}"
+    notifications = make_notifications(trial)
+    with Store(url).write() as session:
+        put_notifications(session, notifications)
+    server = Server(trial.seed)
+    started = time.monotonic()
+    with receiving(server.behave) as inbox:
+        broken = inbox.url.replace("http:", "https:")
+        num_killed = _send_and_kill(url, {"ops": inbox.url, "tls": broken}, trial=trial)
+        num_early = sum(_behind_tls(ids, notifications) for _, ids, _ in server.taken)
+        assert num_early == 0, "something went to a server that speaks no TLS"
+        # Somebody mends the address.
+        process = _CONTEXT.Process(target=_mended, args=(url, inbox.url, trial.max_together))
+        process.start()
+        process.join()
+    return _outcome(
+        server,
+        inbox=inbox,
+        store=Store(url),
+        notifications=notifications,
+        times=(time.monotonic() - started, num_killed),
+    )
+
+
+def _mended(store_url: str, address: str, max_together: int) -> None:
+    store = Store(store_url)
+    while _num_waiting(store, "tls"):
+        send_all(store_url, {"tls": address, "ops": address}, max_together)
+        time.sleep(POLICY.base_s)
+
+
+def _behind_tls(ids: Sequence[str], notifications: Sequence[Notification]) -> int:
+    return len({item.id for item in notifications[:NUM_BEHIND_TLS]} & set(ids))
+
+
+def _send_and_kill(store_url: str, urls: dict[str, str], *, trial: Trial) -> int:
+    """Send everything, killing the sender so often; return how often it was killed in its work."""
+    chance = random.Random(trial.seed)
+    num_killed = 0
+    while True:
+        process = _CONTEXT.Process(target=send_all, args=(store_url, urls, trial.max_together))
+        process.start()
+        is_last = num_killed >= trial.num_kills
+        process.join(None if is_last else chance.uniform(0.05, trial.longest_life_s))
+        if process.exitcode is not None:
+            assert process.exitcode == 0, "the sender failed"
+            return num_killed
+        process.kill()
+        process.join()
+        num_killed += 1
+
+
+def _outcome(
+    server: Server,
+    *,
+    inbox: Inbox,
+    store: Store,
+    notifications: Sequence[Notification],
+    times: tuple[float, int],
+) -> Outcome:
+    wall_s, num_killed = times
+    first: dict[str, int] = {}
+    order = [id for _, ids, _ in server.taken for id in ids]
+    for place, id in enumerate(order):
+        first.setdefault(id, place)
+    last: dict[str, int] = {}
+    num_out_of_order = 0
+    for item in notifications:
+        (alert_id,) = item.alert_ids
+        # A receiver of its own has an order of its own.
+        key = f"{item.receiver} {alert_id}"
+        place = first.get(item.id, -1)
+        num_out_of_order += place < last.get(key, -1)
+        last[key] = place
+    num_after_success = _num_repeated_after_success(server.taken)
+    stored = load_outbox(store)
+    return Outcome(
+        wall_s=wall_s,
+        num_requests=len(inbox.requests),
+        num_taken=len(server.taken),
+        num_killed=num_killed,
+        num_repeated=len(order) - len(first),
+        num_repeated_after_success=num_after_success,
+        answers=dict(sorted(server.answers.items())),
+        num_lost=len({item.id for item in notifications} - first.keys()),
+        num_not_sent=sum(item.state is not NotificationState.SENT for item in stored),
+        num_out_of_order=num_out_of_order,
+        # The sender died between the answer and keeping it: one delivery a kill and receiver.
+        num_repeats_beyond_kills=max(0, num_after_success - 2 * num_killed),
+    )
+
+
+def _num_repeated_after_success(taken: Sequence[tuple[str, list[str], bool]]) -> int:
+    """Return how many deliveries came again, in part or whole, although they were answered 204."""
+    answered: set[str] = set()
+    num_repeated = 0
+    for _, ids, was_answered in taken:
+        num_repeated += not answered.isdisjoint(ids)
+        answered.update(ids if was_answered else ())
+    return num_repeated
+
+
+@click.command()
+@click.option("--notifications", "num_notifications", default=10_000, show_default=True)
+@click.option("--alerts", "num_alerts", default=2_500, show_default=True)
+@click.option("--kills", "num_kills", default=50, show_default=True)
+@click.option("--life", "longest_life_s", default=3.0, show_default=True, help="Seconds.")
+@click.option("--together", "max_together", default=20, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Write the outcome there.")
+def main(path: Path | None, **options: Any) -> None:
+    """Send notifications through everything that goes wrong, and count what did not arrive."""
+    trial = Trial(**options)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        outcome = torture(trial, folder=folder)
+    document = {"schema_version": 1, "trial": asdict(trial), "outcome": asdict(outcome)}
+    text = json.dumps(document, indent=2)
+    print(text)
+    if path is not None:
+        path.write_text(f"{text}\n", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
