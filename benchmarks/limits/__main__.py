@@ -136,7 +136,7 @@ def measure(num_histories: int) -> dict[str, Any]:
 def main() -> None:
     """Measure and write the document."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--histories", type=int, default=640, help="of each event")
+    parser.add_argument("--histories", type=int, default=400, help="of each event")
     parser.add_argument("--output", type=Path, default=RESULTS / "limits.json")
     arguments = parser.parse_args()
     document = measure(arguments.histories)
