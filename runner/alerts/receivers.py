@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runner.alerts.chat import Chat, Render, discord, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message, Receiver
 from runner.alerts.http import CONNECT_S, HttpRules, TargetRefused, check_url
 from runner.alerts.posting import Poster
-from runner.alerts.settings import ENV, FILE, ReceiverSettings
+from runner.alerts.settings import ENV, FILE, ReceiverKind, ReceiverSettings
 from runner.alerts.signing import BadSecret, key_of
 from runner.alerts.webhook import Webhook
+
+_RENDERS: Mapping[ReceiverKind, Render] = {
+    ReceiverKind.SLACK: slack,
+    ReceiverKind.DISCORD: discord,
+    ReceiverKind.TEAMS: teams,
+}
 
 
 class NotReady(ValueError):
@@ -45,7 +52,10 @@ def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Rece
         total_s=settings.timeout_s,
         connect_s=min(CONNECT_S, settings.timeout_s),
     )
-    return Webhook(poster=Poster(url=url, rules=rules), key=key)
+    poster = Poster(url=url, rules=rules)
+    if settings.kind is ReceiverKind.WEBHOOK:
+        return Webhook(poster=poster, key=key)
+    return Chat(poster=poster, render=_RENDERS[settings.kind])
 
 
 def _resolved(what: str, value: str, *, settings: ReceiverSettings, env: Mapping[str, str]) -> str:

@@ -23,6 +23,9 @@ class ReceiverKind(StrEnum):
     """What a receiver speaks."""
 
     WEBHOOK = "webhook"
+    SLACK = "slack"
+    DISCORD = "discord"
+    TEAMS = "teams"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +103,8 @@ NOTIFICATION_SETTINGS = (
         key="kind",
         accept=_kind,
         default=ReceiverKind.WEBHOOK,
-        description="What it speaks: `webhook`, JSON by the Standard Webhooks specification.",
+        description="What it speaks: `webhook` (JSON by the Standard Webhooks specification),"
+        " `slack`, `discord` or `teams`.",
     ),
     Setting(
         section="receivers.NAME",
@@ -113,7 +117,8 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="secret",
         accept=place,
-        description=f"Where the secret that signs is kept: {_PLACES}. Without it, unsigned.",
+        description=f"Where the secret that signs a `webhook` is kept: {_PLACES}. Without it,"
+        " unsigned.",
     ),
     Setting(
         section="receivers.NAME",

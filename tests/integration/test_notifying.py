@@ -14,6 +14,7 @@ from benchmarks.receiving import Inbox, receiving
 from db.notification_rows import put_notifications
 from db.notifications import Notification
 from db.outbox import load_outbox
+from runner.alerts.dispatch import Message
 from runner.alerts.outlet import compose, make_dispatcher, make_telling, send_waiting
 from runner.alerts.receivers import Unready, make_receiver
 from runner.config import Config, parse_config
@@ -86,7 +87,11 @@ def test_receivers_and_routes_are_read() -> None:
             f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"',
             "takes `env:NAME` or `file:PATH`, never the secret itself",
         ),
-        ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook"),
+        ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook, slack"),
+        (
+            '[receivers.a]\nurl = "env:A"\nkind = "slack"\nsecret = "env:B"',
+            "line 4: .*secret: a receiver of kind slack signs nothing",
+        ),
         ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
         (
             '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
@@ -177,6 +182,22 @@ def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
         assert told == "1 dead letters revived, 1 notifications sent\n"
     assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
     assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "signs"),
+    [("slack", '"blocks"'), ("discord", '"allowed_mentions"'), ("teams", '"AdaptiveCard"')],
+)
+def test_chats_get_what_they_understand(terminal: Terminal, kind: str, signs: str) -> None:
+    with receiving() as inbox:
+        section = f'[receivers.chat]\nkind = "{kind}"\nurl = "env:CHAT"\nallow_private = true\n'
+        config = parse(section)
+        receiver = make_receiver(config.receivers["chat"], env={"CHAT": f"{inbox.url}\n"})
+        save_alerts(terminal.store(), [make_alert("a")])
+        items = compose([make_notification(alert_ids=["a"])], workplace=place(terminal))
+        message = Message(id="msg_1", at=terminal.clock(), items=tuple(items))
+        assert str(receiver.send(message).kind) == "sent"
+    assert signs in inbox.requests[0].body.decode()
 
 
 def test_without_receivers_nobody_is_told(terminal: Terminal) -> None:

@@ -1,0 +1,157 @@
+"""Receivers of chats that people read: Slack, Discord, Microsoft Teams.
+
+Nothing of a message is markup: names come from anybody's models and must neither call everybody
+nor draw links. Slack and Teams have plain text elements; Discord gets every sign escaped, and is
+told to call nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from db.text import shortened
+from runner.alerts.deliveries import Answer
+from runner.alerts.dispatch import Message
+from runner.alerts.posting import Poster
+from runner.alerts.words import Paragraph, Words, in_words
+
+Render = Callable[[Words], dict[str, Any]]
+
+# https://docs.slack.dev/reference/block-kit/blocks: header, section, blocks a message, and
+# https://docs.slack.dev/reference/block-kit/block-elements/button-element: text of a button, URL.
+SLACK_HEADER, SLACK_SECTION, SLACK_BLOCKS, SLACK_URL = 150, 3000, 50, 3000
+# https://discord.com/developers/docs/resources/message#embed-object-embed-limits
+DISCORD_TITLE, DISCORD_DESCRIPTION, DISCORD_TOTAL, DISCORD_EMBEDS = 256, 4096, 6000, 10
+# https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
+TEAMS_BYTES = 28 * 1024
+_DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """Posts messages in words as `render` makes them."""
+
+    poster: Poster
+    render: Render
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it."""
+        body = json.dumps(self.render(in_words(message)), allow_nan=False).encode("ascii")
+        return self.poster.send(body, headers={"Content-Type": "application/json"}, now=message.at)
+
+
+def slack(words: Words) -> dict[str, Any]:
+    """Return `words` as blocks of Slack."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": _slack_text(words.heading, limit=SLACK_HEADER)}
+    ]
+    for paragraph in words.paragraphs:
+        section: dict[str, Any] = {
+            "type": "section",
+            "text": _slack_text("\n".join(_lines(paragraph, words)), limit=SLACK_SECTION),
+        }
+        if _is_short_url(paragraph.url, limit=SLACK_URL):
+            section["accessory"] = {
+                "type": "button",
+                "text": _slack_text("Open", limit=75),
+                "url": paragraph.url,
+            }
+        blocks.append(section)
+    if words.rest:
+        blocks.append({"type": "section", "text": _slack_text(words.rest, limit=SLACK_SECTION)})
+    # What a phone shows. In text these three signs alone make mentions and links.
+    plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
+
+
+def _slack_text(text: str, *, limit: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": shortened(text, limit=limit), "emoji": False}
+
+
+def discord(words: Words) -> dict[str, Any]:
+    """Return `words` as embeds of Discord."""
+    left = DISCORD_TOTAL
+    embeds = []
+    for paragraph in words.paragraphs[:DISCORD_EMBEDS]:
+        title = _escaped(paragraph.title, limit=min(DISCORD_TITLE, left))
+        left -= len(title)
+        description = _escaped("\n".join(paragraph.lines), limit=min(DISCORD_DESCRIPTION, left))
+        left -= len(description)
+        if not title:
+            break
+        embed = {"title": title, "description": description}
+        if paragraph.url:
+            embed["url"] = paragraph.url
+        embeds.append(embed)
+    has_many = len(words.paragraphs) > 1
+    content = f"{words.heading} {words.rest}".strip() if has_many else ""
+    return {
+        "content": _escaped(content, limit=DISCORD_TITLE),
+        "embeds": embeds,
+        "allowed_mentions": {"parse": []},
+    }
+
+
+def _escaped(text: str, *, limit: int) -> str:
+    """Return `text` with every sign of Discord's markup escaped, cut to `limit` characters."""
+    found = ""
+    for sign in text:
+        escaped = _DISCORD_SIGNS.sub(r"\\\1", sign)
+        if len(found) + len(escaped) > limit:
+            break
+        found += escaped
+    return found
+
+
+def teams(words: Words) -> dict[str, Any]:
+    """Return `words` as an adaptive card of Microsoft Teams, within what it takes."""
+    shown = len(words.paragraphs)
+    while True:
+        card = _card(words, shown=shown)
+        if shown <= 1 or len(json.dumps(card)) <= TEAMS_BYTES:
+            return card
+        shown -= 1
+
+
+def _card(words: Words, *, shown: int) -> dict[str, Any]:
+    body = [_teams_text(words.heading, is_heading=True)]
+    actions = []
+    for paragraph in words.paragraphs[:shown]:
+        body += [_teams_text(line) for line in _lines(paragraph, words)]
+        if paragraph.url:
+            title = shortened(paragraph.title, limit=40)
+            actions.append({"type": "Action.OpenUrl", "title": title, "url": paragraph.url})
+    num_left = len(words.paragraphs) - shown
+    rest = words.rest or (f"and {num_left} more" if num_left else "")
+    body += [_teams_text(rest)] if rest else []
+    content = {
+        "type": "AdaptiveCard",
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "version": "1.4",
+        "body": body,
+        # Teams shows six.
+        "actions": actions[:6],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": content}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _teams_text(text: str, *, is_heading: bool = False) -> dict[str, Any]:
+    # A run of a RichTextBlock is no Markdown, which the text of a TextBlock is.
+    weight = {"weight": "Bolder", "size": "Medium"} if is_heading else {}
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **weight}]}
+
+
+def _lines(paragraph: Paragraph, words: Words) -> tuple[str, ...]:
+    """Return the lines of a paragraph, its title unless the heading has just said it."""
+    if paragraph.title == words.heading and paragraph.lines:
+        return paragraph.lines
+    return (paragraph.title, *paragraph.lines)
+
+
+def _is_short_url(url: str, *, limit: int) -> bool:
+    return bool(url) and len(url) <= limit
