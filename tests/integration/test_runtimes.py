@@ -135,12 +135,18 @@ def test_a_missing_runtime_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     command = f"{sys.executable} -m pip install onnxruntime onnx onnxscript`"
     with pytest.raises(UnavailableModelError, match=command):
-        onnx_runtime.check(CPU)
+        onnx_runtime.check(CPU, Dtype.FP32)
 
 
 def test_onnx_runtime_without_cuda_says_which_build_has_it() -> None:
     with pytest.raises(CannotTreatError, match="no CUDAExecutionProvider.*install onnxruntime-gpu"):
-        onnx_runtime.check(CUDA)
+        onnx_runtime.check(CUDA, Dtype.FP32)
+
+
+@pytest.mark.parametrize("dtype", [Dtype.BF16, Dtype.BF16_AUTOCAST])
+def test_onnx_runtime_has_no_bf16_on_a_cpu(dtype: Dtype) -> None:
+    with pytest.raises(CannotTreatError, match="no kernels for bf16: measure it in fp32, or bf16"):
+        onnx_runtime.check(CPU, dtype)
 
 
 def test_what_cannot_be_exported_fails_with_the_reason_of_the_exporter() -> None:
@@ -187,20 +193,20 @@ def test_runtimes_write_what_eager_returns(load: Load, dtype: Dtype) -> None:
 
 
 def test_openvino_tells_nobody_that_it_was_imported() -> None:
-    openvino.check(CPU)
+    openvino.check(CPU, Dtype.FP32)
     assert sys.modules["openvino_telemetry"] is None
 
 
 def test_openvino_has_no_cuda() -> None:
     with pytest.raises(CannotTreatError, match="no device for NVIDIA's GPUs: measure it with cpu"):
-        openvino.check(CUDA)
+        openvino.check(CUDA, Dtype.FP32)
 
 
 def test_tensorrt_says_which_release_fits_this_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_tensorrt", None)
     monkeypatch.setattr(torch, "__version__", "2.14.1+cu130")
     with pytest.raises(UnavailableModelError, match=r"pip install 'torch-tensorrt==2\.14\.\*'`"):
-        tensorrt.check(CUDA)
+        tensorrt.check(CUDA, Dtype.FP32)
 
 
 @pytest.mark.parametrize(("dtype", "is_off"), [(Dtype.FP32, True), (Dtype.TF32, False)])

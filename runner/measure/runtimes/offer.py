@@ -23,7 +23,7 @@ class Runtime:
     torch.compile with the settings of `compile_options`.
     """
 
-    check: Callable[[Device], None]
+    check: Callable[[Device, Dtype], None]
     load: Load | None = None
     compile_options: Callable[[Dtype], dict[str, Any]] | None = None
 
@@ -38,7 +38,7 @@ RUNTIMES: Mapping[str, Runtime] = {
 def check_runtime(case: Case, *, device: Device) -> None:
     """Raise where the runtime that `case` names cannot run here; the message says what to do."""
     if case.backend in RUNTIMES:
-        RUNTIMES[case.backend].check(device)
+        RUNTIMES[case.backend].check(device, case.dtype)
 
 
 def is_exported(case: Case) -> bool:

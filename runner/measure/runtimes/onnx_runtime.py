@@ -40,8 +40,8 @@ ELEMENT_TYPES: Mapping[torch.dtype, int] = {
 _LOG_ERRORS = 3
 
 
-def check(device: Device) -> None:
-    """Import what is needed; raise where a package or the device's provider is missing."""
+def check(device: Device, dtype: Dtype) -> None:
+    """Import what is needed; raise where a package or what executes `dtype` here is missing."""
     runtime = import_provider("onnxruntime", install=PACKAGES)
     import_provider("onnx", install=PACKAGES)
     import_provider("onnxscript", install=PACKAGES)
@@ -50,6 +50,11 @@ def check(device: Device) -> None:
             f"this onnxruntime ({runtime.__version__}) has no {CUDA_PROVIDER}. Put the build with"
             f" CUDA in its place: `{sys.executable} -m pip uninstall onnxruntime`, then"
             f" `{sys.executable} -m pip install onnxruntime-gpu`."
+        )
+    if not device.is_cuda and dtype in (Dtype.BF16, Dtype.BF16_AUTOCAST):
+        raise CannotTreatError(
+            f"the {CPU_PROVIDER} of onnxruntime has no kernels for bf16: measure it in fp32, or"
+            " bf16 under openvino"
         )
 
 

@@ -22,7 +22,7 @@ from runner.measure.treatments import CannotTreatError
 _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype.FP16: "f16"}
 
 
-def check(device: Device) -> None:
+def check(device: Device, _dtype: Dtype) -> None:
     """Import what is needed; raise where the package is missing or the device is not a CPU."""
     if device.is_cuda:
         raise CannotTreatError("openvino has no device for NVIDIA's GPUs: measure it with cpu")

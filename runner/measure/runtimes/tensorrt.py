@@ -16,7 +16,7 @@ from runner.measure.device import Device
 from runner.measure.treatments import CannotTreatError
 
 
-def check(device: Device) -> None:
+def check(device: Device, _dtype: Dtype) -> None:
     """Import what is needed; raise where the package is missing or the device is a CPU."""
     if not device.is_cuda:
         raise CannotTreatError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
