@@ -44,6 +44,7 @@ from db.alert_queries import (
 )
 from db.errors import NotFoundError, StoreError, StoreLocked
 from db.judged import load_events
+from db.outbox import count_dead_letters
 from db.queries import (
     find_series,
     load_alert,
@@ -260,6 +261,7 @@ def _read_overview(url: str, generation: int) -> Overview:
         cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
         alerts=load_alerts(store, states=ONGOING),
         machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
+        dead_letters=count_dead_letters(store),
     )
 
 

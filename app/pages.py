@@ -53,13 +53,15 @@ class MachineMove:
 class Overview:
     """Everything the overview shows; `cells` has no reference cases.
 
-    `machine` says for each machine and toolchain how it stood in the newest run.
+    `machine` says for each machine and toolchain how it stood in the newest run, `dead_letters` for
+    each receiver how many notifications it never got.
     """
 
     runs: tuple[RunSummary, ...]
     cells: tuple[LatestCell, ...]
     alerts: tuple[Alert, ...]
     machine: Mapping[tuple[str, str], tuple[MachineMove, ...]] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,3 +154,14 @@ def _alert_table(
     columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
     rows = [alert_row(alert, now=now, names_toolchain=names_toolchain) for alert in alerts]
     return table(columns, rows, label=label)
+
+
+def dead_letter_notice(counts: Mapping[str, int]) -> str:
+    """Return the banner of notifications that were given up, by receiver; "" without any."""
+    if not counts:
+        return ""
+    told = ", ".join(f"{number} to {name}" for name, number in sorted(counts.items()))
+    return (
+        f"Notifications that were given up: {told}. `hud alerts outbox` says why, `hud alerts"
+        " resend` sends them again."
+    )

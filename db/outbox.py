@@ -50,6 +50,12 @@ def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
         }
 
 
+def count_dead_letters(store: Store) -> dict[str, int]:
+    """Return how many notifications were given up, by receiver; those without any are left out."""
+    counts = count_outbox(store).items()
+    return {name: num for (name, state), num in counts if state is NotificationState.DEAD}
+
+
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
     """Return the receivers for which something may be sent at that time."""
     waiting = select(OutboxTable.receiver).where(

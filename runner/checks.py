@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from db.errors import StoreError
+from db.outbox import count_dead_letters
 from db.queries import load_runs
 from db.store import Store
 from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable
@@ -55,6 +56,7 @@ def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> 
     yield check_disk(free_bytes=shutil.disk_usage(_existing(state_dir)).free, place=state_dir)
     yield check_store(store)
     yield check_spool(spool)
+    yield check_notifications(store)
     load = os.getloadavg()[0]
     yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
     yield check_governor(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
@@ -156,6 +158,20 @@ def check_spool(spool: Spool) -> Check:
             name="spool", state=CheckState.WARN, text=text, hint="`hud ingest` stores them"
         )
     return Check(name="spool", state=CheckState.OK, text="empty")
+
+
+def check_notifications(store: Store) -> Check:
+    """Return whether receivers did not get what they should have been told."""
+    name = "notifications"
+    try:
+        counts = count_dead_letters(store)
+    except StoreError as error:
+        return Check(name=name, state=CheckState.WARN, text=str(error))
+    if not counts:
+        return Check(name=name, state=CheckState.OK, text="none was given up")
+    told = ", ".join(f"{number} to {receiver}" for receiver, number in sorted(counts.items()))
+    hint = "`hud alerts outbox` says why, `hud alerts resend` sends them again"
+    return Check(name=name, state=CheckState.WARN, text=f"given up: {told}", hint=hint)
 
 
 def check_load(load: float, *, num_cpus: int) -> Check:

@@ -25,6 +25,7 @@ from app.state import (
 from app.summary import (
     FILTERS,
     alert_sections,
+    dead_letter_notice,
     matrix_facts,
     mode_tile,
     newest_toolchain,
@@ -60,6 +61,8 @@ def show() -> None:
     _show_filters(
         state, overview, machine=machine, toolchain=toolchain, has_several_toolchains=has_several
     )
+    if undelivered := dead_letter_notice(overview.dead_letters):
+        st.html(notice(undelivered))
     if moved := machine_notice(overview.machine.get((machine, toolchain), ())):
         st.html(notice(moved))
     _show_alerts(state, alerts, names_toolchain=has_several)

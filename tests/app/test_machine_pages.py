@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from db.bulk import put_documents
+from db.notification_rows import put_notifications
+from db.notifications import NotificationState
 from db.records import RunDocument
 from db.store import Store
 from tests.app.conftest import OpenPage
@@ -16,6 +19,7 @@ from tests.builders import (
     make_alert,
     make_case,
     make_measurement,
+    make_notification,
     make_result,
     make_run,
     make_sighting,
@@ -118,3 +122,11 @@ def test_a_reference_case_has_a_page_like_any_other(open_page: OpenPage) -> None
     key = REFERENCES[1].key
     assert "ref_copy eager" in text_of(open_page("run", case=key))
     assert "ref_copy eager" in text_of(open_page("series", case=key, metric="latency_cpu_s"))
+
+
+def test_the_overview_says_what_receivers_never_got(moved: Store, open_page: OpenPage) -> None:
+    assert "given up" not in text_of(open_page("overview"))
+    dead = replace(make_notification(), state=NotificationState.DEAD)
+    with moved.write() as session:
+        put_notifications(session, [dead, make_notification("waits")])
+    assert "Notifications that were given up: 1 to ops." in text_of(open_page("overview"))

@@ -3,12 +3,15 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from db.errors import StoreLocked
+from db.notification_rows import put_notifications
+from db.notifications import NotificationState
 from db.store import Store
 from runner import checks
 from runner.checks import CheckState
@@ -16,7 +19,7 @@ from runner.cli import main
 from runner.measure.perf_events import HARDWARE
 from runner.spool import Spool
 from runner.wiring import Seams
-from tests.builders import make_result, make_run
+from tests.builders import make_notification, make_result, make_run
 from tests.fakes import FakeKernel
 
 OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
@@ -88,6 +91,16 @@ def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(checks, "load_runs", locked)
     check = checks.check_store(Store("duckdb:///:memory:"))
     assert (check.state, check.text) == (FAIL, "held by PID 7")
+
+
+def test_dead_letters_are_said() -> None:
+    store = Store("duckdb:///:memory:")
+    assert checks.check_notifications(store).state is OK
+    dead = replace(make_notification(), state=NotificationState.DEAD)
+    with store.write() as session:
+        put_notifications(session, [dead, replace(dead, id="other", receiver="dev")])
+    check = checks.check_notifications(store)
+    assert (check.state, check.text) == (WARN, "given up: 1 to dev, 1 to ops")
 
 
 def test_what_is_left_in_the_spool_is_said(tmp_path: Path) -> None:
