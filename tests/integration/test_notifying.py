@@ -209,6 +209,16 @@ def test_without_receivers_nobody_is_told(terminal: Terminal) -> None:
     assert terminal.json("alerts", "send", "--json") == {"sent": 0, "failed": 0}
 
 
+def test_a_run_sends_what_waits_when_it_was_judged(terminal: Terminal) -> None:
+    save_alerts(terminal.store(), [make_alert("a")])
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        told = terminal.hud("run", "--suite", "mine")
+    assert "1 notifications sent" in told.stderr
+    assert [request.headers["webhook-id"] for request in inbox.requests] == ["msg_1"]
+
+
 def place(terminal: Terminal) -> Workplace:
     config = parse_config(
         (terminal.folder / "hud.toml").read_text(), path=terminal.folder / "hud.toml", env={}

@@ -438,3 +438,13 @@ def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
     path.unlink()
     with scheduling({"night": NIGHT}, state_dir=tmp_path, wake=threading.Event()) as scheduler:
         assert scheduler.is_alive()
+
+
+def test_notifications_that_wait_are_sent_between_the_jobs(place: Place) -> None:
+    def stop() -> None:
+        assert [document.run.suite for document in place.judged] == ["mine"]
+        raise RunInterrupted("sent")
+
+    place.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
+    with pytest.raises(RunInterrupted, match="sent"):
+        dataclasses.replace(place.loop, send=stop).run_forever()
