@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from db.errors import StoreError
 from db.notifications import Notification, Queue
 from db.outbox import receivers_to_serve, revise_queue
 from db.processes import is_gone, this_process
@@ -23,6 +25,9 @@ from runner.alerts.deliveries import (
     take,
 )
 
+logger = logging.getLogger(__name__)
+
+DEFECT = "a defect of Compile HUD; see the log"
 # The second failure in a row ends it: the receiver is down, and not one message bad.
 MAX_FAILURES_A_PASS = 2
 
@@ -141,14 +146,25 @@ class Dispatcher:
         return found[0]
 
     def _attempt(self, name: str, delivery: Delivery) -> Attempt:
-        items = self.compose(delivery.notifications)
+        try:
+            items = self.compose(delivery.notifications)
+            answer = self._send(name, delivery, items=items)
+        except StoreError:
+            raise
+        except Exception:
+            # A defect in one message must end neither the scheduler nor a run.
+            logger.exception("delivery %s to receiver %s failed", delivery.id, name)
+            answer = Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
+            return Attempt(delivery=delivery, answer=answer)
         told = {item.notification.id for item in items}
         dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
-        answer = Answer(kind=AnswerKind.SENT)
-        if items:
-            message = Message(id=delivery.id, at=self.now(), items=tuple(items))
-            answer = self.receivers[name].send(message)
         return Attempt(delivery=delivery, answer=answer, dropped=dropped)
+
+    def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
+        if not items:
+            return Answer(kind=AnswerKind.SENT)
+        message = Message(id=delivery.id, at=self.now(), items=tuple(items))
+        return self.receivers[name].send(message)
 
 
 def _ends_pass(answer: Answer) -> bool:

@@ -80,7 +80,8 @@ def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:
         notify(Said(text=text, is_warning=True))
         return DispatchReport()
     for name, text in report.trouble.items():
-        notify(Said(text=f"receiver {name}: {text}. It is tried again later", is_warning=True))
+        told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
+        notify(Said(text=told, is_warning=True))
     if report.num_sent:
         notify(Said(text=f"{report.num_sent} notifications sent"))
     return report

@@ -252,7 +252,10 @@ def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
         configure(terminal, inbox)
         send_waiting(place(terminal), notify=said.append)
     texts = [event.text for event in said if isinstance(event, Said)]
-    assert texts == ["receiver r0: 503 Service Unavailable. It is tried again later"]
+    assert texts == [
+        "receiver r0: 503 Service Unavailable. `hud alerts outbox` says what waits and what was"
+        " given up"
+    ]
     assert [str(item.state) for item in load_outbox(terminal.store())] == ["failed"]
 
 

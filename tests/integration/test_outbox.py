@@ -23,7 +23,7 @@ from db.records import Alert
 from db.store import Store
 from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
-from runner.alerts.dispatch import Dispatcher, Item, Message
+from runner.alerts.dispatch import DEFECT, Dispatcher, Item, Message
 from runner.alerts.routes import Route, Telling
 from runner.analysis.confirmation import Confirmed
 from runner.detect import detect
@@ -218,6 +218,24 @@ def test_what_need_not_be_told_any_more_is_dropped_unsent(store: Store, now: Fak
     assert sender.dispatch().num_sent == 1
     assert ops.keys() == ["b"]
     assert states(store) == ["dropped", "sent"]
+
+
+def test_a_defect_in_one_message_ends_nothing(
+    store: Store, now: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(store, make_notification("a"), make_notification("b"))
+
+    class Defective(FakeReceiver):
+        def send(self, message: Message) -> Answer:
+            if message.id == "a":
+                raise KeyError("no such word")
+            return super().send(message)
+
+    ops = Defective()
+    report = dispatcher(store, now, ops=ops).dispatch()
+    assert report.trouble == {"ops": DEFECT}
+    assert (states(store), ops.keys()) == (["failed", "sent"], ["b"])
+    assert "delivery a to receiver ops failed" in caplog.text
 
 
 def test_what_a_killed_process_left_is_sent_under_the_same_key(

@@ -22,7 +22,7 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 PRINTERS = re.compile(r"runner/(cli|commands/.*|cli_.*)\.py|(benchmarks|docs|\.ci)/.*")
 # The worker's top, the scheduler's job wrapper, a notifier's send.
-CATCHERS = re.compile(r"runner/(worker|jobloop|alerts/notifiers)\.py")
+CATCHERS = re.compile(r"runner/(worker|jobloop|alerts/dispatch)\.py")
 # These run under any toolchain's interpreter, Python 3.10 included.
 WORKER_SIDE = re.compile(
     r"runner/(worker|protocol|measure/.*)\.py|db/(records|warning|metrics|errors)\.py|models_zoo/.*\.py"
