@@ -109,9 +109,8 @@ def test_receivers(workplace: Workplace, *, names: tuple[str, ...], as_json: boo
     receivers = workplace.config.receivers
     if not receivers:
         click.echo(_NO_RECEIVERS, err=True)
-    find_names(names, known=receivers, kind="receiver")
     answers = {}
-    for name in names or receivers:
+    for name in find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver"):
         receiver = make_receiver(receivers[name], env=workplace.seams.env)
         answers[name] = receiver.send(_test_message(name, workplace=workplace))
     if as_json:

@@ -151,6 +151,7 @@ def test_a_test_message_is_signed_and_answers_are_told(terminal: Terminal) -> No
         assert both.exit_code == 1
         assert both.stdout == "r0: sent\nr1: refused, 404 Not Found\n"
         assert terminal.hud("alerts", "test", "r0").exit_code == 0
+        assert terminal.hud("alerts", "test", "r[0]").stdout == "r0: sent\n"
         assert terminal.json("alerts", "test", "r0", "--json") == [
             {"receiver": "r0", "answer": "sent", "text": ""}
         ]
