@@ -44,6 +44,8 @@ else:
 
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"
+# What every other variant is compared with.
+EAGER_VARIANT = "eager"
 # How the reason of a case begins that its run had no time left for.
 PUT_OFF = "time budget"
 
@@ -141,6 +143,14 @@ class Case:
         """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
         parts = (self.model, self.phase, self.shape, self.dtype, self.variant, self.device)
         return "/".join(str(part) for part in parts)
+
+    @property
+    def is_eager(self) -> bool:
+        """Return whether this is the reference variant: nothing compiled, nothing replayed.
+
+        The mode does not tell: a CUDA graph of eager's own kernels has the same.
+        """
+        return self.variant == EAGER_VARIANT
 
     @property
     def is_reference(self) -> bool:

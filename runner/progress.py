@@ -28,13 +28,13 @@ def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]
     An eager case takes a fraction of a compiled one, so each kind is estimated from its own.
     """
     means = [
-        _mean_s([result for result in finished if _is_eager(result.case) is is_eager])
+        _mean_s([result for result in finished if result.case.is_eager is is_eager])
         for is_eager in (False, True)
     ]
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
-    estimates = [means[_is_eager(case)] for case in remaining]
+    estimates = [means[case.is_eager] for case in remaining]
     return sum(max(known) if mean is None else mean for mean in estimates)
 
 
@@ -49,7 +49,7 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
     if result.outcome is not Outcome.OK:
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     parts = [metric(result, "latency_s")]
-    if not _is_eager(case):
+    if not case.is_eager:
         parts.append(f"speedup {metric(result, 'speedup')}")
         parts.append(f"compile {metric(result, 'compile_cold_s')}")
     return f"{head}: {', '.join(parts)} ({clock(took_s)})"
@@ -166,10 +166,6 @@ class TerminalProgress:
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _is_eager(case: Case) -> bool:
-    return case.mode == "eager"
 
 
 def _mean_s(results: Sequence[CaseResult]) -> float | None:

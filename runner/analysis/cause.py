@@ -95,7 +95,7 @@ def cause_of(
         eager=_change_of(siblings.get(clock), shift),
         references=[change for change in changes if change is not None],
     )
-    return blame(witnesses, is_eager=case.mode == "eager")
+    return blame(witnesses, is_eager=case.is_eager)
 
 
 def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:

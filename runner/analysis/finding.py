@@ -256,7 +256,7 @@ def _cost(ratio: float | None, alert: Alert) -> float:
 def _blamed(witnesses: Witnesses, alert: Alert) -> Cause:
     if witnesses.metric not in TIMED_METRICS:
         return Cause()
-    return blame(witnesses, is_eager=alert.case.mode == "eager")
+    return blame(witnesses, is_eager=alert.case.is_eager)
 
 
 def _corrected(finding: Finding, *, alert: Alert, references: Sequence[MachineChange]) -> Finding:

@@ -151,6 +151,12 @@ def test_without_reference_cases_a_time_is_not_decided() -> None:
     assert found.reason == "no reference case tells whether the machine got slower"
 
 
+def test_a_graph_of_eager_kernels_has_eager_iterations_for_witnesses() -> None:
+    graph = dataclasses.replace(EAGER, variant="cuda-graph", backend="cuda_graph")
+    found = by_history(0.0112, alert=suspect(case=graph), eager_latency_cpu_s=0.020)
+    assert (found.conclusion, found.cause.kind) == (CONFIRMED, "compiler")
+
+
 def test_steady_eager_iterations_need_no_reference_case() -> None:
     found = by_history(0.0112, alert=suspect(case=COMPILED), eager_latency_cpu_s=0.020)
     assert (found.conclusion, found.cause.kind) == (CONFIRMED, "compiler")

@@ -302,6 +302,17 @@ def test_faster_eager_explains_a_lower_speedup(eager: float, kind: str) -> None:
     assert alert.cause_kind == kind
 
 
+def test_a_graph_of_eager_kernels_is_no_eager_case() -> None:
+    case = make_case(mode="eager", variant="cuda-graph", backend="cuda_graph")
+    (alert,) = judge_histories(
+        [
+            make_series(noisy([(20, 0.010), (30, 0.0108)]), case=case, metric="latency_cpu_s"),
+            make_series(noisy([(50, 0.020)]), case=case, metric="eager_latency_cpu_s"),
+        ]
+    )
+    assert alert.cause_kind == "compiler"
+
+
 def test_eager_case_is_never_the_compilers_fault() -> None:
     series = make_series(
         noisy([(20, 0.010), (20, 0.012)]), metric="latency_cpu_s", case=make_case(mode="eager")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 from datetime import timedelta
 
@@ -49,6 +50,18 @@ def test_a_line_of_an_eager_case_has_no_speedup() -> None:
     assert case_line(took(EAGER, 1.0), position=1, num_planned=2) == (
         "[1/2] bert eager inference tiny fp32: 11.0 ms (0:01)"
     )
+
+
+def test_a_graph_of_eager_kernels_is_compared_with_eager_like_any_variant() -> None:
+    graph = dataclasses.replace(EAGER, variant="cuda-graph", backend="cuda_graph")
+    result = make_result(
+        case=graph,
+        measurements=[
+            make_measurement("latency_s", samples=[0.002]),
+            make_measurement("speedup", samples=[1.5]),
+        ],
+    )
+    assert "speedup 1.50x" in case_line(result, position=1, num_planned=2)
 
 
 def test_a_line_of_a_failure_tells_its_reason() -> None:
