@@ -18,8 +18,8 @@ import torch
 from db.records import Dtype
 
 # Below these the answer is another answer, not another rounding.
-# Over the zoo eager itself reaches 0.99999 with the factors of its products rounded to TF32,
-# 0.999999 in fp16 and 0.9998 under bf16-autocast.
+# Over the zoo (which of it: docs/methodology.md, "Dtypes") eager itself reaches 0.99999 with the
+# factors of its products rounded to TF32, 0.999999 in fp16 and 0.9998 under bf16-autocast.
 MIN_COSINE = {
     Dtype.FP32: 0.9999,
     Dtype.TF32: 0.999,

@@ -72,8 +72,8 @@ def test_beside_a_published_figure_some_case_of_the_study_can_stand(name: str) -
 
 
 def test_an_unknown_study_names_the_near_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"no study 'familes'\. Did you mean families\?"):
-        find_study("familes")
+    with pytest.raises(UnknownNameError, match=r"no study 'family'\. Did you mean families\?"):
+        find_study("family")
 
 
 def test_a_variant_that_this_version_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
