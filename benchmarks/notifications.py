@@ -10,7 +10,6 @@ earlier.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import random
@@ -27,6 +26,7 @@ from typing import Any
 import click
 
 from benchmarks.receiving import Handler, Inbox, receiving
+from benchmarks.startup import RESULTS, describe_machine
 from db.notification_rows import put_notifications
 from db.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
 from db.outbox import count_outbox, load_outbox
@@ -37,6 +37,8 @@ from runner.alerts.http import HttpRules
 from runner.alerts.posting import Poster
 from runner.alerts.webhook import Webhook
 
+# 1: first version.
+SCHEMA_VERSION = 1
 NUM_BEHIND_TLS = 20
 # Pauses of seconds would measure patience.
 POLICY = Policy(base_s=0.01, cap_s=0.05, digest_above=3, max_attempts=10**6)
@@ -59,7 +61,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a trial; all but the first seven are to be 0."""
+    """What came of a trial; the last four are to be 0.
+
+    Of the requests the server took some, and some notifications came again.
+    """
 
     wall_s: float
     num_requests: int
@@ -270,18 +275,22 @@ def _num_repeated_after_success(taken: Sequence[tuple[str, list[str], bool]]) ->
 @click.option("--life", "longest_life_s", default=3.0, show_default=True, help="Seconds.")
 @click.option("--together", "max_together", default=20, show_default=True)
 @click.option("--seed", default=1, show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Write the outcome there.")
-def main(path: Path | None, **options: Any) -> None:
+@click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "notifications.json")
+def main(output: Path, **options: Any) -> None:
     """Send notifications through everything that goes wrong, and count what did not arrive."""
     trial = Trial(**options)
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        outcome = torture(trial, folder=folder)
-    document = {"schema_version": 1, "trial": asdict(trial), "outcome": asdict(outcome)}
-    text = json.dumps(document, indent=2)
-    print(text)
-    if path is not None:
-        path.write_text(f"{text}\n", encoding="ascii")
+    machine = describe_machine()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = torture(trial, folder=Path(folder))
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "measured_at": utc_now().isoformat(),
+        "machine": machine,
+        "trial": asdict(trial),
+        "outcome": asdict(outcome),
+    }
+    output.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")
+    print(json.dumps(document["outcome"]))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from statistics import geometric_mean, mean, stdev
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+MUST_BE_ZERO = ("num_lost", "num_not_sent", "num_out_of_order", "num_repeats_beyond_kills")
 
 
 def words(name: str) -> str:
@@ -170,3 +171,19 @@ def test_what_can_be_had_together_is_told_as_it_came_out() -> None:
         told = f"{100 * found['told_within_2']:.0f} %"
         assert f"| {name} | {silent} | {delay} | {told} | {rates} |" in text
     assert f"{document['num_histories']} made-up histories of each" in text
+
+
+def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
+    trial, outcome = result("notifications")["trial"], result("notifications")["outcome"]
+    text = words("benchmarks/README.md")
+    assert [value for name, value in outcome.items() if name in MUST_BE_ZERO] == [0] * 4
+    assert (
+        f"Of {trial['num_notifications']:,} notifications about {trial['num_alerts']:,} alerts"
+    ) in text
+    assert f"{outcome['num_taken']:,} of {outcome['num_requests']:,} requests got through" in text
+    assert f"killed {outcome['num_killed']} times" in text
+    answers = outcome["answers"]
+    unanswered = answers["taken, then reset"] + answers["taken, then silent"]
+    assert f"{outcome['num_repeated']:,} came again" in text
+    assert f"those of {unanswered} requests" in text
+    assert f"and of {outcome['num_repeated_after_success']} whose sender died" in text
