@@ -99,6 +99,21 @@ def test_an_exported_model_returns_what_the_model_returns() -> None:
     assert forward.facts == {"name": "twin"}
 
 
+def test_a_runtime_begins_when_the_work_of_torch_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    order_of_events: list[str] = []
+
+    class Noting(Twin):
+        def run(self) -> None:
+            order_of_events.append("runtime")
+            super().run()
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order_of_events.append("torch is done"))
+    forward = ExportedModel(model=Pair(), load=Noting, dtype=Dtype.FP32, device=CUDA)
+    for _ in range(2):
+        forward(left=torch.zeros(2, 3), right=torch.ones(2, 3))
+    assert order_of_events == ["torch is done", "runtime"] * 2
+
+
 def test_only_inputs_that_lie_elsewhere_are_bound_again() -> None:
     twins: list[Twin] = []
 

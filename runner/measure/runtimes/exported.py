@@ -72,6 +72,9 @@ class ExportedModel:
         if self._session is None:
             self._session = self._begin(inputs)
         self._bind(self._session, inputs)
+        # A runtime with a stream of its own would begin while torch still writes the inputs, and
+        # while a flush of the L2 cache that is no part of its time still runs.
+        self.device.synchronize()
         self._session.run()
         return self._outputs
 

@@ -126,7 +126,7 @@ def _root(error: BaseException) -> BaseException:
 def _providers(export: Export) -> list[Any]:
     if not export.device.is_cuda:
         return [CPU_PROVIDER]
-    # On by default there, and off in eager's fp32.
+    # On by default there, and one switch for all: eager in fp32 has it off for products alone.
     uses_tf32 = int(export.dtype is Dtype.TF32)
     options = {"device_id": torch.cuda.current_device(), "use_tf32": uses_tf32}
     # What CUDA has no kernel for runs on the CPU, as the runtime is meant to be used.
