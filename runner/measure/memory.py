@@ -30,7 +30,10 @@ METHOD_CUDA_EAGER = (
     "torch.cuda.max_memory_allocated over one eager iteration after reset_peak_memory_stats,"
     " less what the variant's CUDA graphs hold"
 )
-METHOD_RESERVED = "torch.cuda.max_memory_reserved over the same iteration, caches emptied before"
+METHOD_RESERVED = (
+    "torch.cuda.max_memory_reserved over the same iteration, caches emptied before,"
+    " less what only eager's model beside a treated one holds"
+)
 METHOD_POOLS = "total size of the segments of private pools in torch.cuda.memory_snapshot"
 METHOD_CPU = "bytes alive before one iteration + highest allocator balance in it (torch.profiler)"
 METHOD_RATIO = "eager_peak_bytes over peak_bytes"
@@ -92,13 +95,14 @@ def report_memory(context: Context, forward: Forward) -> None:
 def _report_cuda(context: Context, forward: Forward) -> tuple[int, int | None, str]:
     found = context.found
     peak = cuda_peak(context.step(forward))
-    found.add("peak_reserved_bytes", (float(peak.reserved),), method=METHOD_RESERVED)
+    idle = idle_bytes(context, forward)
+    found.add("peak_reserved_bytes", (float(peak.reserved - idle),), method=METHOD_RESERVED)
     if context.is_eager:
         return peak.of_variant, None, METHOD_CUDA
     found.add("cudagraph_pool_bytes", (float(peak.pools),), method=METHOD_POOLS)
     eager = context.subject.model
     eager_peak = cuda_peak(context.step(eager)).of_eager - idle_bytes(context, eager)
-    return peak.of_variant - idle_bytes(context, forward), eager_peak, METHOD_CUDA
+    return peak.of_variant - idle, eager_peak, METHOD_CUDA
 
 
 def _report_cpu(context: Context, forward: Forward) -> tuple[int, int | None, str]:

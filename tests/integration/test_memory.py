@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,19 @@ def test_cuda_reads_the_marks_of_one_iteration_with_the_caches_empty(
     assert allocator.events == [*begin, "mark", "variant", "synchronize", *begin, "eager"] + [
         "synchronize"
     ]
+
+
+def test_a_treated_variant_reserves_nothing_for_the_eager_model_beside_it(
+    allocator: FakeAllocator,
+) -> None:
+    eager = Scripted(allocator.step("eager", allocated=3000, reserved=9000))
+    eager.weight = nn.Parameter(torch.zeros(11))
+    context = context_of(eager, device=CUDA)
+    twin = Scripted(allocator.step("variant", allocated=1000, reserved=7000))
+    treated = dataclasses.replace(context.subject, model=twin)
+    report_memory(dataclasses.replace(context, treated=treated), twin)
+    assert found_bytes(context)["peak_reserved_bytes"] == 7000.0 - 11 * 4
+    assert found_bytes(context)["peak_bytes"] == 1000.0 - 11 * 4
 
 
 def test_an_eager_case_on_cuda_has_no_eager_peak_beside_it(allocator: FakeAllocator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from db.records import Phase
+from models_zoo.spec import Treatment
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
 from runner.measure.steps import StepLog
@@ -218,6 +220,14 @@ def test_results_that_are_inputs_are_not_written() -> None:
     x = torch.ones(4)
     work = count_work(subject_of(Calling(lambda x: {"same": x, "view": x[:2], "new": x + 1}), x))
     assert work.written_bytes == 4 * FLOAT_BYTES
+
+
+def test_weights_in_8_bits_are_not_the_bytes_of_the_model_that_is_counted() -> None:
+    context = context_of(Affine(), torch.ones(8, 32))
+    workload = dataclasses.replace(context.request.workload, treatment=Treatment(weights="int8"))
+    request = dataclasses.replace(context.request, workload=workload)
+    report_work(dataclasses.replace(context, request=request))
+    assert set(context.found.metrics) == {"flops", "num_parameters"}
 
 
 def test_work_is_kept_with_its_parts() -> None:
