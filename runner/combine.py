@@ -19,7 +19,7 @@ from runner.analysis.stability import Tried, find_headline, stability_warnings
 from runner.analysis.stats import estimate
 from runner.derived import break_even
 from runner.executor_api import CaseOrder
-from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport
+from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
 
 # Kept from every launch, in order; of the other details the first launch's are kept.
 PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
@@ -119,7 +119,7 @@ def combine(
     worst = next((report for report in reports if report.outcome is not Outcome.OK), reports[0])
     is_ok = worst.outcome is Outcome.OK
     measured = _all_measurements(reports, device=order.case.device) if is_ok else ()
-    details = _details(reports)
+    details = _details(reports, workload=order.workload)
     warnings = [warning for report in reports for warning in report.warnings]
     warnings += stability_warnings(measured, details=details, tried=_tried(order))
     return CaseResult(
@@ -181,8 +181,16 @@ def _measurement(name: str, reports: Sequence[LaunchReport], *, device: str) -> 
     )
 
 
-def _details(reports: Sequence[LaunchReport]) -> Mapping[str, Any]:
+def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[str, Any]:
     details = dict(reports[0].details)
+    # A name in hud.toml may mean another model or other numbers tomorrow.
+    details["workload"] = {
+        "build": workload.build,
+        "config": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in workload.config.items()
+        },
+    }
     details["num_launches"] = len(reports)
     for name in PER_LAUNCH_DETAILS:
         if any(name in report.details for report in reports):

@@ -62,6 +62,22 @@ def test_a_metric_of_some_launches_only_counts_those() -> None:
     assert measurement.launches == (1,)
 
 
+def test_a_result_that_failed_as_well_keeps_what_it_was_measured_with() -> None:
+    workload = replace(
+        order().workload, build="mine.py:build", config={"sizes": (1, 2), "batch": 8}
+    )
+    result = combine(
+        replace(order(), workload=workload),
+        [LaunchReport(outcome=Outcome.FAILED, reason="broken")],
+        result_id="result",
+        started_at=NOW,
+        finished_at=NOW,
+        log_tail="",
+    )
+    config = {"sizes": [1, 2], "batch": 8}
+    assert result.details["workload"] == {"build": "mine.py:build", "config": config}
+
+
 def test_one_failed_launch_fails_the_case() -> None:
     result = combined(ok(1.0), LaunchReport(outcome=Outcome.FAILED, reason="ValueError: no"))
     assert result.outcome is Outcome.FAILED
