@@ -44,8 +44,6 @@ else:
 
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"
-# What every other variant is compared with.
-EAGER_VARIANT = "eager"
 # How the reason of a case begins that its run had no time left for.
 PUT_OFF = "time budget"
 
@@ -76,14 +74,7 @@ class Dtype(StrEnum):
 
 
 MEASURED_PHASES = (Phase.INFERENCE, Phase.TRAINING)
-MEASURED_DTYPES = (
-    Dtype.FP32,
-    Dtype.TF32,
-    Dtype.BF16,
-    Dtype.BF16_AUTOCAST,
-    Dtype.FP16,
-    Dtype.FP16_AUTOCAST,
-)
+MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dtype.OTHER))
 
 
 class Outcome(StrEnum):
@@ -146,11 +137,8 @@ class Case:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether this is the reference variant: nothing compiled, nothing replayed.
-
-        The mode does not tell: a CUDA graph of eager's own kernels has the same.
-        """
-        return self.variant == EAGER_VARIANT
+        """Return whether this is plain eager; the mode of a CUDA graph of its kernels is the same."""
+        return self.variant == "eager"
 
     @property
     def is_reference(self) -> bool:
