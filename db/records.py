@@ -137,7 +137,7 @@ class Case:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether this is plain eager; the mode of a CUDA graph of its kernels is the same."""
+        """Return whether this is plain eager; a CUDA graph of its kernels has the same mode."""
         return self.variant == "eager"
 
     @property
