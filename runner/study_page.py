@@ -52,6 +52,8 @@ _FACTS = (
     ("C++ compiler", "cxx_compiler"),
     ("threads", "num_threads"),
 )
+# The warning of a case that did not have its core for itself.
+_BUSY = "noisy-neighbour"
 _PACKAGES = ("transformers", "diffusers", "triton", "onnxruntime", "openvino", "torch_tensorrt")
 
 
@@ -87,6 +89,8 @@ def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
 
 def _section(study: Study, run: StudyRun) -> list[str]:
     parts = [f"## On {run.device_name}", _provenance(study, run)]
+    if busy := _busy(run.seen):
+        parts.append(busy)
     for table in study_tables(study, run.seen):
         parts += [f"### {table.title}", _table(table)]
     if beside := beside_published(study, run.seen):
@@ -172,6 +176,18 @@ def _warnings(seen: Sequence[Seen]) -> str:
     counts = Counter(code for item in seen for code in set(item.warnings))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{code} ({number} of {len(seen)})" for code, number in ordered) or "none"
+
+
+def _busy(seen: Sequence[Seen]) -> str:
+    """Return that the machine had other work, empty where it had none that anybody noticed."""
+    number = sum(_BUSY in item.warnings for item in seen)
+    if not number:
+        return ""
+    return (
+        f"The machine was busy: in {number} of {len(seen)} cases other work had the core, or the"
+        f" hypervisor gave CPU time away (`{_BUSY}`). Times by the wall clock, compile times among"
+        " them, hold some of that."
+    )
 
 
 def _table(table: StudyTable) -> str:

@@ -77,6 +77,13 @@ def test_the_command_measures_what_the_run_did_and_no_more() -> None:
     assert "| `hud study run mine --device cpu`, run `run-7` |" in page(plan=whole)
 
 
+def test_a_page_says_that_the_machine_was_busy() -> None:
+    seen = [dataclasses.replace(SEEN[0], warnings=("noisy-neighbour",)), *SEEN[1:]]
+    text = study_page(STUDY, [StudyRun(run=RUN, seen=tuple(seen))])
+    assert "The machine was busy: in 1 of 3 cases other work had the core" in text
+    assert "The machine was busy" not in page()
+
+
 def test_a_page_counts_the_warnings_on_its_cases() -> None:
     seen = [dataclasses.replace(item, warnings=("stolen", "drift")) for item in SEEN[:2]]
     text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, SEEN[2]))])
