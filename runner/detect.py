@@ -59,26 +59,23 @@ def detect(
 
     Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
     says which suites are late; `telling` makes the notifications that are saved with the alerts.
-    Raises what the store raises. Nothing is locked while the numbers
-    are looked at. The alerts are read and saved in one transaction, so that what people set
-    meanwhile is kept.
+    Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
+    read and saved in one transaction, so that what people set meanwhile is kept.
     """
     stored = load_alerts(store)
     rules = series_rules(stored, settings=load_series_settings(store))
     runs = load_plans(store)
     standing = Standing(stored, rules=rules)
-    confirmed = [alert for alert in stored if alert.is_confirmed]
     watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
     found = find_claims(store, rules=rules, watch=watch, is_full=is_full)
     told = believed(
         found.claims,
         num_series=count_judged_series(store),
-        confirmed={alert.id for alert in confirmed},
+        confirmed={alert.id for alert in stored if alert.is_confirmed},
     )
     alerts = [claim.alert for claim in told]
-    known = {alert.id for alert in stored}
     failures = _failures(store, runs, timetable)
-    alerts.extend(_with_reasons(store, failures, known=known))
+    alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
     alerts = with_ends(store, alerts, stored=stored)
     alerts.extend(standing.beside(alerts))
     judged_runs = {run.id for run in runs}
@@ -99,19 +96,18 @@ def detect(
         events=update.events.values(),
         event_ids={alert.event_id for alert in update.alerts},
     )
-    logger.info(
-        "judged %d runs: %d alerts, %d new, %d fixed",
-        len(runs),
-        len(update.alerts),
-        len(update.new),
-        len(update.fixed),
-    )
-    return DetectReport(
+    report = DetectReport(
         alerts=update.alerts,
         new=update.new,
         fixed=update.fixed,
         events={event.id: event for event in update.events.values()},
     )
+    logger.info(
+        "judged %d runs: %d alerts, %d new, %d fixed",
+        len(runs),
+        *map(len, (report.alerts, report.new, report.fixed)),
+    )
+    return report
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from runner.alerts.chat import Chat, Render, discord, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -40,11 +41,11 @@ class Unready:
 def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
     """Return the receiver that `settings` describe, one that only says why where it cannot be."""
     try:
-        url = _resolved("url", settings.url, settings=settings, env=env)
+        url = resolved("url", settings.url, base=settings.base, env=env)
         check_url(url)
         key = None
         if settings.secret is not None:
-            key = key_of(_resolved("secret", settings.secret, settings=settings, env=env))
+            key = key_of(resolved("secret", settings.secret, base=settings.base, env=env))
     except (NotReady, BadSecret, TargetRefused) as error:
         return Unready(reason=f"[receivers.{settings.name}]: {error}")
     rules = HttpRules(
@@ -58,14 +59,18 @@ def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Rece
     return Chat(poster=poster, render=_RENDERS[settings.kind])
 
 
-def _resolved(what: str, value: str, *, settings: ReceiverSettings, env: Mapping[str, str]) -> str:
+def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
+    """Return `value`, or what it names: `env:NAME` a variable, `file:PATH` a file below `base`.
+
+    Raises NotReady, which calls it `what`.
+    """
     if value.startswith(ENV):
         name = value.removeprefix(ENV).strip()
         if not env.get(name, "").strip():
             raise NotReady(f"{what}: the environment variable {name} is not set")
         return env[name].strip()
     if value.startswith(FILE):
-        path = settings.base / value.removeprefix(FILE).strip()
+        path = base / value.removeprefix(FILE).strip()
         try:
             content = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

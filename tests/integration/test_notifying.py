@@ -16,7 +16,7 @@ from db.notifications import Notification
 from db.outbox import load_outbox
 from runner.alerts.dispatch import Message
 from runner.alerts.outlet import compose, make_dispatcher, make_telling, send_waiting
-from runner.alerts.receivers import Unready, make_receiver
+from runner.alerts.receivers import NotReady, Unready, make_receiver, resolved
 from runner.config import Config, parse_config
 from runner.detect import detect
 from runner.errors import ConfigError
@@ -127,6 +127,12 @@ def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, r
     assert isinstance(receiver, Unready)
     assert "hunter2" not in receiver.reason
     assert re.search(reason, receiver.reason)
+
+
+def test_an_empty_file_holds_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("\n", encoding="utf-8")
+    with pytest.raises(NotReady, match="secret: .*/secret is empty"):
+        resolved("secret", "file:secret", base=tmp_path, env={})
 
 
 def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal) -> None:
