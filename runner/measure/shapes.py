@@ -39,7 +39,7 @@ SLOWER_COMPILE = 1.5
 MAX_ERROR_CHARS = 300
 _CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 # What a model or the compiler says of a shape that it does not take, or that does not fit.
-_SHAPE_ERRORS = (RuntimeError, MemoryError, ValueError, IndexError)
+_SHAPE_ERRORS = (RuntimeError, MemoryError, ValueError, IndexError, AssertionError)
 
 
 class ShapeError(RuntimeError):

@@ -187,6 +187,19 @@ def test_a_length_that_eager_does_not_take_is_told_from_one_that_the_variant_doe
         visit(context, context.subject.model, axis="length", value=10)
 
 
+def test_a_size_that_a_model_asserts_against_costs_no_result() -> None:
+    class Picky(Sum):
+        def forward(self, input: Tensor) -> Tensor:
+            # As torchvision's models say that an image has another size than they were built for.
+            torch._assert(input.shape[1] == OWN, "wrong length")
+            return super().forward(input)
+
+    context = swept(Picky())
+    assert sweep(context, context.subject.model) == ""
+    (warning,) = context.found.warnings
+    assert "eager failed with AssertionError: wrong length" in warning.text
+
+
 def test_a_length_that_fails_while_it_is_timed_costs_no_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
