@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,23 @@ def load_builder(build: str) -> Builder:
     if hasattr(target, "build") or not callable(target):
         return _from_object(target, build=build)
     return _from_factory(target, build=build, loss=getattr(module, "loss", None))
+
+
+def check_names(model: nn.Module, inputs: Mapping[str, Tensor], *, build: str) -> None:
+    """Raise ModelLoadError where the forward of `model` does not take `inputs` by their names."""
+    try:
+        taken = inspect.signature(model.forward)
+    except (TypeError, ValueError):
+        # Scripted and built-in functions tell no names; the first call will.
+        return
+    try:
+        taken.bind(**inputs)
+    except TypeError as error:
+        raise ModelLoadError(
+            f"the inputs of the model {build!r} are not those of its forward: {error}."
+            f" {type(model).__name__}.forward takes {taken}, the inputs are named"
+            f" {', '.join(inputs) or 'nothing'}."
+        ) from None
 
 
 def _import(location: str, *, build: str) -> ModuleType:

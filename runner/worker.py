@@ -33,6 +33,7 @@ import torch._inductor.compile_fx
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from db.records import Outcome
+from models_zoo.loader import ModelLoadError
 from runner.measure.device import open_device
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch
@@ -226,7 +227,11 @@ def _report(request: LaunchRequest) -> LaunchReport:
 def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchReport:
     own = own_error(error, build=build)
     if own is None:
-        traceback.print_exc()
+        if isinstance(error, ModelLoadError):
+            # What a model must offer: the message says all, and no frame would be of their code.
+            sys.stderr.write(f"{error}\n")
+        else:
+            traceback.print_exc()
         return LaunchReport(outcome=outcome, reason=failure_reason(error))
     sys.stderr.write(own.text)
     return LaunchReport(outcome=outcome, reason=failure_reason(error, place=own.place))

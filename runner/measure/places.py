@@ -71,8 +71,9 @@ def failure_reason(error: BaseException, *, place: str = "") -> str:
     `place` is that line where the caller knows it: `net.py:11 in step`.
     """
     said = [f"{type(error).__name__}: {_one_line(str(error))}"]
-    if error.__cause__ is not None:
-        said.append(_one_line(str(error.__cause__)))
+    cause = "" if error.__cause__ is None else _one_line(str(error.__cause__))
+    if cause and cause not in said[0]:
+        said.append(cause)
     # Dynamo tells the line last, behind more advice than fits.
     frames = [*_FRAME.finditer(str(error).partition("\nfrom user code:\n")[2])]
     if frames and not place:

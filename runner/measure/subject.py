@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from db.records import Dtype, Phase
-from models_zoo.loader import load_builder
+from models_zoo.loader import check_names, load_builder
 from runner.measure.checkout import check_imports, enter
 from runner.measure.device import Device
 from runner.measure.outputs import GRADIENTS, Result, as_vector, floating_tensors, take_apart
@@ -158,6 +158,7 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     inputs = builder.example_inputs(config, seed=request.settings.seed)
     if checkout is not None:
         check_imports(checkout, build=request.workload.build)
+    check_names(model, inputs, build=request.workload.build)
     case = request.case
     weights = WEIGHT_DTYPES.get(case.dtype, torch.float32)
     model = model.to(device=device.kind, dtype=weights)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo.loader import ModelLoadError, load_builder
+from models_zoo.loader import ModelLoadError, check_names, load_builder
 
 WHOLE = """
     import torch
@@ -189,3 +189,32 @@ def test_a_build_string_without_a_module_is_told_what_to_write() -> None:
         "the build string ':make' names no module. Write `package.module`,"
         " `package.module:factory`, `path/to/file.py` or `path/to/file.py:factory`."
     )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "wrong"),
+    [
+        ({"x": torch.ones(2)}, "missing a required argument: 'input'"),
+        ({"input": torch.ones(2), "x": torch.ones(2)}, "got an unexpected keyword argument 'x'"),
+        ({}, "missing a required argument: 'input'"),
+    ],
+)
+def test_inputs_that_forward_does_not_take_are_named_before_anything_runs(
+    inputs: dict[str, torch.Tensor], wrong: str
+) -> None:
+    with pytest.raises(ModelLoadError) as caught:
+        check_names(torch.nn.Linear(2, 2), inputs, build="bench.py")
+    named = ", ".join(inputs) or "nothing"
+    assert str(caught.value).startswith(
+        f"the inputs of the model 'bench.py' are not those of its forward: {wrong}."
+    )
+    assert str(caught.value).endswith(f"the inputs are named {named}.")
+    assert "Linear.forward takes (input: torch.Tensor)" in str(caught.value)
+
+
+def test_inputs_that_forward_takes_or_whose_names_nobody_tells_pass() -> None:
+    class Unnamed(torch.nn.Module):
+        forward = max
+
+    check_names(torch.nn.Linear(2, 2), {"input": torch.ones(2)}, build="bench.py")
+    check_names(Unnamed(), {"any": torch.ones(2)}, build="bench.py")

@@ -76,6 +76,12 @@ def test_a_failure_is_told_on_one_line_with_its_cause() -> None:
     assert failure_reason(error) == "ValueError: no such thing; 'limit exceeded'"
 
 
+def test_a_cause_that_the_error_quotes_is_told_once() -> None:
+    error = ImportError("cannot import it: no module  named x. Install it")
+    error.__cause__ = ImportError("no module named x")
+    assert failure_reason(error) == "ImportError: cannot import it: no module named x. Install it"
+
+
 def test_the_line_of_the_model_survives_the_cut() -> None:
     code = '\n\nfrom user code:\n   File "/models/net.py", line 43, in forward\n    graph_break()\n'
     reason = failure_reason(RuntimeError("x" * 2 * MAX_FAILURE_CHARS + code))
