@@ -10,6 +10,7 @@ from app.format import duration, outcome_label, significant
 from app.markup import Cell, Column, facts, table
 from app.matrix import effective_note
 from db.summaries import ResultSummary
+from db.text import runtime_text
 
 # Lists of sentences in a result's details, by what they explain.
 REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
@@ -32,6 +33,8 @@ def result_facts(result: ResultSummary) -> str:
         ("mode", Cell(text=f"{case.mode} ({ran})" if ran else case.mode)),
         ("took", Cell(text=duration(took_s))),
     ]
+    if runtime := runtime_text(result.details):
+        pairs.insert(-1, ("runtime", Cell(text=runtime)))
     return facts(pairs)
 
 

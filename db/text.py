@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def printable(text: str, *, kept: str = "\n") -> str:
     """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
@@ -27,3 +30,21 @@ def signed_percent(share: float, *, decimals: int = 1) -> str:
 def shortened(text: str, *, limit: int) -> str:
     """Return `text` cut to `limit` characters, the cut shown as `...`."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def runtime_text(details: Mapping[str, Any]) -> str:
+    """Return which other runtime executed a case and with what, by the details of its result.
+
+    `onnxruntime 1.32.0: providers CPUExecutionProvider, num_threads 1`; empty where torch did.
+    """
+    runtime = details.get("runtime")
+    if not isinstance(runtime, Mapping) or not runtime:
+        return ""
+    others = {name: value for name, value in runtime.items() if name not in ("name", "version")}
+    told = [f"{name} {_listed(value)}" for name, value in others.items()]
+    head = f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
+    return ": ".join(part for part in (head, ", ".join(told)) if part)
+
+
+def _listed(value: Any) -> str:
+    return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from db.errors import NotFoundError
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunDocument
-from db.text import printable
+from db.text import one_line, printable, runtime_text
 from db.warning import RunWarning
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity
@@ -52,6 +52,8 @@ def print_case(result: CaseResult) -> None:
         ("outcome", f"{result.outcome}: {result.reason}" if result.reason else result.outcome),
         ("took", quantity(took_s, unit="s")),
     ]
+    if runtime := runtime_text(result.details):
+        facts.insert(2, ("runtime", one_line(runtime)))
     for name, value in facts:
         console.print(f"{name:10} {value}", markup=False)
     for warning in result.warnings:

@@ -46,3 +46,27 @@ def test_a_case_that_is_not_ok_is_shown_with_the_end_of_its_log(
         outcome is Outcome.FAILED
     )
     assert ("Traceback" in said) == (outcome is Outcome.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "text"),
+    [
+        (
+            {"name": "onnxruntime", "version": "1.32.0", "providers": ["A", "B"], "num_threads": 2},
+            "runtime    onnxruntime 1.32.0: providers A B, num_threads 2\n",
+        ),
+        ({"name": "openvino", "version": "2026.4"}, "runtime    openvino 2026.4\n"),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_another_runtime_is_told_with_what_it_ran_with(
+    monkeypatch: pytest.MonkeyPatch, runtime: object, text: str
+) -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200, color_system=None)
+    monkeypatch.setattr(case_text, "stdout", lambda: console)
+    print_case(make_result(details={"runtime": runtime}))
+    said = output.getvalue()
+    assert ("runtime" in said) == bool(text)
+    assert text in said

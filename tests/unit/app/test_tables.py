@@ -86,6 +86,14 @@ def test_a_fallback_is_told_in_table_and_facts() -> None:
     assert "max-autotune (ran as default)" in result_facts(result)
 
 
+def test_another_runtime_is_told_in_the_facts() -> None:
+    runtime = {"name": "onnxruntime", "version": "1.32.0", "num_threads": 1}
+    assert "onnxruntime 1.32.0: num_threads 1" in result_facts(
+        result_summary(details={"runtime": runtime})
+    )
+    assert "runtime" not in result_facts(result_summary())
+
+
 def test_measurements_are_in_the_order_of_their_groups() -> None:
     result = result_summary(values={"theirs": 3.0, "speedup": 1.5, "latency_s": 0.012})
     html = measurement_table(result, run=make_run(toolchain="night"))
