@@ -73,6 +73,8 @@ def steps_table(details: Mapping[str, Any]) -> str:
 def compile_stack(result: ResultSummary) -> str:
     """Return where the compile time of each launch went, as bars of one scale; "" without any."""
     bars = []
+    # Another runtime has no cache: every launch exports and loads anew.
+    is_exported = bool(result.details.get("runtime"))
     for number, item in enumerate(launches_of(result.details, "compile"), start=1):
         phases = item.get("phases_s")
         whole_s = item.get("compile_s")
@@ -81,9 +83,10 @@ def compile_stack(result: ResultSummary) -> str:
         names = [name for name in _PHASES if name in phases]
         names += [name for name in phases if name not in names]
         parts = [Part(name=name, size=max(0.0, float(phases[name]))) for name in names]
+        state = "export" if is_exported else item.get("state", "compile")
         bars.append(
             Bar(
-                name=f"{item.get('state', 'compile')} (launch {number})",
+                name=f"{state} (launch {number})",
                 parts=_with_rest(parts, whole=float(whole_s)),
             )
         )

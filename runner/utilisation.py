@@ -113,10 +113,12 @@ def _over_latency(
 
 
 def _above_one(result: CaseResult, mfu: float) -> RunWarning:
+    runtime = result.case.backend if result.details.get("runtime") else None
+    faster = f"{runtime}'s products are faster than torch's, or " if runtime else ""
     return RunWarning(
         code="mfu-above-one",
         text=f"it ran at {mfu:.2f} times the highest rate that a {result.case.dtype} matrix product"
-        " reached at the start of the run",
-        hint="the device was busy when the peaks were measured, or the code computes less or in"
-        " another precision than eager; repeat the run on a quiet device",
+        " of torch reached at the start of the run",
+        hint=f"{faster}the device was busy when the peaks were measured, or the code computes less"
+        " or in another precision than eager; repeat the run on a quiet device",
     )

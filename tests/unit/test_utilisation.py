@@ -141,7 +141,21 @@ def test_an_mfu_above_one_is_a_warning() -> None:
     warning = used(flops=500.0).warnings[-1]
     assert warning.code == "mfu-above-one"
     assert "1.50 times" in warning.text
-    assert warning.hint
+    assert warning.hint.startswith("the device was busy")
+
+
+def test_another_runtime_may_be_faster_than_the_products_of_torch() -> None:
+    measurements = [
+        make_measurement("latency_s", samples=[0.25]),
+        make_measurement("flops", samples=[500.0]),
+    ]
+    result = make_result(
+        case=replace(make_case(), backend="openvino"),
+        measurements=measurements,
+        details={"runtime": {"name": "openvino"}},
+    )
+    (warning,) = with_utilisation(result, peaks=PEAKS).warnings
+    assert warning.hint.startswith("openvino's products are faster than torch's, or the device")
 
 
 def test_an_mfu_that_may_as_well_be_one_is_no_warning() -> None:

@@ -113,6 +113,15 @@ def test_a_case_that_compiled_nothing_has_no_bars() -> None:
         assert compile_stack(result_summary(details=details)) == ""
 
 
+def test_no_launch_of_another_runtime_is_warm() -> None:
+    launches = [{"state": state, "compile_s": 2.0, "phases_s": {}} for state in ("cold", "warm")]
+    details = {"compile": launches, "runtime": {"name": "onnxruntime"}}
+    html = compile_stack(result_summary(details=details))
+    assert "export (launch 1)" in html
+    assert "export (launch 2)" in html
+    assert "warm" not in html
+
+
 def test_a_training_step_is_divided_into_its_parts() -> None:
     values = {"latency_s": 0.010, "forward_s": 0.004, "backward_s": 0.005, "optimizer_s": 0.002}
     html = training_stack(result_summary(values=values, details={"breakdown": {"step_s": 0.0125}}))
