@@ -59,7 +59,7 @@ AXES = (
     Axis(letter="i", key="image_size"),
 )
 _LENGTHS = ("length", "source_length", "target_length")
-_NAME = re.compile(r"(?P<size>.+?)(?P<axes>(?:-[a-z][1-9][0-9]*)+)")
+_NAME = re.compile(r"(?P<size>.+?)(?P<axes>(?:-[a-z][0-9]+)+)")
 
 
 class UnfitShapeError(UnknownNameError):
@@ -108,18 +108,20 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
     """Return the size that `name` begins with and its values, by the keys of axes.
 
     There are none in what is no name with axes. Raises UnfitShapeError for a letter that is no
-    axis, and for axes that are there twice or in another order: two names of one shape would be
-    two series.
+    axis, for a value of 0, and for what is there twice, in another order or with zeros in front:
+    two names of one shape would be two series.
     """
     found = _NAME.fullmatch(name)
     if found is None:
         return name, {}
     pairs = [(part[0], int(part[1:])) for part in found["axes"][1:].split("-")]
     keys = {axis.letter: axis.key for axis in AXES}
-    for letter, _ in pairs:
+    for letter, value in pairs:
         if letter not in keys:
             known = ", ".join(axis.text for axis in AXES)
             raise UnfitShapeError(f"no shape {name!r}: {letter!r} is no axis. There is {known}.")
+        if value == 0:
+            raise UnfitShapeError(f"no shape {name!r}: {keys[letter]} is 1 or more, not 0.")
     values = {keys[letter]: value for letter, value in pairs}
     proper = found["size"] + name_of(values)
     if proper != name:

@@ -101,7 +101,8 @@ def test_a_transformer_of_any_shape_has_the_axes_of_a_text() -> None:
         ("bert", "small-b4-b8", "no shape 'small-b4-b8': write it 'small-b8'."),
         ("bert", "small-x3", "'x' is no axis. There is b (batch), l (length), s (source_length)"),
         ("bert", "smal-b8", "no shape 'smal-b8'. Did you mean small? It has tiny, small, full."),
-        ("bert", "small-b08", "no shape 'small-b08'. Did you mean small?"),
+        ("bert", "small-b08", "no shape 'small-b08': write it 'small-b8'."),
+        ("bert", "small-b0-l32", "no shape 'small-b0-l32': batch is 1 or more, not 0."),
     ],
 )
 def test_a_shape_that_cannot_be_is_answered_with_what_can(
