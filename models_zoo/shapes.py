@@ -58,6 +58,8 @@ AXES = (
     Axis(letter="c", key="cache_length", above="position"),
     Axis(letter="i", key="image_size"),
 )
+# Beyond it no tensor fits anywhere, and torch says so in words of C++.
+MAX_VALUE = 10**9
 _LENGTHS = ("length", "source_length", "target_length")
 _NAME = re.compile(r"(?P<size>.+?)(?P<axes>(?:-[a-z][0-9]+)+)")
 
@@ -120,8 +122,10 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
         if letter not in keys:
             known = ", ".join(axis.text for axis in AXES)
             raise UnfitShapeError(f"no shape {name!r}: {letter!r} is no axis. There is {known}.")
-        if value == 0:
-            raise UnfitShapeError(f"no shape {name!r}: {keys[letter]} is 1 or more, not 0.")
+        if not 0 < value <= MAX_VALUE:
+            raise UnfitShapeError(
+                f"no shape {name!r}: {keys[letter]} is from 1 to {MAX_VALUE}, not {value}."
+            )
     values = {keys[letter]: value for letter, value in pairs}
     proper = found["size"] + name_of(values)
     if proper != name:

@@ -7,7 +7,7 @@ samples, since fresh processes differ from each other more than samples within o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -70,7 +70,9 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         report_quantized(context)
     found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
     with recorded_compiles(context.compiles), _origins(context):
+        versions = _input_versions(context)
         why_inaccurate = _measure(context)
+        _warn_of_changed_inputs(context, before=versions)
     found.details["steps"] = log.entries
     return LaunchReport(
         outcome=Outcome.INACCURATE if why_inaccurate else Outcome.OK,
@@ -80,6 +82,27 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         warnings=tuple(found.warnings),
         details=found.details,
     )
+
+
+def _input_versions(context: Context) -> dict[str, int]:
+    """Return how often each input was written to, by autograd's count, in eager and variant."""
+    versions = {name: tensor._version for name, tensor in context.subject.inputs.items()}
+    for name, tensor in context.variant.inputs.items():
+        if tensor is not context.subject.inputs[name]:
+            versions[name] += tensor._version
+    return versions
+
+
+def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> None:
+    after = _input_versions(context)
+    changed = [name for name in after if after[name] != before[name]]
+    if changed:
+        context.found.warn(
+            "inputs-changed",
+            f"the model writes to its inputs ({', '.join(changed)}): each iteration reads what the"
+            " one before left",
+            hint="clone them in forward, or write to a buffer of the model",
+        )
 
 
 def _measure(context: Context) -> str:

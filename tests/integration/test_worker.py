@@ -194,6 +194,15 @@ def test_a_graph_break_is_counted_with_its_reason(executor: LocalExecutor) -> No
     assert "graph_break" in result.details["graph_breaks"][0]["reason"]
 
 
+@pytest.mark.parametrize(("kind", "is_told"), [("writing", True), ("plain", False)])
+def test_a_model_that_writes_to_its_inputs_is_named_with_them(
+    executor: LocalExecutor, kind: str, is_told: bool
+) -> None:
+    result = executor.execute(order(kind))
+    texts = [warning.text for warning in result.warnings if warning.code == "inputs-changed"]
+    assert any("writes to its inputs (x)" in text for text in texts) is is_told
+
+
 @pytest.mark.slow
 def test_a_graph_break_under_fullgraph_fails_with_its_reason(executor: LocalExecutor) -> None:
     result = executor.execute(order("breaking", variant="fullgraph"))
