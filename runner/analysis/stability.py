@@ -101,6 +101,7 @@ def stability_warnings(
         _drift,
         _bimodal,
         _noisy_neighbour,
+        _crowded,
         _stolen,
         _clock_change,
         _throttled,
@@ -208,6 +209,28 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
         f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
         hint=f"keep other work off {place} (taskset, cpuset), or run when the machine is idle;"
         f" until then trust {trusted}, not the wall clock: latency_s and compile times",
+    )
+
+
+def _crowded(evidence: _Evidence) -> RunWarning | None:
+    """Return the warning of a case with several threads, whose own CPU time no clock tells."""
+    looks = [
+        item
+        for item in evidence.per_launch("conditions")
+        if item.get("cores_left") is not None
+        and item["num_threads"] > 1
+        and item["cores_left"] < MIN_CPU_SHARE * item["num_threads"]
+    ]
+    if not looks:
+        return None
+    worst = min(looks, key=lambda item: float(item["cores_left"]))
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes left"
+        f" {worst['cores_left']:.1f} cores to {worst['num_threads']} threads,"
+        f" load {worst['load'][1]:.1f}",
+        hint="run when the machine is idle, or with [run] threads = 1, which is timed by the CPU"
+        " time of its thread: with several no number of this result tells work from waiting",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,14 @@ from typing import Any
 
 from runner.measure.timing import Side, Timing
 
-# Column of /proc/stat's `cpu` line with the time that a hypervisor gave to somebody else.
+# Columns of /proc/stat's `cpu` line: time without work, also while it waits for a disk, and time
+# that a hypervisor gave to somebody else.
+IDLE_COLUMNS = (3, 4)
 STEAL_COLUMN = 7
-# Its columns after that are contained in earlier ones.
+# The columns after it are contained in earlier ones.
 NUM_COLUMNS = 8
+# A tenth of a second on one core: below it a tick more or less is a tenth of the answer.
+MIN_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class Look:
     num_voluntary_switches: int
     stolen_ticks: int | None
     all_ticks: int | None
+    idle_ticks: int | None
+    process_cpu_s: float
     load: float
     cpu_frequency_hz: float | None
 
@@ -32,12 +39,14 @@ class Look:
 def look(*, core: int | None) -> Look:
     """Return the state of this thread and machine; the frequency is that of `core`."""
     usage = resource.getrusage(resource.RUSAGE_THREAD)
-    stolen, ticks = cpu_ticks(_read("/proc/stat"))
+    ticks = cpu_ticks(_read("/proc/stat"))
     return Look(
         num_involuntary_switches=usage.ru_nivcsw,
         num_voluntary_switches=usage.ru_nvcsw,
-        stolen_ticks=stolen,
-        all_ticks=ticks,
+        stolen_ticks=ticks[STEAL_COLUMN] if ticks else None,
+        all_ticks=sum(ticks) if ticks else None,
+        idle_ticks=sum(ticks[column] for column in IDLE_COLUMNS) if ticks else None,
+        process_cpu_s=time.process_time(),
         load=os.getloadavg()[0],
         cpu_frequency_hz=frequency_hz(
             _read(f"/sys/devices/system/cpu/cpu{core or 0}/cpufreq/scaling_cur_freq")
@@ -45,13 +54,10 @@ def look(*, core: int | None) -> Look:
     )
 
 
-def cpu_ticks(text: str) -> tuple[int | None, int | None]:
-    """Return the stolen and all CPU ticks that a /proc/stat tells of; None where it tells none."""
+def cpu_ticks(text: str) -> list[int]:
+    """Return the ticks of all CPUs that a /proc/stat tells of, by column; empty where none."""
     columns = text.partition("\n")[0].split()[1 : 1 + NUM_COLUMNS]
-    if len(columns) < NUM_COLUMNS:
-        return None, None
-    ticks = [int(column) for column in columns]
-    return ticks[STEAL_COLUMN], sum(ticks)
+    return [int(column) for column in columns] if len(columns) == NUM_COLUMNS else []
 
 
 def frequency_hz(text: str) -> float | None:
@@ -59,7 +65,9 @@ def frequency_hz(text: str) -> float | None:
     return int(text) * 1e3 if text.strip().isdigit() else None
 
 
-def conditions(before: Look, after: Look, *, sides: Sequence[Side]) -> dict[str, Any]:
+def conditions(
+    before: Look, after: Look, *, sides: Sequence[Side], num_threads: int
+) -> dict[str, Any]:
     """Return what happened between two looks while `sides` were sampled, as JSON values."""
     samples = [timing for side in sides for timing in side.samples]
     return {
@@ -69,8 +77,25 @@ def conditions(before: Look, after: Look, *, sides: Sequence[Side]) -> dict[str,
         "load": [before.load, after.load],
         "cpu_frequency_hz": [before.cpu_frequency_hz, after.cpu_frequency_hz],
         "cpu_share": cpu_share(samples),
+        "cores_left": cores_left(before, after, num_cpus=os.cpu_count() or 1),
+        "num_threads": num_threads,
         "host_share": host_share(sides[-1].samples),
     }
+
+
+def cores_left(before: Look, after: Look, *, num_cpus: int) -> float | None:
+    """Return how many of `num_cpus` cores the other processes left alone, None where unknown.
+
+    What this process itself used is not theirs; ticks say too little of a moment.
+    """
+    if None in (before.all_ticks, after.all_ticks, before.idle_ticks, after.idle_ticks):
+        return None
+    ticks = (after.all_ticks or 0) - (before.all_ticks or 0)
+    if ticks < MIN_TICKS:
+        return None
+    busy_ticks = ticks - ((after.idle_ticks or 0) - (before.idle_ticks or 0))
+    own_ticks = (after.process_cpu_s - before.process_cpu_s) * os.sysconf("SC_CLK_TCK")
+    return num_cpus * (1 - max(0.0, busy_ticks - own_ticks) / ticks)
 
 
 def cpu_share(samples: Sequence[Timing]) -> float | None:

@@ -58,7 +58,9 @@ def sample(context: Context, forward: Forward) -> None:
     details = context.found.details
     details["core"] = core
     details["sampling"] = course_details(sides, course)
-    details["conditions"] = conditions(before, after, sides=sides)
+    details["conditions"] = conditions(
+        before, after, sides=sides, num_threads=1 if device.is_cuda else settings.num_threads
+    )
     _report(context, sides=sides, clock=clock)
     if pace is not None:
         context.found.metrics["pace_s"] = _raw(

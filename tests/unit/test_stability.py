@@ -29,6 +29,8 @@ QUIET = {
     "load": [0.1, 0.2],
     "cpu_frequency_hz": [3.0e9, 3.1e9],
     "cpu_share": 0.99,
+    "cores_left": 1.9,
+    "num_threads": 1,
     "host_share": None,
 }
 CALM = {"stopped_by": "rounds", "num_falls": 0, "is_settled": True, "num_rounds": 30}
@@ -220,6 +222,27 @@ def test_without_pinning_the_hint_names_no_core() -> None:
     ],
 )
 def test_a_thread_that_has_its_core_or_waits_by_itself_has_no_neighbour(
+    launch: Mapping[str, Any],
+) -> None:
+    assert found(details=conditions(**launch)) == ()
+
+
+def test_several_threads_need_as_many_cores() -> None:
+    details = conditions(cores_left=1.3, num_threads=2, cpu_share=None, load=[2.0, 3.5])
+    warning = only(found(details=details), "noisy-neighbour")
+    assert "left 1.3 cores to 2 threads, load 3.5" in warning.text
+    assert "[run] threads = 1" in warning.hint
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        {"cores_left": 1.9, "num_threads": 2},
+        {"cores_left": None, "num_threads": 2},
+        {"cores_left": 0.2, "num_threads": 1},
+    ],
+)
+def test_threads_that_have_their_cores_and_a_thread_with_a_clock_have_no_crowd(
     launch: Mapping[str, Any],
 ) -> None:
     assert found(details=conditions(**launch)) == ()
