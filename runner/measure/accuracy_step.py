@@ -249,5 +249,7 @@ def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
         # An eager that is not finite is no measure either: any variant would have a ratio of 0.
         if 0 < check.eager.rmse < math.inf
     ]
-    if ratios and not context.is_eager:
+    # Weights in 8 bits are further off than any rounding: how many times is no news of the code.
+    is_rounding = not context.request.workload.treatment.weights
+    if ratios and is_rounding and not context.is_eager:
         found.add("rmse_ratio", (max(ratios),), method=method)

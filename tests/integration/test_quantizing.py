@@ -131,3 +131,4 @@ def test_int8_is_measured_as_a_variant(tmp_path: Path) -> None:
     assert result.details["quantized"]["num_layers"] > 0
     assert result.measurement("compression_ratio") is not None
     assert result.measurement("cosine_similarity") is not None
+    assert result.measurement("rmse_ratio") is None
