@@ -123,6 +123,26 @@ class _Watch:
             if (excursion.total > 0.0 or not is_near) and self._departs(excursion, night, value):
                 return
         self._keep(value, level)
+        self._end_soon(night)
+
+    def _end_soon(self, night: int) -> None:
+        """Go on with the level before, where nights are back before the new one has points enough.
+
+        Until then no night departs from it, and what came and went would be one level.
+        """
+        last, index = self.departure, night + 1 - SUSTAINED_POINTS
+        if last is None or not SUSTAINED_POINTS <= index - last.index < MIN_BASELINE_POINTS:
+            return
+        away = float(np.median(self.values[last.index : index])) - last.level
+        back = np.abs(self.values[index : night + 1] - last.level)
+        if bool((back < RETURN_SHARE * abs(away)).all()):
+            self._return(last, index, night)
+
+    def _return(self, last: _Departure, index: int, night: int) -> None:
+        self.departure = None
+        self.onsets.append(Onset(index=index, is_return=True))
+        self.factor = 1 + MORE_AFTER_RETURN
+        self._resume(last, index, night)
 
     def _departs(self, excursion: _Excursion, night: int, value: float) -> bool:
         is_open = excursion.total > 0.0
@@ -215,9 +235,7 @@ class _Watch:
         new = float(np.median(self.values[index : night + 1]))
         self.departure = None
         if last is not None and _is_return(last, index=index, old=old, new=new, sign=sign):
-            self.onsets.append(Onset(index=index, is_return=True))
-            self.factor = 1 + MORE_AFTER_RETURN
-            self._resume(last, index, night)
+            self._return(last, index, night)
             return
         self.onsets.append(Onset(index=index))
         stop = self.num_points[index]

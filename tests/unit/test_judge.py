@@ -103,6 +103,15 @@ def test_what_comes_after_a_step_that_was_soon_over_is_told(cost: float) -> None
     assert found[-1].change_pct == pytest.approx(100 * (cost / 0.010 - 1), abs=3)
 
 
+def test_a_gain_after_a_step_that_was_soon_over_is_told() -> None:
+    found = judge(noisy([(12, 0.010), (4, 0.014), (14, 0.010), (8, 0.0083)]))
+    assert [(alert.verdict, alert.state) for alert in found] == [
+        (Verdict.REGRESSION, AlertState.FIXED),
+        (Verdict.IMPROVEMENT, AlertState.OPEN),
+    ]
+    assert found[-1].first_bad.at == night(30)
+
+
 def test_two_good_nights_do_not_fix_an_alert() -> None:
     (alert,) = judge(noisy([(20, 0.010), (10, 0.0115), (2, 0.010), (5, 0.0115)]))
     assert alert.state is AlertState.OPEN
