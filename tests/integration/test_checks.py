@@ -147,8 +147,8 @@ def test_doctor_prints_a_line_each_and_fails_without_torch(
     result = CliRunner().invoke(main, ["doctor"], obj=seams)
     assert result.exit_code == exit_code
     names = [line.split()[1] for line in result.stdout.splitlines()]
-    expected = ["python", "duckdb", "torch", "compiler", "gpu", "disk", "store", "spool", "cpu"]
-    assert names == [*expected, "governor", "counters"]
+    expected = ["python", "duckdb", "torch", "compiler", "gpu", "disk", "store", "spool"]
+    assert names == [*expected, "notifications", "cpu", "governor", "counters"]
     found = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=seams).stdout)
     assert [item["name"] for item in found] == names
     assert found[2]["state"] == ("fail" if exit_code else "ok")

@@ -81,37 +81,6 @@ def test_alert_is_fixed_when_the_level_is_back_and_the_way_back_is_no_news() -> 
     assert alert.last_seen == night(29)
 
 
-@pytest.mark.parametrize("num_slow", [3, 4, 5])
-@pytest.mark.parametrize("num_good", [3, 5, 8])
-def test_step_that_is_soon_over_stays_fixed_and_keeps_its_level(
-    num_slow: int, num_good: int
-) -> None:
-    (alert,) = judge(noisy([(20, 0.010), (num_slow, 0.013), (num_good, 0.010)]))
-    assert (alert.verdict, alert.state) == (Verdict.REGRESSION, AlertState.FIXED)
-    assert alert.change_pct == pytest.approx(30, abs=3)
-    assert alert.last_seen == night(19 + num_slow)
-
-
-@pytest.mark.parametrize("cost", [0.012, 0.013])
-def test_what_comes_after_a_step_that_was_soon_over_is_told(cost: float) -> None:
-    found = judge(noisy([(20, 0.010), (4, 0.013), (10, 0.010), (8, cost)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
-        (Verdict.REGRESSION, AlertState.FIXED),
-        (Verdict.REGRESSION, AlertState.OPEN),
-    ]
-    assert found[-1].first_bad.at == night(34)
-    assert found[-1].change_pct == pytest.approx(100 * (cost / 0.010 - 1), abs=3)
-
-
-def test_a_gain_after_a_step_that_was_soon_over_is_told() -> None:
-    found = judge(noisy([(12, 0.010), (4, 0.014), (14, 0.010), (8, 0.0083)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
-        (Verdict.REGRESSION, AlertState.FIXED),
-        (Verdict.IMPROVEMENT, AlertState.OPEN),
-    ]
-    assert found[-1].first_bad.at == night(30)
-
-
 def test_two_good_nights_do_not_fix_an_alert() -> None:
     (alert,) = judge(noisy([(20, 0.010), (10, 0.0115), (2, 0.010), (5, 0.0115)]))
     assert alert.state is AlertState.OPEN
