@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn, optim
 from torch._inductor.codecache import PyCodeCache
 
 from db.records import Dtype, Phase
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
+from runner.measure.dynamo import reset
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject, mean_square
 from runner.protocol import LaunchRequest, MeasureSettings, Workload
@@ -20,11 +20,11 @@ CPU = Device(kind="cpu", num_threads=1)
 
 
 def forget_compiled() -> None:
-    """Leave nothing that this process compiled, and no module that Inductor wrote for it.
+    """Leave nothing that this process compiled or counted, and no module that Inductor wrote.
 
     A worker begins without any; in a process of tests those of the tests before are there too.
     """
-    torch._dynamo.reset()
+    reset()
     PyCodeCache.cache_clear()
 
 
