@@ -1,15 +1,17 @@
-"""Stores to test against: DuckDB in memory and in a file, and a real PostgreSQL server."""
+"""Stores to test against (DuckDB in memory and in a file, a real PostgreSQL) and a worker host."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from db.store import Store
+from runner.executor import LocalExecutor
 from tests.fakes import FakeClock
 from tests.postgres import PostgresServer, find_binaries, running_server
 
@@ -39,6 +41,21 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 def duckdb_url(tmp_path: Path) -> str:
     """Return the URL of a DuckDB file that does not exist yet."""
     return f"duckdb:///{tmp_path}/folder/hud.duckdb"
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the state directory of the executor of this file's tests."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
+def executor(state_dir: Path) -> Iterator[LocalExecutor]:
+    """Yield a worker host on the CPU that the tests of a file share."""
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    local.open()
+    yield local
+    local.close()
 
 
 @pytest.fixture(params=["file", "postgres"])

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -131,14 +127,6 @@ def test_only_the_variant_has_the_fused_optimizer() -> None:
     assert copied.optimizer.state
     assert not subject.optimizer.state
     torch.testing.assert_close(before, list(subject.model.parameters()))
-
-
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
-    local.open()
-    yield local
-    local.close()
 
 
 def test_a_checkpointed_case_needs_less_memory_than_eager(executor: LocalExecutor) -> None:

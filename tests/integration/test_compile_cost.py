@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -27,14 +26,6 @@ from tests.integration.launching import median, order, step_names
 
 CPU = Device(kind="cpu", num_threads=1)
 FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "odd_models.py")
-
-
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
-    local.open()
-    yield local
-    local.close()
 
 
 @pytest.fixture

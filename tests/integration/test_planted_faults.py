@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,14 +21,6 @@ print("spinning", flush=True)
 while True:
     pass
 """
-
-
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
-    local.open()
-    yield local
-    local.close()
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,14 +76,6 @@ class Deciding(nn.Module):
 
 def in_runtime(model: nn.Module, load: Load) -> ExportedModel:
     return ExportedModel(model=model, load=load, dtype=Dtype.FP32, device=CPU)
-
-
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
-    local.open()
-    yield local
-    local.close()
 
 
 def test_an_exported_model_returns_what_the_model_returns() -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -23,14 +19,6 @@ CHANNELS_LAST = Treatment(memory_format="channels_last")
 
 
 IMAGE = {"image": torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))}
-
-
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path_factory.mktemp("state"))
-    local.open()
-    yield local
-    local.close()
 
 
 @pytest.mark.parametrize("phase", [Phase.INFERENCE, Phase.TRAINING])

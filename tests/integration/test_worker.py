@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,6 @@ from db.records import CaseResult, Dtype, Outcome, Phase
 from runner.executor import LocalExecutor
 from runner.measure.settling import MIN_FALL_ROUNDS
 from tests.integration.launching import MEGABYTE, median, order, step_names
-
-
-@pytest.fixture(scope="module")
-def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("state")
-
-
-@pytest.fixture(scope="module")
-def executor(state_dir: Path) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
-    local.open()
-    yield local
-    local.close()
 
 
 def test_facts_describe_the_environment(executor: LocalExecutor) -> None:

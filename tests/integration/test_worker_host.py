@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,6 @@ from runner.errors import ExecutorError
 from runner.executor import LocalExecutor
 from runner.protocol import PROTOCOL_VERSION
 from tests.integration.launching import is_alive, order, wait_for
-
-
-@pytest.fixture(scope="module")
-def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("state")
-
-
-@pytest.fixture(scope="module")
-def executor(state_dir: Path) -> Iterator[LocalExecutor]:
-    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
-    local.open()
-    yield local
-    local.close()
 
 
 def test_a_hanging_model_times_out_and_leaves_no_process(
