@@ -86,11 +86,16 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
 
 def _input_versions(context: Context) -> dict[str, int]:
     """Return how often each input was written to, by autograd's count, in eager and variant."""
-    versions = {name: tensor._version for name, tensor in context.subject.inputs.items()}
+    versions = {name: _version(tensor) for name, tensor in context.subject.inputs.items()}
     for name, tensor in context.variant.inputs.items():
         if tensor is not context.subject.inputs[name]:
-            versions[name] += tensor._version
+            versions[name] += _version(tensor)
     return versions
+
+
+def _version(tensor: torch.Tensor) -> int:
+    # Those made in inference mode have no count.
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> None:
