@@ -13,7 +13,7 @@ import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary
@@ -99,12 +99,20 @@ def _folders(location: str) -> tuple[Path, ...]:
 
 
 def _is_own(file: str, folders: tuple[Path, ...]) -> bool:
+    """Return whether `file` is the user's: the nearest folder that somebody is known for decides.
+
+    A package of theirs may lie among the installed ones, a virtual environment beside their file.
+    """
     if not file or file.startswith("<"):
         return False
     path = Path(file).resolve()
-    if any(path.is_relative_to(folder) for folder in folders):
-        return True
-    return not any(path.is_relative_to(folder) for folder in _foreign_folders())
+    foreign = _depth(path, folders=_foreign_folders())
+    return foreign == 0 or _depth(path, folders=folders) >= foreign
+
+
+def _depth(path: Path, *, folders: Iterable[Path]) -> int:
+    """Return how many parts the longest of `folders` that has `path` has, 0 for none."""
+    return max((len(item.parts) for item in folders if path.is_relative_to(item)), default=0)
 
 
 def _foreign_folders() -> Iterator[Path]:

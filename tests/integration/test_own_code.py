@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import site
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 from models_zoo.loader import load_builder
+from runner.measure import own_code
 from runner.measure.own_code import OwnError, own_error
 from runner.measure.places import failure_reason
 
@@ -130,6 +133,36 @@ def test_a_package_that_is_installed_beside_others_is_the_users(
     monkeypatch.syspath_prepend(str(package.parent))
     _, found = caught(lambda: load_builder("own_pkg.bench"), build="own_pkg.bench")
     assert found.place == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
+
+
+def test_a_virtual_environment_beside_the_file_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / ".venv" / "site-packages"
+    (packages / "helpful").mkdir(parents=True)
+    (packages / "helpful" / "__init__.py").write_text("def help():\n    raise OSError('no')\n")
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(packages)])
+    build = write(tmp_path, old="    return nn.Seq", new="    helpful.help()\n    return nn.Seq")
+    path = Path(build)
+    path.write_text(f"import helpful\n{path.read_text()}")
+    _, found = caught(lambda: load_builder(build).build({}), build=build)
+    assert_theirs_only(found, build=build)
+    assert found.place == f"bench.py:{line_of(build, 'helpful.help')} in build"
+
+
+def test_a_file_in_the_folder_of_the_runner_is_the_users_and_the_runner_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = tmp_path / "runner"
+    runner.mkdir()
+    (runner / "calling.py").write_text("def call(build):\n    return build({})\n")
+    monkeypatch.setattr(own_code, "_OUR_ROOT", tmp_path)
+    monkeypatch.syspath_prepend(str(runner))
+    calling = importlib.import_module("calling")
+    build = write(tmp_path, old="    return nn.Seq", new="    config['width']\n    return nn.Seq")
+    _, found = caught(lambda: calling.call(load_builder(build).build), build=build)
+    assert_theirs_only(found, build=build)
 
 
 def test_what_is_no_mistake_of_the_users_keeps_its_whole_traceback(tmp_path: Path) -> None:
