@@ -28,6 +28,7 @@ from runner.measure.kernels import report_kernels
 from runner.measure.library_calls import recorded_library_calls
 from runner.measure.memory import report_memory
 from runner.measure.oracle_cache import check_against, find_reference
+from runner.measure.places import failure_reason
 from runner.measure.provenance import recorded_origins
 from runner.measure.quantizing import report_quantized
 from runner.measure.ranges import named_range
@@ -39,8 +40,6 @@ from runner.measure.subject import build_subject
 from runner.measure.treatments import CannotTreatError, treat
 from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
-
-MAX_ERROR_CHARS = 300
 
 
 def run_launch(request: LaunchRequest) -> LaunchReport:
@@ -68,7 +67,6 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     )
     if request.workload.treatment.weights:
         report_quantized(context)
-    found.details["num_parameters"] = sum(item.numel() for item in subject.model.parameters())
     with recorded_compiles(context.compiles), _origins(context):
         versions = _input_versions(context)
         why_inaccurate = _measure(context)
@@ -181,6 +179,6 @@ def _explain(
     except (RuntimeError, OSError) as error:
         context.found.warn(
             f"no-{name}",
-            f"the step {name} failed: {type(error).__name__}: {str(error)[:MAX_ERROR_CHARS]}",
+            f"the step {name} failed: {failure_reason(error)}",
             hint="the other numbers of this result were taken before and stand",
         )

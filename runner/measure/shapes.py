@@ -26,6 +26,7 @@ from runner.measure.accuracy_step import check_other_shape, make_reference
 from runner.measure.context import Context, Forward
 from runner.measure.dynamo import CompileCounts, forget_counts, read_counts
 from runner.measure.memory import storage_bytes
+from runner.measure.places import failure_reason
 from runner.measure.timing import Side, calibrate, has_cpu_clock, headline, quiet_python
 from runner.protocol import ShapeSweep
 
@@ -36,7 +37,6 @@ BUDGET_S = 0.5
 # No shape is begun that might keep the launches that follow from half of the case's time.
 TIME_SHARE = 0.5
 SLOWER_COMPILE = 1.5
-MAX_ERROR_CHARS = 300
 _CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 # What a model or the compiler says of a shape that it does not take, or that does not fit.
 _SHAPE_ERRORS = (RuntimeError, MemoryError, ValueError, IndexError, AssertionError)
@@ -159,7 +159,7 @@ def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit
         who = "the fp64 oracle"
         reference = make_reference(shaped)
     except _SHAPE_ERRORS as error:
-        raise ShapeError(f"at {axis} {value} {who} failed with {_said(error)}") from error
+        raise ShapeError(f"at {axis} {value} {who} failed with {failure_reason(error)}") from error
     reason, accuracy = check_other_shape(context, result, reference=reference)
     return Visit(
         value=value,
@@ -171,10 +171,6 @@ def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit
         reason=reason,
         accuracy=accuracy,
     )
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_ERROR_CHARS]}"
 
 
 def _inputs(context: Context, *, config: Mapping[str, int]) -> dict[str, torch.Tensor]:
@@ -195,7 +191,7 @@ def _take_samples(context: Context, visits: Sequence[Visit]) -> str:
         if visits:
             _take_rounds(context, visits)
     except _SHAPE_ERRORS as error:
-        return f"timing the shapes failed with {_said(error)}"
+        return f"timing the shapes failed with {failure_reason(error)}"
     return ""
 
 
