@@ -75,8 +75,8 @@ class Tolerance:
 class SweepSpec:
     """What of the inputs may vary from call to call of one built model.
 
-    `axis` is a number of the configuration that only the inputs depend on, such as `length`; the
-    model takes multiples of `multiple_of`. A `max_length` of the configuration bounds a `length`.
+    `axis` is an axis of shapes that only the inputs depend on, such as `length`, within its bound;
+    the model takes multiples of `multiple_of`.
     """
 
     axis: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from models_zoo.shapes import axes_of
 from models_zoo.spec import SizeSpec, SweepSpec
 
 # Of the number in the configuration: texts that are padded less, and one that is longer.
@@ -18,22 +19,13 @@ def sweep_values(sweep: SweepSpec, *, size: SizeSpec) -> tuple[int, ...]:
 
     Empty where there are not at least two.
     """
-    own = _number(size, sweep.axis)
-    most = _number(size, "max_length") if _is_bounded(sweep, size) else math.inf
+    axis = next(axis for axis in axes_of(size) if axis.key == sweep.axis)
+    own = size.config[axis.key]
+    assert isinstance(own, int)
     unit = sweep.multiple_of
     least = unit * math.ceil(LEAST / unit)
     shorter = {unit * math.floor(part * own / unit) for part in SHORTER}
     longer = unit * math.ceil(LONGER * own / unit)
     values = {max(least, value) for value in shorter} | {own, longer}
-    allowed = sorted(value for value in values if value <= most)
+    allowed = sorted(value for value in values if axis.allows(value, config=size.config))
     return tuple(allowed) if own >= least and len(allowed) > 1 else ()
-
-
-def _is_bounded(sweep: SweepSpec, size: SizeSpec) -> bool:
-    return sweep.axis == "length" and "max_length" in size.config
-
-
-def _number(size: SizeSpec, name: str) -> int:
-    number = size.config[name]
-    assert isinstance(number, int)
-    return number

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from models_zoo.shapes import make_size
 from models_zoo.spec import ConfigValue, SizeSpec
 
 
 def text_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads `batch` texts of `length` tokens."""
-    return SizeSpec(
-        config=config,
-        num_samples=_number(config, "batch"),
-        num_tokens=_number(config, "batch") * _number(config, "length"),
-    )
+    return _size(config, "batch", "length")
 
 
 def pair_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads `batch` pairs of a source and a target text."""
-    length = _number(config, "source_length") + _number(config, "target_length")
-    batch = _number(config, "batch")
-    return SizeSpec(config=config, num_samples=batch, num_tokens=batch * length)
+    return _size(config, "batch", "source_length", "target_length")
 
 
 def step_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads the next token of `batch` texts."""
-    batch = _number(config, "batch")
-    return SizeSpec(config=config, num_samples=batch, num_tokens=batch)
+    size = _size(config, "batch")
+    return replace(size, num_tokens=size.num_samples)
 
 
 def sample_size(**config: ConfigValue) -> SizeSpec:
     """Return the size whose iteration reads `batch` samples that have no tokens."""
-    return SizeSpec(config=config, num_samples=_number(config, "batch"))
+    return _size(config, "batch")
 
 
-def _number(config: Mapping[str, ConfigValue], name: str) -> int:
-    number = config[name]
-    assert isinstance(number, int)
-    return number
+def _size(config: Mapping[str, ConfigValue], *axes: str) -> SizeSpec:
+    missing = set(axes) - config.keys()
+    assert not missing, missing
+    return make_size(config)
