@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch._dynamo.exc import Unsupported
 from torch._inductor import config as inductor_config
 from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
 
 from models_zoo.catalog import CATALOG
+from models_zoo.inputs import token_ids
 from models_zoo.loader import load_builder
 from models_zoo.shapes import axes_of, vary
 from models_zoo.sweeps import sweep_values
@@ -149,6 +151,29 @@ def test_every_axis_of_a_model_can_be_varied(name: str) -> None:
 def num_bytes(model: nn.Module, inputs: Mapping[str, Tensor]) -> int:
     tensors = (*inputs.values(), *model.buffers())
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_step_of_generation_says_what_reading_the_whole_text_says(name: str) -> None:
+    whole, step = build(name).eval(), build(f"{name}_decode").eval()
+    assert describe(whole) == describe(step)
+    num_read = int(step.get_submodule("cache").get_buffer("position"))
+    ids = token_ids(2, num_read + 1, vocab_size=128, seed=0)
+    with torch.no_grad():
+        read = whole.get_submodule("inner")(input_ids=ids[:, :num_read], use_cache=True)
+        for number, layer in enumerate(read.past_key_values.layers):
+            for kind in ("keys", "values"):
+                places = step.get_submodule("cache").get_buffer(f"{kind}_{number}")
+                places[:, :, :num_read] = getattr(layer, kind)
+    expected = infer(whole, {"input_ids": ids})[:, -1:]
+    torch.testing.assert_close(infer(step, {"input_ids": ids[:, num_read:]}), expected)
+
+
+def describe(model: nn.Module) -> dict[str, Any]:
+    """Return what transformers knows of `model` beside whether it fills a cache."""
+    inner = model.get_submodule("inner")
+    assert isinstance(inner, PreTrainedModel)
+    return {**inner.config.to_dict(), "use_cache": None}
 
 
 def test_clip_reads_the_whole_text() -> None:
