@@ -16,6 +16,11 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def first_line(text: str) -> str:
+    """Return the first line of `text` that is not empty."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
 def signed(value: float, *, decimals: int = 1) -> str:
     """Return `value` with its sign, `+21.3`; what rounds to zero has none, `0.0`."""
     shown = f"{value:+.{decimals}f}"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from db.records import Case, CaseResult, Outcome, Run, RunState
+from db.text import first_line
 from runner.events import (
     CaseFinished,
     CaseStarted,
@@ -53,11 +54,6 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
         parts.append(f"speedup {metric(result, 'speedup')}")
         parts.append(f"compile {metric(result, 'compile_cold_s')}")
     return f"{head}: {', '.join(parts)} ({clock(took_s)})"
-
-
-def first_line(text: str) -> str:
-    """Return the first line of `text` that is not empty."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 class TerminalProgress:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from db.records import CaseResult, RunDocument
+from db.text import first_line
 from runner.commands.common import Column, print_table, stdout
-from runner.progress import first_line
 from runner.text import metric, mode_text
 
 # More than these of a result are in `--json` and on its page.

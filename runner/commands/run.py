@@ -12,6 +12,7 @@ import click
 
 from db.queries import load_document
 from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
+from db.text import first_line
 from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
 from runner.commands.judging import judge
 from runner.commands.selecting import CaseOptions, case_options, make_orders
@@ -19,7 +20,7 @@ from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
 from runner.errors import DocumentNotWritten, ResumeError
 from runner.nsight import Tool
-from runner.progress import TerminalProgress, first_line
+from runner.progress import TerminalProgress
 from runner.protocol import write_json
 from runner.suites import Selection
 from runner.text import distinct, metric, mode_text
