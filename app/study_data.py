@@ -17,6 +17,7 @@ from app.studyrows import (
     gaps_part,
     grid_part,
     interval_points,
+    outcomes_text,
     published_part,
     scatter_points,
     table_part,
@@ -24,7 +25,14 @@ from app.studyrows import (
 from db.queries import load_result_summaries, load_suite_runs
 from db.records import Run
 from db.store import Store
-from runner.analysis.study import Seen, Study, newest_by_device, seen_in_summaries
+from runner.analysis.study import (
+    Seen,
+    Study,
+    StudyRun,
+    runs_to_show,
+    section_titles,
+    seen_in_summaries,
+)
 from runner.analysis.study_list import STUDIES
 from runner.analysis.study_tables import StudyTable, beside_published, gaps, study_tables
 
@@ -32,34 +40,36 @@ TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values
 
 
 def load_study_page(name: str) -> Loaded[StudyPage]:
-    """Return what the newest run on each device says about the study called `name`."""
+    """Return what the newest full run on each device says about the study called `name`."""
     return data.loaded(_read_page, name)
 
 
 def _read_page(url: str, generation: int, name: str) -> StudyPage:  # noqa: ARG001
     store = data.open_store(url)
     study = STUDIES[name]
-    runs = newest_by_device(load_suite_runs(store, study.suite))
+    runs = runs_to_show(study, load_suite_runs(store, study.suite))
     return StudyPage(
         name=study.name,
         title=study.title,
         question=study.question,
-        sections=tuple(_section(study, run, store=store) for run in runs),
+        sections=tuple(
+            _section(study, run, title=title, store=store)
+            for run, title in zip(runs, section_titles(runs), strict=True)
+        ),
     )
 
 
-def _section(study: Study, run: Run, *, store: Store) -> StudySection:
+def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySection:
     seen = seen_in_summaries(load_result_summaries(store, run.id))
-    device = next(case.device for case in run.plan if not case.is_reference)
-    name = str(run.environment.get("device_name") or device)
+    study_run = StudyRun(run=run, seen=seen)
     tables = study_tables(study, seen)
     grids = [grid_part(table, run_id=run.id) for table in tables]
     drawn = [table for table, grid in zip(tables, grids, strict=True) if grid is not None]
     chart, text = _chart(study, seen, tables=tables)
     return StudySection(
         run=run,
-        outcomes=tuple(item.outcome for item in seen),
-        device_name=name,
+        title=title,
+        outcomes=outcomes_text(study_run),
         common=common_dimensions(item.case for item in seen),
         chart=chart,
         chart_text=text,
@@ -69,8 +79,8 @@ def _section(study: Study, run: Run, *, store: Store) -> StudySection:
             part
             for part in (
                 *(table_part(table, run_id=run.id) for table in tables if table not in drawn),
-                published_part(beside_published(study, seen), device_name=name),
-                gaps_part(gaps(study, seen, device=device)),
+                published_part(beside_published(study, seen), device_name=study_run.device_name),
+                gaps_part(gaps(study, study_run)),
                 cases_part(seen, run_id=run.id),
             )
             if part.rows

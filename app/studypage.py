@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.markup import Cell, Column
-from db.records import Outcome, Run
+from db.records import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +31,15 @@ class GridPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySection:
-    """The newest run of a study on one device, how its cases ended, and what all have in common.
+    """A run of a study on one device, in words how its cases ended, and what all have in common.
 
     `chart` is a Vega-Lite specification, None where there is nothing to draw; with `has_picks` a
     click on a point names a case.
     """
 
     run: Run
-    outcomes: tuple[Outcome, ...]
-    device_name: str
+    title: str
+    outcomes: str
     common: Mapping[str, str]
     parts: tuple[TablePart, ...]
     grids: tuple[GridPart, ...] = ()

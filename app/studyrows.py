@@ -12,8 +12,8 @@ from app.markup import Cell, Column, Note
 from app.state import run_url
 from app.studypage import GridPart, TablePart
 from db.metrics import METRICS
-from db.records import Outcome, Run
-from runner.analysis.study import Published, Seen
+from db.records import Outcome
+from runner.analysis.study import Published, Seen, StudyRun
 from runner.analysis.study_tables import Beside, Gap, StudyCell, StudyTable
 
 # The speedups from which on a field of a heat map is a shade darker.
@@ -136,12 +136,11 @@ def cases_part(seen: Sequence[Seen], *, run_id: str) -> TablePart:
     return TablePart(title=f"Cases: {len(rows)}", columns=columns, rows=rows, is_folded=True)
 
 
-def outcomes_text(outcomes: Sequence[Outcome], *, run: Run) -> str:
+def outcomes_text(run: StudyRun) -> str:
     """Return how the cases of a run of a study ended: `33 of 33: 31 ok, 2 skipped`."""
-    num_planned = sum(not case.is_reference for case in run.plan)
-    counts = Counter(outcomes)
+    counts = Counter(item.outcome for item in run.seen)
     told = ", ".join(f"{counts[name]} {outcome_label(name)}" for name in Outcome if counts[name])
-    return f"{len(outcomes)} of {num_planned}: {told or 'none yet'}"
+    return f"{len(run.seen)} of {len(run.cases)}: {told or 'none yet'}"
 
 
 def interval_points(tables: Sequence[StudyTable]) -> tuple[dict[str, Any], ...]:

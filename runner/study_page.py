@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from db.records import Outcome, Run, RunState
+from db.text import one_line
 from runner.analysis.repro import command_line
-from runner.analysis.study import Seen, Study
+from runner.analysis.study import Seen, Study, StudyRun, section_titles
 from runner.analysis.study_tables import (
     Beside,
     Gap,
@@ -22,6 +22,7 @@ from runner.analysis.study_tables import (
     gaps,
     study_tables,
 )
+from runner.config import CURRENT_TOOLCHAIN
 from runner.study_text import cell_text, cohort_text
 from runner.text import clock
 
@@ -57,24 +58,6 @@ _BUSY = "noisy-neighbour"
 _PACKAGES = ("transformers", "diffusers", "triton", "onnxruntime", "openvino", "torch_tensorrt")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyRun:
-    """One run of a study and what it saw."""
-
-    run: Run
-    seen: tuple[Seen, ...]
-
-    @property
-    def device(self) -> str:
-        """Return the kind of device of its cases."""
-        return self.run.plan[0].device
-
-    @property
-    def device_name(self) -> str:
-        """Return what the device is called."""
-        return str(self.run.environment.get("device_name") or self.device)
-
-
 def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
     """Return the page of `study` with a section for each of `runs`."""
     parts = [
@@ -82,21 +65,25 @@ def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
         study.question,
         f"Written by `hud study page {study.name}` from the runs named below.",
         _METHOD,
-        *(part for run in runs for part in _section(study, run)),
     ]
+    titles = section_titles([item.run for item in runs])
+    for run, title in zip(runs, titles, strict=True):
+        parts += [f"## {title}", *_section(study, run)]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(study: Study, run: StudyRun) -> list[str]:
-    parts = [f"## On {run.device_name}", _provenance(study, run)]
+    parts = [_provenance(study, run)]
     if busy := _busy(run.seen):
         parts.append(busy)
     for table in study_tables(study, run.seen):
         parts += [f"### {table.title}", _table(table)]
     if beside := beside_published(study, run.seen):
         parts += ["### Published figures", _PUBLISHED, _published(beside, run)]
-    if missing := gaps(study, run.seen, device=run.device):
+    if missing := gaps(study, run):
         parts += ["### What has no number, and why", _gaps(missing)]
+    if warnings := _warnings(run.seen):
+        parts += ["### Warnings", warnings]
     return parts
 
 
@@ -114,7 +101,6 @@ def _provenance(study: Study, run: StudyRun) -> str:
         ("dtypes", _values(run, "dtype")),
         ("phases", _values(run, "phase")),
         ("cases", _outcomes(run)),
-        ("warnings", _warnings(run.seen)),
         ("command", f"`{_command(study, run)}`, run `{run.run.id}`"),
     ]
     if run.run.is_synthetic:
@@ -124,12 +110,13 @@ def _provenance(study: Study, run: StudyRun) -> str:
 
 def _command(study: Study, run: StudyRun) -> str:
     """Return what measures the same again: with the models and variants of the run, if not all."""
-    cases = [case for case in run.run.plan if not case.is_reference]
     asked = study.cases[run.device]
     options = [("device", run.device)]
+    if run.run.toolchain != CURRENT_TOOLCHAIN:
+        options.append(("toolchain", run.run.toolchain))
     for name, wanted, planned in (
-        ("model", asked.models, dict.fromkeys(case.model for case in cases)),
-        ("mode", asked.variants, dict.fromkeys(case.variant for case in cases)),
+        ("model", asked.models, dict.fromkeys(case.model for case in run.cases)),
+        ("mode", asked.variants, dict.fromkeys(case.variant for case in run.cases)),
     ):
         if set(wanted) - set(planned):
             options += [(name, value) for value in planned]
@@ -137,8 +124,7 @@ def _command(study: Study, run: StudyRun) -> str:
 
 
 def _values(run: StudyRun, dimension: str) -> str:
-    cases = [case for case in run.run.plan if not case.is_reference]
-    return ", ".join(dict.fromkeys(str(getattr(case, dimension)) for case in cases))
+    return ", ".join(dict.fromkeys(str(getattr(case, dimension)) for case in run.cases))
 
 
 def _packages(facts: Mapping[str, Any]) -> str:
@@ -167,20 +153,25 @@ def _sampling(facts: Mapping[str, Any]) -> str:
 def _outcomes(run: StudyRun) -> str:
     counts = {outcome: sum(item.outcome is outcome for item in run.seen) for outcome in Outcome}
     told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-    planned = sum(not case.is_reference for case in run.run.plan)
+    planned = len(run.cases)
     left = planned - len(run.seen)
     return told + (f", {left} of {planned} without a result" if left else "")
 
 
 def _warnings(seen: Sequence[Seen]) -> str:
-    counts = Counter(code for item in seen for code in set(item.warnings))
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{code} ({number} of {len(seen)})" for code, number in ordered) or "none"
+    """Return how many cases have each warning, with the words of the first; empty without any."""
+    counts = Counter(code for item in seen for code in {warning.code for warning in item.warnings})
+    texts = {warning.code: warning.text for item in seen[::-1] for warning in item.warnings}
+    rows = [
+        (_code(code), f"{number} of {len(seen)}", _escaped(one_line(texts[code])))
+        for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return _markdown(("warning", "cases", "the first says"), rows) if rows else ""
 
 
 def _busy(seen: Sequence[Seen]) -> str:
     """Return that the machine had other work, empty where it had none that anybody noticed."""
-    number = sum(_BUSY in item.warnings for item in seen)
+    number = sum(any(warning.code == _BUSY for warning in item.warnings) for item in seen)
     if not number:
         return ""
     return (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from db.metrics import METRICS
 from runner.analysis.stats import Estimate
-from runner.analysis.study import Seen, Study
+from runner.analysis.study import Study, StudyRun
 from runner.analysis.study_tables import (
     Beside,
     Gap,
@@ -54,14 +54,14 @@ def cohort_text(cell: StudyCell, metric: str) -> str:
     return f"{count}, {_number(cell.least, unit=unit)} to {_number(cell.most, unit=unit)}"
 
 
-def study_json(study: Study, seen: Sequence[Seen], *, device: str) -> dict[str, Any]:
+def study_json(study: Study, run: StudyRun) -> dict[str, Any]:
     """Return the tables of one run of `study` as a JSON object."""
     return {
         "study": study.name,
         "question": study.question,
-        "tables": [_table_json(table) for table in study_tables(study, seen)],
-        "published": [_beside_json(item) for item in beside_published(study, seen)],
-        "not_measured": [_gap_json(gap) for gap in gaps(study, seen, device=device)],
+        "tables": [_table_json(table) for table in study_tables(study, run.seen)],
+        "published": [_beside_json(item) for item in beside_published(study, run.seen)],
+        "not_measured": [_gap_json(gap) for gap in gaps(study, run)],
     }
 
 

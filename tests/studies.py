@@ -43,6 +43,6 @@ def make_study(*tables: TableSpec, variants: tuple[str, ...] = ("eager", "defaul
         name="mine",
         title="Mine",
         question="How fast is it?",
-        cases={"cpu": StudyCases(models=("bert",), variants=variants)},
+        cases={"cpu": StudyCases(models=("bert",), variants=variants, shapes=("tiny",))},
         tables=tables or (TableSpec(title="Speedup", rows="family"),),
     )

@@ -1,4 +1,4 @@
-"""A study: what it asks, and what the newest run on each device answers."""
+"""A study: what it asks, and what the newest full run on each device answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from app.format import age, moment
 from app.markup import Cell, abreast, facts, folded, heading, notice, table
 from app.state import DEFAULT_STUDY, parse_studies, run_url
 from app.studypage import GridPart, StudySection, TablePart
-from app.studyrows import outcomes_text
 from app.views import run as run_view
 
 _HOW_TO_GET_ONE = (
@@ -47,7 +46,7 @@ def show() -> None:
 
 def _show_section(section: StudySection, *, study: str) -> None:
     run = section.run
-    st.html(heading(f"On {section.device_name}", level=2))
+    st.html(heading(section.title, level=2))
     started = Cell(
         text=age(run.started_at, now=data.now()),
         href=run_url(run.id),
@@ -56,7 +55,7 @@ def _show_section(section: StudySection, *, study: str) -> None:
     pairs = [
         ("run", started),
         ("state", Cell(text=str(run.state))),
-        ("cases", Cell(text=outcomes_text(section.outcomes, run=run))),
+        ("cases", Cell(text=section.outcomes)),
         *((name, Cell(text=value)) for name, value in section.common.items()),
         ("revision", Cell(text=run.revision)),
         ("machine", Cell(text=run.machine)),

@@ -5,11 +5,12 @@ Nothing here measures. `study_list` has the studies, `study_tables` makes their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from db.records import Case, CaseResult, Outcome, Run, RunState
 from db.summaries import ResultSummary
+from db.warning import RunWarning
 from runner.analysis.stats import Estimate
 
 # The suite of the run of a study is this and the study's name.
@@ -25,9 +26,9 @@ class StudyCases:
 
     models: tuple[str, ...]
     variants: tuple[str, ...]
+    shapes: tuple[str, ...]
     phases: tuple[str, ...] = ("inference",)
     dtypes: tuple[str, ...] = ("fp32",)
-    shapes: tuple[str, ...] = ("auto",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +105,14 @@ class Study:
 class Seen:
     """How a case of a study ended, with its numbers by metric where it is ok.
 
-    `warnings` are the codes of what makes them doubtful.
+    `warnings` are what makes them doubtful.
     """
 
     case: Case
     outcome: Outcome
     reason: str = ""
     effective_mode: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     values: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
@@ -120,15 +121,34 @@ class Seen:
         return self.effective_mode not in ("", self.case.mode)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRun:
+    """One run of a study and what it saw."""
+
+    run: Run
+    seen: tuple[Seen, ...]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """Return the cases that it planned, the reference cases left out."""
+        return _planned(self.run)
+
+    @property
+    def device(self) -> str:
+        """Return the kind of device of its cases."""
+        return self.run.plan[0].device
+
+    @property
+    def device_name(self) -> str:
+        """Return what the device is called."""
+        return _device_name(self.run)
+
+
 def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
     """Return what a run saw of its cases, the reference cases left out."""
     return tuple(
-        Seen(
-            case=result.case,
-            outcome=result.outcome,
-            reason=result.reason,
-            effective_mode=result.effective_mode,
-            warnings=tuple(warning.code for warning in result.warnings),
+        _seen(
+            result,
             values={
                 item.metric: Estimate(item.median, *item.interval) for item in result.measurements
             },
@@ -141,12 +161,8 @@ def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
 def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
     """Return what a stored run saw of its cases, the reference cases left out."""
     return tuple(
-        Seen(
-            case=result.case,
-            outcome=result.outcome,
-            reason=result.reason,
-            effective_mode=result.effective_mode,
-            warnings=tuple(warning.code for warning in result.warnings),
+        _seen(
+            result,
             values={
                 item.metric: Estimate(item.median, item.low, item.high)
                 for item in result.measurements.values()
@@ -157,15 +173,56 @@ def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
     )
 
 
-def newest_by_device(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return the first of `runs`, newest first, on each device; those that still go are left out.
+def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return which of `runs`, newest first, says most about `study`, by device and toolchain.
 
-    A run that planned nothing but reference cases has no device to speak of.
+    That is the newest of those that ended and planned most of what the study asks for now, so that
+    a narrowed or interrupted run hides no fuller one. Runs that still go are left out, and those
+    that planned nothing but reference cases.
     """
-    found: dict[tuple[str, str], Run] = {}
+    places: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        models = [case for case in run.plan if not case.is_reference]
-        if run.state is not RunState.RUNNING and models:
-            device = (models[0].device, str(run.environment.get("device_name")))
-            found.setdefault(device, run)
-    return tuple(found.values())
+        if run.state is not RunState.RUNNING and _planned(run):
+            place = (run.plan[0].device, _device_name(run), run.toolchain)
+            places.setdefault(place, []).append(run)
+    # Of equals `max` takes the first, which is the newest.
+    return tuple(max(found, key=lambda run: _fullness(study, run)) for found in places.values())
+
+
+def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return what the section of each run is called, with its toolchain where there are several."""
+    has_several = len({run.toolchain for run in runs}) > 1
+    return tuple(
+        f"On {_device_name(run)}{f', toolchain {run.toolchain}' if has_several else ''}"
+        for run in runs
+    )
+
+
+def _seen(result: CaseResult | ResultSummary, *, values: Mapping[str, Estimate]) -> Seen:
+    return Seen(
+        case=result.case,
+        outcome=result.outcome,
+        reason=result.reason,
+        effective_mode=result.effective_mode,
+        warnings=result.warnings,
+        values=values,
+    )
+
+
+def _planned(run: Run) -> tuple[Case, ...]:
+    return tuple(case for case in run.plan if not case.is_reference)
+
+
+def _device_name(run: Run) -> str:
+    return str(run.environment.get("device_name") or run.plan[0].device)
+
+
+def _fullness(study: Study, run: Run) -> tuple[bool, int]:
+    """Return whether the run finished, and how many it planned of the models in a variant."""
+    asked = study.cases[run.plan[0].device]
+    found = {
+        (case.model, case.variant)
+        for case in run.plan
+        if case.model in asked.models and case.variant in asked.variants
+    }
+    return run.state is RunState.FINISHED, len(found)

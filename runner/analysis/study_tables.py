@@ -13,19 +13,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from db.records import Case, Outcome
+from db.text import first_line
 from runner.analysis.aggregate import common_cohort, geometric_mean
 from runner.analysis.stats import Estimate
-from runner.analysis.study import BY_METRIC, EAGER, Published, Seen, Study, TableSpec
+from runner.analysis.study import (
+    BY_METRIC,
+    EAGER,
+    Published,
+    Seen,
+    Study,
+    StudyCases,
+    StudyRun,
+    TableSpec,
+)
 
 _SUBJECT = ("model", "phase", "shape", "dtype", "device", "variant")
 # The steadier clock first: what else a machine does takes none of it. A CPU alone has it.
 _LATENCIES = ("latency_cpu_s", "latency_s")
 _OVER_EAGER = "speedup"
 _ONE = Estimate(1.0, 1.0, 1.0)
+# In place of an outcome: there is no result.
+_ABSENT = "absent"
 
 Value = Callable[[Seen], Estimate | None]
 
@@ -35,7 +47,7 @@ class StudyCell:
     """A number over `num_common` of `num_subjects` models, or why there is none.
 
     `least` and `most` are the extremes of the models; `why` is empty where there is a number.
-    `ran_as` counts the cases that ran in another mode than they name, by that mode.
+    `ran_as` counts those of the number that ran in another mode than they name, by that mode.
     """
 
     estimate: Estimate | None = None
@@ -81,7 +93,7 @@ class Beside:
 class Gap:
     """What was asked for and has no number: a variant, why, and how many cases of which models.
 
-    Models that the run left out have a gap without a variant.
+    What the run left out of all variants, as a model, is a gap without a variant.
     """
 
     variant: str
@@ -107,13 +119,18 @@ def beside_published(study: Study, seen: Sequence[Seen]) -> tuple[Beside, ...]:
     return tuple(_beside(figure, seen) for figure in study.published)
 
 
-def gaps(study: Study, seen: Sequence[Seen], *, device: str) -> tuple[Gap, ...]:
-    """Return what `study` asks for on `device` and has no number, variant by variant."""
+def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
+    """Return what `study` asks for on the run's device and has no number, variant by variant."""
     missing: dict[tuple[str, str, str], list[str]] = {}
-    for item in seen:
+    for item in run.seen:
         if item.outcome is not Outcome.OK:
-            why = (item.case.variant, str(item.outcome), _first_line(item.reason))
+            why = (item.case.variant, str(item.outcome), first_line(item.reason))
             missing.setdefault(why, []).append(item.case.model)
+    has_result = {item.case.key for item in run.seen}
+    for case in run.cases:
+        if case.key not in has_result:
+            why = (case.variant, _ABSENT, f"no result: the run is {run.run.state}")
+            missing.setdefault(why, []).append(case.model)
     found = [
         Gap(
             variant=variant,
@@ -124,17 +141,7 @@ def gaps(study: Study, seen: Sequence[Seen], *, device: str) -> tuple[Gap, ...]:
         )
         for (variant, outcome, reason), models in sorted(missing.items())
     ]
-    asked, absent = study.cases[device], "not in the plan of this run"
-    measured = {item.case.variant for item in seen}
-    found += [
-        Gap(variant=name, outcome="absent", reason=absent)
-        for name in asked.variants
-        if name not in measured
-    ]
-    models = {item.case.model for item in seen}
-    if left_out := tuple(name for name in asked.models if name not in models):
-        found.append(Gap(variant="", outcome="absent", reason=absent, models=left_out))
-    return tuple(found)
+    return (*found, *_not_planned(study.cases[run.device], run.cases))
 
 
 def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
@@ -161,6 +168,27 @@ def product_estimate(left: Estimate, right: Estimate) -> Estimate:
     below = math.hypot(math.log(left.value / left.low), math.log(right.value / right.low))
     above = math.hypot(math.log(left.high / left.value), math.log(right.high / right.value))
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
+
+
+def _not_planned(asked: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
+    why = "not in the plan of this run"
+    for variant in _left_out(asked.variants, cases, "variant"):
+        yield Gap(variant=variant, outcome=_ABSENT, reason=why)
+    if models := _left_out(asked.models, cases, "model"):
+        yield Gap(variant="", outcome=_ABSENT, reason=why, models=models)
+    for dimension, wanted in (
+        ("phase", asked.phases),
+        ("dtype", asked.dtypes),
+        ("shape", asked.shapes),
+    ):
+        if names := _left_out(wanted, cases, dimension):
+            reason = f"{dimension} {', '.join(names)}: {why}"
+            yield Gap(variant="", outcome=_ABSENT, reason=reason)
+
+
+def _left_out(wanted: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:
+    planned = {_of(case, dimension) for case in cases}
+    return tuple(name for name in wanted if name not in planned)
 
 
 def _parts(seen: Sequence[Seen], split: Sequence[str]) -> dict[tuple[str, ...], list[Seen]]:
@@ -220,16 +248,16 @@ def _cells(
     seen: Sequence[Seen], columns: Iterable[str], *, read: Value, dimension: str
 ) -> dict[str, StudyCell]:
     """Return the cell of each column, all over the cohort that those with a number have."""
-    parts = {name: [item for item in seen if _of(item.case, dimension) == name] for name in columns}
-    values = {
+    parts = {
         name: {
-            _subject(item.case, dimension): found
-            for item in part
-            if (found := read(item)) is not None
+            _subject(item.case, dimension): item
+            for item in seen
+            if _of(item.case, dimension) == name
         }
-        for name, part in parts.items()
+        for name in columns
     }
-    subjects = {_subject(item.case, dimension) for part in parts.values() for item in part}
+    values = {name: _values(part, read) for name, part in parts.items()}
+    subjects = {subject for part in parts.values() for subject in part}
     points = {
         name: {subject: item.value for subject, item in found.items()}
         for name, found in values.items()
@@ -243,35 +271,39 @@ def _cells(
 
 
 def _metric_cells(seen: Sequence[Seen], metrics: Sequence[str]) -> tuple[StudyCell, ...]:
-    cells = []
-    for metric in metrics:
-        read = _reader(metric)
-        found = {item.case.key: value for item in seen if (value := read(item)) is not None}
-        cohort = tuple(sorted(found))
-        cells.append(_cell(seen, found, cohort=cohort, num_subjects=len(seen)))
-    return tuple(cells)
+    part = {item.case.key: item for item in seen}
+    found = [_values(part, _reader(metric)) for metric in metrics]
+    return tuple(
+        _cell(part, values, cohort=sorted(values), num_subjects=len(part)) for values in found
+    )
+
+
+def _values(seen: Mapping[str, Seen], read: Value) -> dict[str, Estimate]:
+    return {key: value for key, item in seen.items() if (value := read(item)) is not None}
 
 
 def _cell(
-    seen: Sequence[Seen],
+    seen: Mapping[str, Seen],
     values: Mapping[str, Estimate],
     *,
-    cohort: Sequence[str],
+    cohort: Iterable[str],
     num_subjects: int,
 ) -> StudyCell:
-    estimates = [values[subject] for subject in cohort if subject in values]
-    cases = tuple(item.case for item in seen)
-    if not estimates:
-        why = _why(seen, has_values=bool(values))
+    used = [subject for subject in cohort if subject in values]
+    cases = tuple(item.case for item in seen.values())
+    if not used:
+        why = _why(tuple(seen.values()), has_values=bool(values))
         return StudyCell(num_subjects=num_subjects, why=why, cases=cases)
+    estimates = [values[subject] for subject in used]
     points = [item.value for item in estimates]
+    modes = Counter(seen[name].effective_mode for name in used if seen[name].is_fallback)
     return StudyCell(
         estimate=geometric_mean_estimate(estimates),
         least=min(points),
         most=max(points),
         num_common=len(estimates),
         num_subjects=num_subjects,
-        ran_as=tuple(Counter(item.effective_mode for item in seen if item.is_fallback).items()),
+        ran_as=tuple(modes.items()),
         cases=cases,
     )
 
@@ -354,7 +386,3 @@ def _subject(case: Case, column: str) -> str:
 
 def _workload(case: Case) -> str:
     return "/".join((case.model, case.phase, case.shape, case.device))
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")

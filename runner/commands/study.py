@@ -14,7 +14,8 @@ from db.records import Run, RunState
 from db.store import Store
 from runner.analysis.study import (
     Study,
-    newest_by_device,
+    StudyRun,
+    runs_to_show,
     seen_in_results,
     seen_in_summaries,
 )
@@ -34,7 +35,7 @@ from runner.config import CURRENT_TOOLCHAIN
 from runner.errors import DocumentNotWritten, NoSuchDocument
 from runner.plan import DEVICES
 from runner.studies import find_study, study_suite
-from runner.study_page import StudyRun, study_page
+from runner.study_page import study_page
 from runner.study_text import cell_text, cohort_text, study_json
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
@@ -107,7 +108,7 @@ def run_study(
     document = run_in_terminal(order, workplace=workplace)
     run = StudyRun(run=document.run, seen=seen_in_results(document.results))
     if as_json:
-        print_json({"run": run.run.id, **study_json(study, run.seen, device=device)})
+        print_json({"run": run.run.id, **study_json(study, run)})
     else:
         _print(study, run)
     if document.run.state is RunState.INTERRUPTED:
@@ -126,7 +127,7 @@ def run_study(
     "run_ids",
     metavar="RUN",
     multiple=True,
-    help="A run of the study; may be repeated. Default: the newest on each device.",
+    help="A run of the study; may be repeated. Default: the newest full one on each device.",
 )
 @with_workplace
 def write_page(
@@ -135,7 +136,7 @@ def write_page(
     """Write the page of study NAME in Markdown, from stored runs of it."""
     study = find_study(name)
     store = workplace.store()
-    runs = [load_run(store, run_id) for run_id in run_ids] or _newest(study, store=store)
+    runs = [load_run(store, run_id) for run_id in run_ids] or _stored(study, store=store)
     for run in runs:
         if run.suite != study.suite:
             raise NoSuchDocument(
@@ -156,8 +157,8 @@ def write_page(
         raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
 
 
-def _newest(study: Study, *, store: Store) -> Sequence[Run]:
-    found = newest_by_device(load_suite_runs(store, study.suite))
+def _stored(study: Study, *, store: Store) -> Sequence[Run]:
+    found = runs_to_show(study, load_suite_runs(store, study.suite))
     if not found:
         raise NotFoundError(
             f"{store.name} has no finished run of study {study.name};"
@@ -171,9 +172,9 @@ def _print(study: Study, run: StudyRun) -> None:
     for table in study_tables(study, run.seen):
         console.print(f"\n{table.title}", markup=False)
         _print_table(table)
-    for gap in gaps(study, run.seen, device=run.device):
+    for gap in gaps(study, run):
         cases = f" ({gap.num_cases} cases)" if gap.num_cases else ""
-        what = gap.variant or ", ".join(gap.models)
+        what = gap.variant or ", ".join(gap.models) or "all"
         console.print(f"{what} {gap.outcome}{cases}: {gap.reason}", markup=False)
 
 

@@ -13,8 +13,10 @@ STUDY = Study(
     title="Mine",
     question="How long does it take?",
     cases={
-        device: StudyCases(models=("net", "fails"), variants=("eager", "default", "no-such"))
-        for device in ("cpu", "cuda")
+        device: StudyCases(
+            models=("net", "fails"), variants=("eager", "default", "no-such"), shapes=(shape,)
+        )
+        for device, shape in (("cpu", "small"), ("cuda", "full"))
     },
     tables=(TableSpec(title="Latency", rows="model", metrics=("latency_s",)),),
 )

@@ -6,10 +6,11 @@ from datetime import timedelta
 import pytest
 
 from db.records import Outcome
+from db.warning import RunWarning
 from runner.analysis.stats import Estimate
-from runner.analysis.study import BY_METRIC, Published, TableSpec
+from runner.analysis.study import BY_METRIC, Published, StudyRun, TableSpec
 from runner.analysis.study_tables import StudyCell
-from runner.study_page import StudyRun, study_page
+from runner.study_page import study_page
 from runner.study_text import cell_text, cohort_text, study_json
 from tests.builders import START, make_case, make_run
 from tests.studies import make_seen, make_study, speedup
@@ -33,12 +34,16 @@ RUN = make_run(
     environment=ENVIRONMENT,
     finished_at=START + timedelta(seconds=90),
     suite="study-mine",
+    toolchain="current",
 )
 SEEN = (
     make_seen(mode="eager", values={}),
     speedup("bert", 1.5),
     make_seen("vit", outcome=Outcome.FAILED, reason="a | b"),
 )
+
+
+BUSY = RunWarning(code="noisy-neighbour", text="it had 80 %")
 
 
 def page(**changes: object) -> str:
@@ -77,18 +82,31 @@ def test_the_command_measures_what_the_run_did_and_no_more() -> None:
     assert "| `hud study run mine --device cpu`, run `run-7` |" in page(plan=whole)
 
 
+def test_the_command_names_the_toolchain_of_the_run() -> None:
+    assert "| `hud study run mine --device cpu --toolchain nightly --mode" in page(
+        toolchain="nightly"
+    )
+
+
 def test_a_page_says_that_the_machine_was_busy() -> None:
-    seen = [dataclasses.replace(SEEN[0], warnings=("noisy-neighbour",)), *SEEN[1:]]
+    seen = [dataclasses.replace(SEEN[0], warnings=(BUSY,)), *SEEN[1:]]
     text = study_page(STUDY, [StudyRun(run=RUN, seen=tuple(seen))])
     assert "The machine was busy: in 1 of 3 cases other work had the core" in text
     assert "The machine was busy" not in page()
 
 
-def test_a_page_counts_the_warnings_on_its_cases() -> None:
-    seen = [dataclasses.replace(item, warnings=("stolen", "drift")) for item in SEEN[:2]]
-    text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, SEEN[2]))])
-    assert "| warnings | drift (2 of 3), stolen (2 of 3) |" in text
-    assert "| warnings | none |" in page()
+def test_a_page_counts_the_warnings_on_its_cases_and_says_what_they_say() -> None:
+    own = [RunWarning(code="drift", text=f"it rose\nby {number} %") for number in (4, 6)]
+    seen = [
+        dataclasses.replace(item, warnings=(warning,))
+        for item, warning in zip(SEEN[:2], own, strict=True)
+    ]
+    busy = dataclasses.replace(SEEN[2], warnings=(BUSY,))
+    text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, busy))])
+    assert (
+        "| `drift` | 2 of 3 | it rose by 4 % |\n| `noisy-neighbour` | 1 of 3 | it had 80 % |"
+    ) in text
+    assert "### Warnings" not in page()
 
 
 def test_the_device_of_a_cpu_is_named_once() -> None:
@@ -119,6 +137,18 @@ def test_every_device_has_a_section() -> None:
     runs = [StudyRun(run=run, seen=SEEN) for run in (RUN, gpu)]
     headings = [line for line in study_page(STUDY, runs).splitlines() if line.startswith("## ")]
     assert headings == ["## On Fake CPU", "## On Fake GPU"]
+
+
+def test_sections_of_several_toolchains_say_so() -> None:
+    runs = [
+        StudyRun(run=dataclasses.replace(RUN, toolchain=name), seen=SEEN)
+        for name in ("current", "nightly")
+    ]
+    headings = [line for line in study_page(STUDY, runs).splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## On Fake CPU, toolchain current",
+        "## On Fake CPU, toolchain nightly",
+    ]
 
 
 def test_a_ranked_table_has_places() -> None:
@@ -172,7 +202,7 @@ def test_large_counts_are_written_out() -> None:
 
 
 def test_json_has_numbers_words_and_the_cases_behind_them() -> None:
-    found = study_json(STUDY, SEEN, device="cpu")
+    found = study_json(STUDY, StudyRun(run=RUN, seen=SEEN))
     (table,) = found["tables"]
     bert, vit = table["rows"]
     assert bert["cells"][0]["value"] == 1.5

@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import Outcome, RunState
+from db.records import Outcome, Run, RunState
 from runner.analysis.stats import Estimate
-from runner.analysis.study import BY_METRIC, Published, StudyCases, TableSpec, newest_by_device
+from runner.analysis.study import (
+    BY_METRIC,
+    Published,
+    Seen,
+    Study,
+    StudyCases,
+    StudyRun,
+    TableSpec,
+    runs_to_show,
+)
 from runner.analysis.study_tables import (
     StudyTable,
     beside_published,
@@ -18,7 +27,7 @@ from runner.analysis.study_tables import (
     ratio_estimate,
     study_tables,
 )
-from tests.builders import START, make_case, make_run
+from tests.builders import make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 
 FAMILIES = TableSpec(title="Speedup", rows="family", total="all")
@@ -119,6 +128,17 @@ def test_a_row_without_a_case_in_a_column_is_not_measured() -> None:
 def test_another_mode_than_the_one_named_is_counted() -> None:
     (cell,) = table(make_seen(mode="reduce-overhead", effective_mode="default")).rows["transformer"]
     assert cell.ran_as == (("default", 1),)
+
+
+def test_what_ran_as_another_mode_is_counted_only_where_it_is_in_the_number() -> None:
+    found = table(
+        make_seen("bert", mode="reduce-overhead", effective_mode="default"),
+        make_seen("roberta", mode="reduce-overhead", effective_mode="default"),
+        speedup("bert", 3.0),
+        make_seen("roberta", outcome=Outcome.FAILED),
+    )
+    graphs, _ = next(iter(found.rows.values()))
+    assert (graphs.num_common, graphs.ran_as) == (1, (("default", 1),))
 
 
 def test_a_split_gives_a_table_for_each_value() -> None:
@@ -265,6 +285,17 @@ def test_beside_a_figure_that_nothing_of_ours_is_like_stands_nothing() -> None:
     assert beside(figure, speedup("bert", 2.0)) == {}
 
 
+def asking(**wanted: tuple[str, ...]) -> Study:
+    """Return a study that asks for what `speedup` makes of bert by default, and for `wanted`."""
+    usual = StudyCases(models=("bert",), variants=("default",), shapes=("tiny",))
+    return dataclasses.replace(make_study(), cases={"cpu": dataclasses.replace(usual, **wanted)})
+
+
+def run_of(*seen: Seen) -> StudyRun:
+    """Return a run that planned what it saw."""
+    return StudyRun(run=make_run(plan=[item.case for item in seen]), seen=seen)
+
+
 def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
     seen = [
         speedup("bert", 2.0),
@@ -274,7 +305,7 @@ def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
     study = make_study(variants=("default", "tensorrt", "openvino"))
     found = [
         (gap.variant, gap.outcome, gap.reason, gap.num_cases, gap.models)
-        for gap in gaps(study, seen, device="cpu")
+        for gap in gaps(study, run_of(*seen))
     ]
     assert found == [
         ("tensorrt", "skipped", "needs CUDA", 2, ("bert", "vit")),
@@ -283,28 +314,93 @@ def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
 
 
 def test_models_that_a_run_left_out_are_a_gap() -> None:
-    study = dataclasses.replace(
-        make_study(), cases={"cpu": StudyCases(models=("bert", "vit"), variants=("default",))}
-    )
-    (gap,) = gaps(study, [speedup("bert", 2.0)], device="cpu")
+    (gap,) = gaps(asking(models=("bert", "vit")), run_of(speedup("bert", 2.0)))
     assert (gap.variant, gap.outcome, gap.models) == ("", "absent", ("vit",))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "names", "reason"),
+    [
+        ("phases", ("inference", "training"), "phase training: not in the plan of this run"),
+        ("dtypes", ("fp32", "fp8", "int8"), "dtype fp8, int8: not in the plan of this run"),
+        ("shapes", ("tiny", "full"), "shape full: not in the plan of this run"),
+    ],
+)
+def test_what_the_plan_dropped_for_all_variants_is_a_gap(
+    dimension: str, names: tuple[str, ...], reason: str
+) -> None:
+    (gap,) = gaps(asking(**{dimension: names}), run_of(speedup("bert", 2.0)))
+    assert (gap.variant, gap.outcome, gap.reason, gap.models) == ("", "absent", reason, ())
+
+
+def test_a_case_that_an_interrupted_run_did_not_reach_was_in_its_plan() -> None:
+    plan = [make_case("bert"), make_case("vit")]
+    run = make_run(plan=plan, state=RunState.INTERRUPTED)
+    seen = (speedup("bert", 2.0),)
+    (gap,) = gaps(asking(models=("bert", "vit")), StudyRun(run=run, seen=seen))
+    assert gap.reason == "no result: the run is interrupted"
+    assert (gap.variant, gap.outcome, gap.num_cases, gap.models) == (
+        "default",
+        "absent",
+        1,
+        ("vit",),
+    )
 
 
 def test_nothing_seen_gives_no_table() -> None:
     assert study_tables(make_study(), []) == ()
 
 
-def test_the_newest_run_of_each_device_counts_and_none_that_still_goes() -> None:
-    def run(name: str, device: str, state: RunState = RunState.FINISHED) -> object:
-        plan = [make_case(device=device)]
-        environment = {"device_name": device}
-        return make_run(name, plan=plan, environment=environment, state=state, finished_at=START)
+WANTED = ("eager", "default", "max-autotune")
 
-    runs = [
-        run("new", "cpu", RunState.INTERRUPTED),
-        run("gpu", "cuda"),
-        run("old", "cpu"),
-        dataclasses.replace(run("goes", "cpu"), state=RunState.RUNNING),  # type: ignore[type-var]
-    ]
-    found = newest_by_device([runs[3], *runs[:3]])  # type: ignore[list-item]
-    assert [item.id for item in found] == ["new", "gpu"]
+
+def stored(
+    name: str,
+    *variants: str,
+    device: str = "cpu",
+    state: RunState = RunState.FINISHED,
+    toolchain: str = "current",
+) -> Run:
+    """Return a run of a study that planned `variants` of one model, or all that are wanted."""
+    return make_run(
+        name,
+        plan=[make_case(mode=variant, device=device) for variant in variants or WANTED],
+        environment={"device_name": f"Fake {device}"},
+        state=state,
+        toolchain=toolchain,
+    )
+
+
+def shown(*runs: Run) -> list[str]:
+    """Return which of `runs`, newest first, are shown."""
+    study = make_study(variants=WANTED)
+    study = dataclasses.replace(study, cases=dict.fromkeys(("cpu", "cuda"), study.cases["cpu"]))
+    return [run.id for run in runs_to_show(study, runs)]
+
+
+def test_the_newest_run_of_each_device_is_shown_and_none_that_still_goes() -> None:
+    goes = stored("goes", state=RunState.RUNNING)
+    assert shown(goes, stored("new"), stored("gpu", device="cuda"), stored("old")) == ["new", "gpu"]
+
+
+def test_a_narrowed_run_hides_no_fuller_one() -> None:
+    assert shown(stored("narrow", "eager"), stored("full"), stored("old")) == ["full"]
+    assert shown(stored("narrow", "eager"), stored("old", "eager")) == ["narrow"]
+
+
+def test_what_a_study_does_not_ask_for_makes_no_run_fuller() -> None:
+    assert shown(stored("new"), stored("old", *WANTED, "channels-last")) == ["new"]
+
+
+def test_an_interrupted_run_is_shown_only_where_no_run_finished() -> None:
+    broken = stored("broken", state=RunState.INTERRUPTED)
+    assert shown(broken, stored("whole")) == ["whole"]
+    assert shown(broken) == ["broken"]
+
+
+def test_a_run_of_another_toolchain_hides_none() -> None:
+    assert shown(stored("new", toolchain="nightly"), stored("old")) == ["new", "old"]
+
+
+def test_a_run_of_reference_cases_alone_is_not_shown() -> None:
+    assert shown(make_run(plan=[make_case("matmul", family="reference")])) == []
