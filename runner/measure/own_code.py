@@ -7,8 +7,6 @@ torch and of other libraries within it, say nothing of that. No torch in here.
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
 import site
 import sys
 import sysconfig
@@ -18,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary
 
+from runner.measure.places import USER_CODE, quoted_frames, short_place
+
 _OUR_ROOT = Path(__file__).resolve().parents[2]
 _ZOO = "models_zoo"
-# As Dynamo quotes the lines of the model, behind everything else that it says.
-_USER_CODE = "from user code:\n"
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +32,14 @@ class OwnError:
     @property
     def text(self) -> str:
         """Return the traceback, as Python writes one."""
-        kind = "".join(traceback.format_exception_only(self.error)).partition(_USER_CODE)[0]
+        kind = "".join(traceback.format_exception_only(self.error)).partition(USER_CODE)[0]
         head = ["Traceback (of the model's own code):\n"] if self.frames else []
         return "".join([*head, *traceback.format_list(list(self.frames)), kind.rstrip(), "\n"])
 
     @property
     def place(self) -> str:
         """Return the innermost line: `bench.py:12 in forward`; empty where none is known."""
-        if not self.frames:
-            return ""
-        last = self.frames[-1]
-        return f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}"
+        return short_place(self.frames)
 
 
 def own_error(error: BaseException, *, build: str) -> OwnError | None:
@@ -73,14 +67,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _frames(error: BaseException) -> list[FrameSummary]:
-    quoted = str(error).partition(_USER_CODE)[2]
-    return [
-        *traceback.extract_tb(error.__traceback__),
-        *(
-            FrameSummary(found["file"], int(found["line"]), found["function"])
-            for found in _FRAME.finditer(quoted)
-        ),
-    ]
+    return [*traceback.extract_tb(error.__traceback__), *quoted_frames(error)]
 
 
 def _folders(location: str) -> tuple[Path, ...]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from traceback import FrameSummary
 from typing import Any
 
 MAX_PLACES = 20
 MAX_REASON_CHARS = 600
 MAX_FAILURE_CHARS = 500
+# How Dynamo begins to quote the lines of the model in an error.
+USER_CODE = "\nfrom user code:\n"
 # As in `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
 _GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
 _GUARD_PLACE = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
@@ -74,13 +77,26 @@ def failure_reason(error: BaseException, *, place: str = "") -> str:
     cause = "" if error.__cause__ is None else _one_line(str(error.__cause__))
     if cause and cause not in said[0]:
         said.append(cause)
-    # Dynamo tells the line last, behind more advice than fits.
-    frames = [*_FRAME.finditer(str(error).partition("\nfrom user code:\n")[2])]
-    if frames and not place:
-        last = frames[-1]
-        place = f"{os.path.basename(last['file'])}:{last['line']} in {last['function']}"
+    place = place or short_place(quoted_frames(error))
     end = f" (at {place})" if place else ""
     return "; ".join(said)[: MAX_FAILURE_CHARS - len(end)] + end
+
+
+def quoted_frames(error: BaseException) -> list[FrameSummary]:
+    """Return the lines of the model that Dynamo quotes in `error`, the innermost last."""
+    # It does so last, behind more advice than fits on a line.
+    quoted = str(error).partition(USER_CODE)[2]
+    return [
+        FrameSummary(found["file"], int(found["line"]), found["function"], lookup_line=False)
+        for found in _FRAME.finditer(quoted)
+    ]
+
+
+def short_place(frames: Sequence[FrameSummary]) -> str:
+    """Return the innermost of `frames`: `net.py:11 in step`; empty where there is none."""
+    if not frames:
+        return ""
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno} in {frames[-1].name}"
 
 
 def shorten(reason: str) -> str:
