@@ -75,7 +75,9 @@ def installed_models(
     What cannot be one is a warning that names the package, and is left out.
     """
     models: dict[str, ModelSpec] = {}
-    for package, entry in _entries(distributions or importlib.metadata.distributions()):
+    if distributions is None:
+        distributions = importlib.metadata.distributions()
+    for package, entry in _entries(distributions):
         try:
             spec = _offered(package, entry)
             if spec.build != models.get(spec.name, spec).build:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 from importlib.metadata import PathDistribution
 from pathlib import Path
@@ -39,6 +40,16 @@ def test_an_entry_point_makes_a_model(tmp_path: Path) -> None:
 def test_packages_without_models_are_none(tmp_path: Path) -> None:
     other = package(tmp_path, name="other", entries="[console_scripts]\nx = y:z\n")
     assert installed_models([other]) == {}
+
+
+def test_no_packages_are_not_those_that_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = "[compile_hud.models]\nmine = their.bench\n"
+    installed = [package(tmp_path, name="their-pkg", entries=entries)]
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: installed)
+    assert list(installed_models()) == ["mine"]
+    assert installed_models([]) == {}
 
 
 @pytest.mark.parametrize(
