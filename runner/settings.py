@@ -252,41 +252,21 @@ SETTINGS = (
         description='Time in which a run of the suite [starts cases](#time-budget), such as "2 h".'
         " Default: as long as it takes.",
     ),
-    Setting(
-        section="suites.NAME",
-        key="launches",
-        accept=count,
-        description="As in [run], for this suite alone.",
-    ),
-    Setting(
-        section="suites.NAME",
-        key="max_launches",
-        accept=count,
-        description="As in [run], for this suite alone.",
-    ),
-    Setting(
-        section="suites.NAME",
-        key="target_interval",
-        accept=share,
-        description="As in [run], for this suite alone.",
-    ),
-    Setting(
-        section="suites.NAME",
-        key="rounds",
-        accept=count,
-        description="As in [run], for this suite alone.",
-    ),
-    Setting(
-        section="suites.NAME",
-        key="budget_s",
-        accept=seconds,
-        description="As in [run], for this suite alone.",
-    ),
-    Setting(
-        section="suites.NAME",
-        key="sweep",
-        accept=flag,
-        description="As in [run], for this suite alone.",
+    *(
+        Setting(
+            section="suites.NAME",
+            key=key,
+            accept=accept,
+            description="As in [run], for this suite alone.",
+        )
+        for key, accept in (
+            ("launches", count),
+            ("max_launches", count),
+            ("target_interval", share),
+            ("rounds", count),
+            ("budget_s", seconds),
+            ("sweep", flag),
+        )
     ),
     Setting(
         section="shapes.NAME",

@@ -7,6 +7,8 @@ shapes and versions than ours: they stand beside ours, and no ratio of the two i
 
 from __future__ import annotations
 
+from functools import partial
+
 from runner.analysis.study import BY_METRIC, Published, Study, StudyCases, TableSpec
 
 _MODES = (
@@ -21,16 +23,25 @@ _CPU_MODES = ("eager", "default", "max-autotune-no-cudagraphs")
 _RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
 
 _NOT_STATED = "not stated"
-_A100 = "NVIDIA A100 40 GB"
-_DYNAMO_ARTICLE = "NVIDIA's article on TorchDynamo"
-_NVFUSER_STUDY = "a study of nvFuser"
-_BERT_ARTICLE = (
-    "Lefebvre Sarrut, [What we learned by benchmarking TorchDynamo, ONNX Runtime and TensorRT]"
-    "(https://ai.lefebvre-sarrut.eu/2022/08/03/what-we-learned-by-benchmarking-torchdynamo-"
-    "pytorch-team-onnx-runtime-and-tensorrt-on-transformers-model-inference/), 2022"
+_AMP = ("fp16-autocast", "bf16-autocast")
+# The figures of one source, with what is the same in all.
+_dynamo = partial(Published, device=_NOT_STATED, source="NVIDIA's article on TorchDynamo")
+_nvfuser = partial(Published, device="NVIDIA A100 40 GB", source="a study of nvFuser")
+_timm = partial(_nvfuser, families=("vision",))
+_book = partial(
+    Published, device=_NOT_STATED, source="AI Systems Performance Engineering, chapter 13"
 )
-_BOOK = "AI Systems Performance Engineering, chapter 13"
-_AMPERE = "an NVIDIA GPU of the Ampere generation"
+_bert_article = partial(
+    Published,
+    device="an NVIDIA GPU of the Ampere generation",
+    source="Lefebvre Sarrut,"
+    " [What we learned by benchmarking TorchDynamo, ONNX Runtime and TensorRT]"
+    "(https://ai.lefebvre-sarrut.eu/2022/08/03/what-we-learned-by-benchmarking-torchdynamo-"
+    "pytorch-team-onnx-runtime-and-tensorrt-on-transformers-model-inference/), 2022",
+    # As theirs: a mean that had fp32 in it would stand beside something else.
+    dtypes=("fp16", "bf16"),
+    baseline_dtype="fp32",
+)
 
 FAMILIES = Study(
     name="families",
@@ -66,76 +77,24 @@ FAMILIES = Study(
         TableSpec(title="Speedup over eager, model by model", rows="model", split=("dtype",)),
     ),
     published=(
-        Published(
+        _dynamo(
             what="language models",
             low=1.8,
             high=2.3,
             device="NVIDIA H100 and H200",
-            source=_DYNAMO_ARTICLE,
             families=("decoder",),
         ),
-        Published(
-            what="T5",
-            low=1.5,
-            high=2.1,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            models=("t5",),
-        ),
-        Published(
-            what="BERT, short sequences",
-            low=2.2,
-            high=2.8,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            models=("bert",),
-        ),
-        Published(
-            what="ResNet",
-            low=1.4,
-            high=1.9,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            models=("resnet",),
-        ),
-        Published(
-            what="ViT",
-            low=1.7,
-            high=2.4,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            models=("vit",),
-        ),
-        Published(
-            what="detection",
-            low=1.3,
-            high=1.8,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            families=("detection",),
-        ),
-        Published(
-            what="Stable Diffusion",
-            low=1.6,
-            high=2.2,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            models=("unet", "vae"),
-        ),
-        Published(
-            what="GANs",
-            low=1.4,
-            high=2.0,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
-            families=("gan",),
-        ),
-        Published(
+        _dynamo(what="T5", low=1.5, high=2.1, models=("t5",)),
+        _dynamo(what="BERT, short sequences", low=2.2, high=2.8, models=("bert",)),
+        _dynamo(what="ResNet", low=1.4, high=1.9, models=("resnet",)),
+        _dynamo(what="ViT", low=1.7, high=2.4, models=("vit",)),
+        _dynamo(what="detection", low=1.3, high=1.8, families=("detection",)),
+        _dynamo(what="Stable Diffusion", low=1.6, high=2.2, models=("unet", "vae")),
+        _dynamo(what="GANs", low=1.4, high=2.0, families=("gan",)),
+        _dynamo(
             what="nn.Transformer(512, 8, 6), source (100, 32, 512), target (50, 32, 512)",
             low=1.8,
             high=2.5,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
             models=("nn_transformer",),
         ),
     ),
@@ -173,36 +132,23 @@ BERT_GRID = Study(
         TableSpec(title="Latency", rows="shape", metrics=("latency_s",), split=("dtype",)),
     ),
     published=(
-        Published(
+        _bert_article(
             what="TorchDynamo with nvFuser in fp16 over Hugging Face's eager in fp32, most shapes",
             low=3.0,
             high=None,
-            device=_AMPERE,
-            source=_BERT_ARTICLE,
-            dtypes=("fp16", "bf16"),
             variants=_MODES[1:],
-            baseline_dtype="fp32",
         ),
-        Published(
+        _bert_article(
             what="TensorRT over Hugging Face's eager in fp32",
             low=5.0,
             high=None,
-            device=_AMPERE,
-            source=_BERT_ARTICLE,
-            # As theirs: a mean that had fp32 in it would stand beside something else.
-            dtypes=("fp16", "bf16"),
             variants=("tensorrt",),
-            baseline_dtype="fp32",
         ),
-        Published(
+        _bert_article(
             what="ONNX Runtime in fp16, told as comparable to TorchDynamo's, over eager in fp32",
             low=3.0,
             high=None,
-            device=_AMPERE,
-            source=_BERT_ARTICLE,
-            dtypes=("fp16", "bf16"),
             variants=("onnxruntime",),
-            baseline_dtype="fp32",
         ),
     ),
     chart="heat",
@@ -256,85 +202,63 @@ TRAINING = Study(
         ),
     ),
     published=(
-        Published(
+        _nvfuser(
             what="Hugging Face, training with AMP and fused AdamW, nvFuser",
             low=1.12,
             high=1.50,
-            device=_A100,
-            source=_NVFUSER_STUDY,
             families=("encoder",),
             phases=("training",),
-            dtypes=("fp16-autocast", "bf16-autocast"),
+            dtypes=_AMP,
             variants=("fused-adamw",),
         ),
-        Published(
+        _timm(
             what="TIMM, training in fp32, nvFuser, geometric mean",
             low=1.12,
             high=1.12,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("training",),
             dtypes=("fp32",),
             variants=("default",),
         ),
-        Published(
+        _timm(
             what="TIMM, training with AMP, channels first, nvFuser, geometric mean",
             low=1.14,
             high=1.14,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("training",),
-            dtypes=("fp16-autocast", "bf16-autocast"),
+            dtypes=_AMP,
             variants=("default",),
         ),
-        Published(
+        _timm(
             what="TIMM, training with AMP, channels last, nvFuser, geometric mean",
             low=0.9,
             high=0.9,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("training",),
-            dtypes=("fp16-autocast", "bf16-autocast"),
+            dtypes=_AMP,
             variants=("channels-last",),
         ),
-        Published(
+        _timm(
             what="TIMM, inference, CUDA graphs alone, channels first, geometric mean",
             low=2.74,
             high=2.74,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("inference",),
             variants=("cuda-graph",),
         ),
-        Published(
+        _timm(
             what="TIMM, inference, CUDA graphs and nvFuser, channels first, geometric mean",
             low=2.71,
             high=2.71,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("inference",),
             variants=("reduce-overhead",),
         ),
-        Published(
+        _nvfuser(
             what="TIMM, inference, CUDA graphs alone, channels last, geometric mean",
             low=2.29,
             high=2.29,
-            device=_A100,
-            source=_NVFUSER_STUDY,
             unlike="no variant of ours replays eager in channels_last as a CUDA graph",
         ),
-        Published(
+        _timm(
             what="TIMM, inference, CUDA graphs and nvFuser, channels last, geometric mean",
             low=2.95,
             high=2.95,
-            device=_A100,
-            source=_NVFUSER_STUDY,
-            families=("vision",),
             phases=("inference",),
             variants=("reduce-overhead-channels-last",),
         ),
@@ -368,21 +292,17 @@ MOE = Study(
         ),
     ),
     published=(
-        Published(
+        _book(
             what="training step of a mixture of experts, 248 ms eager and 173 ms compiled",
             low=248 / 173,
             high=248 / 173,
-            device=_NOT_STATED,
-            source=_BOOK,
             models=("moe",),
             phases=("training",),
         ),
-        Published(
+        _book(
             what="dense models that one matrix product dominates gain less than 10 %",
             low=None,
             high=1.1,
-            device=_NOT_STATED,
-            source=_BOOK,
             unlike="no model of this study is a single matrix product",
         ),
     ),
@@ -423,12 +343,10 @@ ARCHITECTURE = Study(
         TableSpec(title="Speedup over eager", rows="model", total="all candidates"),
     ),
     published=(
-        Published(
+        _dynamo(
             what="architecture search and the compiler together",
             low=3.0,
             high=5.0,
-            device=_NOT_STATED,
-            source=_DYNAMO_ARTICLE,
             unlike="a search keeps the accuracy of what it replaces; the weights here are random,"
             " and nothing is trained",
         ),
