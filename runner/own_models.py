@@ -20,6 +20,7 @@ from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.shapes import make_size
 from models_zoo.spec import ModelSpec
+from runner.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,12 @@ def own_model(name: str, values: Mapping[str, Any], *, folder: Path, source_name
             key="family",
         )
     sizes = values["sizes"] or {OWN_SHAPE: {}}
+    for size in (AUTO_SHAPE, NIGHTLY_SHAPES):
+        if size in sizes:
+            raise OwnModelError(
+                f"a suite that asks for the shape {size!r} means another; choose another name",
+                key="sizes",
+            )
     return ModelSpec(
         name=name,
         family=values["family"],

@@ -145,6 +145,13 @@ def test_sizes_that_are_none_are_said(sizes: str) -> None:
         parse_config(content, path=None, env={})
 
 
+@pytest.mark.parametrize("size", ["auto", "nightly"])
+def test_a_size_that_no_selection_could_ask_for_is_refused(size: str) -> None:
+    content = f'[models.mine]\nbuild = "own.bench"\nsizes = {{ {size} = {{ batch = 8 }} }}'
+    with pytest.raises(ConfigError, match=rf"line 3: .* sizes: .* '{size}' means another"):
+        parse_config(content, path=None, env={})
+
+
 def test_the_family_of_the_reference_cases_is_none_for_a_model() -> None:
     with pytest.raises(OwnModelError, match="'reference' is that of the reference cases") as caught:
         own_model("mine", {"family": "reference"}, folder=Path(), source_name="hud.toml")
