@@ -27,6 +27,7 @@ from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.pacing import at_one_pace
 from runner.analysis.shift import Track
 from runner.analysis.stats import estimate, robust_sd
+from runner.analysis.sweep import speedups
 
 
 def mode_summaries(
@@ -139,13 +140,12 @@ def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
 
 
 def _swept_shape(row: Mapping[str, Any]) -> SweptShape:
-    eager, variant = row["eager_s"], row["variant_s"]
     return SweptShape(
         value=row["value"],
-        eager=_swept(eager),
-        variant=_swept(variant),
-        speedup=_swept([left / right for left, right in zip(eager, variant, strict=True)]),
-        num_rounds=len(variant),
+        eager=_swept(row["eager_s"]),
+        variant=_swept(row["variant_s"]),
+        speedup=_swept(speedups(row)),
+        num_rounds=len(row["variant_s"]),
         num_recompiles=row["num_recompiles"],
         compile_s=row["compile_s"],
         guards=tuple(str(place["reason"]) for place in row["recompiles"]),

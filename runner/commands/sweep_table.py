@@ -7,6 +7,7 @@ from typing import Any
 
 from db.records import CaseResult
 from runner.analysis.stats import estimate
+from runner.analysis.sweep import speedups
 from runner.commands.common import Column, print_table, stdout
 from runner.text import quantity
 
@@ -30,7 +31,6 @@ def print_sweep(result: CaseResult) -> None:
 
 def sweep_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the cells of one shape."""
-    ratios = [left / right for left, right in zip(row["eager_s"], row["variant_s"], strict=True)]
     again = "-"
     if row["num_recompiles"]:
         again = f"{row['num_recompiles']}: {quantity(row['compile_s'], unit='s')}"
@@ -38,7 +38,7 @@ def sweep_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["value"]),
         _median(row["eager_s"], unit="s"),
         _median(row["variant_s"], unit="s"),
-        _median(ratios, unit="x"),
+        _median(speedups(row), unit="x"),
         again,
         "; ".join(place["reason"] for place in row["recompiles"]) or "-",
         f"inaccurate: {row['reason']}" if row["reason"] else "right",
