@@ -18,13 +18,12 @@ import numpy as np
 from db.metrics import Direction, Metric
 from db.points import PointColumns
 from runner.analysis.cause import TIMED_METRICS
-from runner.analysis.detector import Step, describe_step, describe_steps
+from runner.analysis.detector import Step, describe_steps
 from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
 from runner.analysis.fdr import interval_p_value, step_p_value
-from runner.analysis.history import BASELINE_POINTS, MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.shift import Shift, Track, relative
 from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_changes
-from runner.analysis.watch import Onset
 
 STEP = "step"
 DRIFT = "drift"
@@ -112,61 +111,26 @@ def _costs(track: Track, metric: Metric, *, floor: float) -> _Costs:
 
 
 def _step_change(costs: _Costs, step: Step) -> Change:
+    old = range(max(step.start, step.index - BASELINE_POINTS), step.index)
     values = costs.values
-    step = _until_back(costs, step)
     return Change(
         kind=STEP,
-        shift=_step_shift(costs, step),
+        shift=costs.shift(old=old, new=range(step.index, step.end), found=step),
         first=step.index,
         seen=step.index,
         p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
     )
 
 
-def _step_shift(costs: _Costs, step: Step) -> Shift:
-    old = range(max(step.start, step.index - BASELINE_POINTS), step.index)
-    return costs.shift(old=old, new=range(step.index, step.end), found=step)
-
-
-def _begun_at(start: int, costs: _Costs, step: Step) -> Step:
-    """Return `step` from a level that begins at `start`, where that leaves enough of it."""
-    if not step.start < start <= step.index - MIN_BASELINE_POINTS:
-        return step
-    return describe_step(costs.values, _onset(step), start=start, end=step.end)
-
-
-def _onset(step: Step) -> Onset:
-    return Onset(index=step.index, is_return=step.is_return)
-
-
-def _until_back(costs: _Costs, step: Step) -> Step:
-    """Return `step` with the level that it had before it was back, where that was soon.
-
-    A level must have lasted for some nights before the detector looks for its end. What came and
-    went before would leave a step between two levels that never were.
-    """
-    onset = _onset(step)
-    first_end = step.index + SUSTAINED_POINTS
-    if first_end >= step.end:
-        return step
-    first = describe_step(costs.values, onset, start=step.start, end=first_end)
-    returned = _step_shift(costs, first).place_of_return()
-    if returned is None or not first_end <= returned < step.index + MIN_BASELINE_POINTS:
-        return step
-    return describe_step(costs.values, onset, start=step.start, end=returned)
-
-
 def _step_changes(costs: _Costs, steps: Sequence[Step]) -> Iterator[Change]:
     """Yield each step, and after one that was a short one each relapse to its level."""
     places = [step.index for step in steps]
-    start = 0
     for number, step in enumerate(steps):
         if step.is_return:
             continue
-        change = _step_change(costs, _begun_at(start, costs, step))
+        change = _step_change(costs, step)
         yield change
-        start = change.shift.new.stop if change.shift.new.stop < step.end else 0
-        if start or (number + 1 < len(steps) and steps[number + 1].is_return):
+        if number + 1 < len(steps) and steps[number + 1].is_return:
             yield from _relapses(costs, change, places=places)
 
 

@@ -70,15 +70,14 @@ def describe_steps(values: np.ndarray, *, floor: float = DEFAULT_FLOOR) -> list[
     onsets = find_onsets(np.log(numbers) / math.log1p(floor))
     bounds = [0, *(onset.index for onset in onsets), numbers.size]
     steps = [
-        describe_step(numbers, onset, start=start, end=end)
+        _describe(numbers, onset, start=start, end=end)
         for onset, start, end in zip(onsets, bounds, bounds[2:], strict=False)
         if onset.is_step
     ]
     return [step for step in steps if step.high >= floor or step.low <= -floor]
 
 
-def describe_step(numbers: np.ndarray, onset: Onset, *, start: int, end: int) -> Step:
-    """Return the step at `onset` between the levels from `start` on and up to `end`."""
+def _describe(numbers: np.ndarray, onset: Onset, *, start: int, end: int) -> Step:
     old, new = numbers[start : onset.index], numbers[onset.index : end]
     baseline = old[-BASELINE_POINTS:]
     before, after = float(np.median(baseline)), float(np.median(new))

@@ -15,6 +15,8 @@ LEVEL_POINTS = 42
 MIN_BASELINE_POINTS = 6
 # One-night and two-night blips are common on shared machines and gone when one looks.
 SUSTAINED_POINTS = 3
+# A night is back within the floor of a level and nearer to it than this of the change from it.
+BACK_SHARE = 0.5
 # Of the floor: what comparisons of two sides call a change of that size. Held against the floor
 # itself, half of all changes of just 5 % would pass.
 TRIGGER_OF_FLOOR = 0.7

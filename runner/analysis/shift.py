@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from db.points import PointColumns
 from db.summaries import Point, SeriesHeader
-
-# A return to less than half of the change, or within the floor, is no longer the new level.
-RETURN_SHARE = 0.5
+from runner.analysis.history import BACK_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class Shift:
     def limit(self) -> float:
         """Return the cost that parts being back from being at the new level."""
         moved = self.after - self.before
-        margin = min(self.floor * abs(self.before), RETURN_SHARE * abs(moved))
+        margin = min(self.floor * abs(self.before), BACK_SHARE * abs(moved))
         return self.before + math.copysign(margin, moved)
 
     def shown(self, cost: float) -> float:

@@ -25,6 +25,7 @@ import numpy as np
 
 from runner.analysis.evidence import Demand, Scales
 from runner.analysis.history import (
+    BACK_SHARE,
     LEVEL_POINTS,
     MEDIAN_INEFFICIENCY,
     MIN_BASELINE_POINTS,
@@ -135,7 +136,7 @@ class _Watch:
             return
         away = float(np.median(self.values[last.index : index])) - last.level
         back = np.abs(self.values[index : night + 1] - last.level)
-        if bool((back < RETURN_SHARE * abs(away)).all()):
+        if bool((back < min(1.0, BACK_SHARE * abs(away))).all()):
             self._return(last, index, night)
 
     def _return(self, last: _Departure, index: int, night: int) -> None:

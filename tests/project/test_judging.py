@@ -73,6 +73,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("by {:g} (`MORE_AFTER_RETURN`)", watch.MORE_AFTER_RETURN),
         ("within {} nights (`RETURN_POINTS`)", watch.RETURN_POINTS),
         ("within {:g} (`RETURN_SHARE`)", watch.RETURN_SHARE),
+        ("nearer to it than {:g} (`BACK_SHARE`)", history.BACK_SHARE),
         ("{:g} (`MAX_NIGHT`)", evidence.MAX_NIGHT),
         ("{:g} (`MIN_NIGHT`)", evidence.MIN_NIGHT),
         ("ln(n + 1) + {:g} (`SURPRISE`)", evidence.SURPRISE),
