@@ -61,8 +61,8 @@ def slack(words: Words) -> dict[str, Any]:
                 "url": paragraph.url,
             }
         blocks.append(section)
-    if words.rest:
-        blocks.append({"type": "section", "text": _slack_text(words.rest, limit=SLACK_SECTION)})
+    if rest := words.rest(len(words.paragraphs)):
+        blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
     # What a phone shows. In text these three signs alone make mentions and links.
     plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
@@ -87,8 +87,8 @@ def discord(words: Words) -> dict[str, Any]:
         if paragraph.url:
             embed["url"] = paragraph.url
         embeds.append(embed)
-    has_many = len(words.paragraphs) > 1
-    content = f"{words.heading} {words.rest}".strip() if has_many else ""
+    has_many = words.num_notifications > 1
+    content = f"{words.heading} {words.rest(len(embeds))}".strip() if has_many else ""
     return {
         "content": _escaped(content, limit=DISCORD_TITLE),
         "embeds": embeds,
@@ -125,8 +125,7 @@ def _card(words: Words, *, shown: int) -> dict[str, Any]:
         if paragraph.url:
             title = shortened(paragraph.title, limit=40)
             actions.append({"type": "Action.OpenUrl", "title": title, "url": paragraph.url})
-    num_left = len(words.paragraphs) - shown
-    rest = words.rest or (f"and {num_left} more" if num_left else "")
+    rest = words.rest(shown)
     body += [_teams_text(rest)] if rest else []
     content = {
         "type": "AdaptiveCard",

@@ -37,23 +37,25 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """A message in words: a heading, paragraphs, and a line on what was left out (or empty)."""
+    """A message in words: a heading, and paragraphs of the first of its notifications."""
 
     heading: str
     paragraphs: tuple[Paragraph, ...]
-    rest: str
+    num_notifications: int
+
+    def rest(self, num_shown: int) -> str:
+        """Return a line on what is left out where so many are shown, empty if nothing."""
+        num_left = self.num_notifications - num_shown
+        return f"and {num_left} more: `hud alerts list` shows every one" if num_left else ""
 
 
 def in_words(message: Message) -> Words:
     """Return `message` as lines that can be printed, none of them endless."""
-    shown = message.items[:MAX_ITEMS_SHOWN]
-    num_left = len(message.items) - len(shown)
-    paragraphs = tuple(_paragraph(item) for item in shown)
+    paragraphs = tuple(_paragraph(item) for item in message.items[:MAX_ITEMS_SHOWN])
     heading = paragraphs[0].title
     if len(message.items) > 1:
         heading = f"Compile HUD: {len(message.items)} notifications"
-    rest = f"and {num_left} more: `hud alerts list` shows every one" if num_left else ""
-    return Words(heading=heading, paragraphs=paragraphs, rest=rest)
+    return Words(heading=heading, paragraphs=paragraphs, num_notifications=len(message.items))
 
 
 def _paragraph(item: Item) -> Paragraph:

@@ -75,8 +75,27 @@ def test_what_is_left_out_is_counted() -> None:
     words = in_words(message(*(item(alerts=9) for _ in range(25))))
     assert words.heading == "Compile HUD: 25 notifications"
     assert len(words.paragraphs) == MAX_ITEMS_SHOWN
-    assert words.rest.startswith("and 15 more")
+    assert words.rest(MAX_ITEMS_SHOWN).startswith("and 15 more")
     assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.paragraphs[0].lines
+
+
+def told_of_the_rest(text: str) -> int:
+    """Return how many notifications `text` says are left out."""
+    (num_left,) = re.findall(r"and (\d+) more\b(?! alerts)", text.replace("\\", ""))
+    return int(num_left)
+
+
+def test_what_a_receiver_does_not_take_is_counted_with_the_rest() -> None:
+    long = make_case("\N{SNOWMAN}" * 60)
+    words = in_words(message(*(item(case=long, alerts=9) for _ in range(25))))
+    in_discord = discord(words)
+    assert len(in_discord["embeds"]) < MAX_ITEMS_SHOWN
+    assert len(in_discord["embeds"]) + told_of_the_rest(in_discord["content"]) == 25
+    card = teams(words)["attachments"][0]["content"]
+    texts = [run["text"] for block in card["body"] for run in block["inlines"]]
+    num_shown = sum(text.startswith("New (major)") for text in texts)
+    assert num_shown < MAX_ITEMS_SHOWN
+    assert num_shown + told_of_the_rest(texts[-1]) == 25
 
 
 def test_golden_message_of_slack() -> None:
