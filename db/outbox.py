@@ -111,18 +111,15 @@ def resend(store: Store, ids: Collection[str] | None, *, at: datetime) -> int:
     if ids is not None:
         is_dead = is_dead & OutboxTable.id.in_(ids)
     with store.write() as session:
-        dead = session.execute(select(OutboxTable.id, OutboxTable.receiver).where(is_dead)).all()
+        dead = session.execute(select(OutboxTable.receiver).where(is_dead)).scalars().all()
         values = {
             "state": str(NotificationState.PENDING),
             "due_at": at,
             "num_attempts": 0,
             "delivery_id": "",
         }
-        session.execute(
-            update(OutboxTable).where(OutboxTable.id.in_([row.id for row in dead])).values(**values)
-        )
-        names = {row.receiver for row in dead}
-        session.execute(delete(ReceiverTable).where(ReceiverTable.receiver.in_(names)))
+        session.execute(update(OutboxTable).where(is_dead).values(**values))
+        session.execute(delete(ReceiverTable).where(ReceiverTable.receiver.in_(set(dead))))
     return len(dead)
 
 

@@ -90,13 +90,11 @@ class Dispatcher:
         if not wanted:
             return DispatchReport()
         with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-            reports = dict(zip(sorted(wanted), pool.map(self._serve, sorted(wanted)), strict=True))
+            reports = list(pool.map(self._serve, sorted(wanted)))
         return DispatchReport(
-            num_sent=sum(report.num_sent for report in reports.values()),
-            num_failed=sum(report.num_failed for report in reports.values()),
-            trouble={
-                name: text for report in reports.values() for name, text in report.trouble.items()
-            },
+            num_sent=sum(report.num_sent for report in reports),
+            num_failed=sum(report.num_failed for report in reports),
+            trouble={name: text for report in reports for name, text in report.trouble.items()},
         )
 
     def _serve(self, name: str) -> DispatchReport:

@@ -53,19 +53,26 @@ def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> l
     store, at = workplace.store(), workplace.seams.now()
     wanted = {id for item in notifications for id in item.alert_ids}
     known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
-    items = []
-    for notification in notifications:
-        alerts = [
-            known[id]
+    news = [
+        [
+            id
             for id in notification.alert_ids
             if id in known and is_still_news(notification.kind, known[id], at=at)
         ]
-        if alerts:
-            told = alerts_json(alerts[:MAX_ALERTS_TOLD], workplace=workplace)
-            items.append(
-                Item(notification=notification, alerts=tuple(told), num_alerts=len(alerts))
-            )
-    return items
+        for notification in notifications
+    ]
+    # All at once: what is read of the store for one alert can be read for thousands.
+    told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
+    shown = dict(zip(told, alerts_json(tuple(told.values()), workplace=workplace), strict=True))
+    return [
+        Item(
+            notification=notification,
+            alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
+            num_alerts=len(ids),
+        )
+        for notification, ids in zip(notifications, news, strict=True)
+        if ids
+    ]
 
 
 def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:

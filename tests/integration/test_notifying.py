@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook as Verifier
@@ -14,7 +16,10 @@ from benchmarks.receiving import Inbox, receiving
 from db.notification_rows import put_notifications
 from db.notifications import Notification
 from db.outbox import load_outbox
+from db.records import Alert
+from runner.alerts import outlet
 from runner.alerts.dispatch import Message
+from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import compose, make_dispatcher, make_telling, send_waiting
 from runner.alerts.receivers import NotReady, Unready, make_receiver, resolved
 from runner.config import Config, parse_config
@@ -264,6 +269,27 @@ def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
         " given up"
     ]
     assert [str(item.state) for item in load_outbox(terminal.store())] == ["failed"]
+
+
+def test_alerts_of_many_notifications_are_read_at_once(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def documents(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:
+        asked.append([alert.id for alert in alerts])
+        return alerts_json(alerts, workplace=workplace)
+
+    monkeypatch.setattr(outlet, "alerts_json", documents)
+    save_alerts(terminal.store(), [make_alert("a"), make_alert("b")])
+    wanted = {"msg_1": ["a", "b"], "msg_2": ["b"], "msg_3": ["gone"]}
+    items = compose(
+        [make_notification(name, alert_ids=ids) for name, ids in wanted.items()],
+        workplace=place(terminal),
+    )
+    found = {item.notification.id: [alert["id"] for alert in item.alerts] for item in items}
+    assert found == {"msg_1": ["a", "b"], "msg_2": ["b"]}
+    assert asked == [["a", "b"]]
 
 
 def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
