@@ -1,7 +1,8 @@
 """What the dashboard computes from what it reads: modes over the common cohort, noise bands,
 levels at one pace and the intervals of a sweep. Pure.
 
-With `app.data` and `app.diff_data` the only module that uses `runner.analysis`.
+With the modules that read (`app.data`, `app.diff_data`, `app.kernel_data`, `app.study_data`) the
+only one that calls `runner.analysis`.
 """
 
 from __future__ import annotations

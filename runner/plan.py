@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
+from typing import TypeVar
 
 from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
 from models_zoo.catalog import find_size, with_provided
@@ -26,6 +27,8 @@ from runner.shape_choice import SHAPES_BY_DEVICE, choose_shapes
 from runner.suites import Selection, Suite
 
 DEVICES = ("cpu", "cuda")
+
+_Named = TypeVar("_Named")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +162,14 @@ def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:
 
 def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
     """Return the suite called `name`; raise UnknownNameError when there is none."""
-    if name not in suites:
-        raise UnknownNameError(_no_such("suite", name, suites))
-    return suites[name]
+    return find_named(name, known=suites, kind="suite")
+
+
+def find_named(name: str, *, known: Mapping[str, _Named], kind: str) -> _Named:
+    """Return what is called `name` in `known`; raise UnknownNameError when nothing is."""
+    if name not in known:
+        raise UnknownNameError(_no_such(kind, name, known))
+    return known[name]
 
 
 def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) -> tuple[str, ...]:

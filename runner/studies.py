@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from db.records import MEASURED_DTYPES
-from models_zoo.spec import UnknownNameError, near_names
 from models_zoo.variants import VARIANTS
 from runner.analysis.study import Study
 from runner.analysis.study_list import STUDIES
-from runner.plan import find_names
+from runner.plan import find_named, find_names
 from runner.suites import Selection, Suite
 
 # A study asks for many cases once, not for one case night after night: two launches have a cold
@@ -22,12 +21,7 @@ _BUDGET_S = 1.0
 
 def find_study(name: str) -> Study:
     """Return the study called `name`; raise UnknownNameError when there is none."""
-    if name not in STUDIES:
-        near = near_names(name, STUDIES)
-        suggestion = f" Did you mean {near}?" if near else ""
-        known = ", ".join(STUDIES)
-        raise UnknownNameError(f"no study {name!r}.{suggestion} There is {known}.")
-    return STUDIES[name]
+    return find_named(name, known=STUDIES, kind="study")
 
 
 def study_suite(
