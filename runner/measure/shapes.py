@@ -27,7 +27,14 @@ from runner.measure.context import Context, Forward
 from runner.measure.dynamo import CompileCounts, forget_counts, read_counts
 from runner.measure.memory import storage_bytes
 from runner.measure.places import failure_reason
-from runner.measure.timing import Side, calibrate, has_cpu_clock, headline, quiet_python
+from runner.measure.timing import (
+    CALIBRATION_TRIES,
+    Side,
+    calibrate,
+    has_cpu_clock,
+    headline,
+    quiet_python,
+)
 from runner.protocol import ShapeSweep
 
 NUM_ROUNDS = 9
@@ -57,6 +64,7 @@ class Visit:
     eager: Side
     variant: Side
     counts: CompileCounts
+    eager_call_s: float
     first_call_s: float
     later_call_s: float
     reason: str
@@ -66,6 +74,11 @@ class Visit:
     def sides(self) -> tuple[Side, Side]:
         """Return what is timed at this shape."""
         return self.eager, self.variant
+
+    @property
+    def timing_s(self) -> float:
+        """Return what the fewest samples of both sides may take, in wall seconds."""
+        return (CALIBRATION_TRIES + MIN_ROUNDS) * (self.eager_call_s + self.later_call_s)
 
     @property
     def compile_s(self) -> float | None:
@@ -127,7 +140,10 @@ def _visit_all(context: Context, forward: Forward, *, sweep: ShapeSweep) -> tupl
     longest_s = 0.0 if bounds_s is None else bounds_s[1] - bounds_s[0]
     timeout_s = context.request.settings.timeout_s
     for value in sweep.values:
-        if context.log.elapsed_s() + SLOWER_COMPILE * longest_s > TIME_SHARE * timeout_s:
+        # The next shape's samples take as long as those of the slowest before it.
+        timing_s = [item.timing_s for item in visits]
+        ahead_s = SLOWER_COMPILE * longest_s + sum(timing_s) + max(timing_s, default=0.0)
+        if context.log.elapsed_s() + ahead_s > TIME_SHARE * timeout_s:
             return visits, (
                 f"no {sweep.axis} from {value} on was tried: half of the case's {timeout_s:g} s is"
                 " for its other launches"
@@ -150,7 +166,7 @@ def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit
         variant = replace(context, subject=shaped, treated=None).step(forward)
         who = "eager"
         # The libraries behind the operators prepare for a shape too, and that is no compilation.
-        eager()
+        eager_call_s = device.time_call(eager)
         who = "the variant"
         forget_counts()
         first_call_s, later_call_s = (device.time_call(variant) for _ in range(2))
@@ -166,6 +182,7 @@ def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit
         eager=Side(name="eager", step=eager),
         variant=Side(name="variant", step=variant),
         counts=counts,
+        eager_call_s=eager_call_s,
         first_call_s=first_call_s,
         later_call_s=later_call_s,
         reason=reason,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from runner.measure import dynamo, launch, shapes
 from runner.measure.context import Context
 from runner.measure.shapes import ShapeError, is_swept, sweep_shapes, visit
+from runner.measure.steps import StepLog
 from runner.protocol import ShapeSweep
 from tests.integration.contexts import make_context
 
@@ -231,6 +233,30 @@ def test_a_case_that_has_little_time_left_has_no_other_shape() -> None:
         "no length from 4 on was tried: half of the case's 0 s"
         in (context.found.details["shapes"]["missing"])
     )
+
+
+@pytest.mark.parametrize(("timeout_s", "num_shapes"), [(20.0, 0), (80.0, 2), (1000.0, 4)])
+def test_slow_shapes_and_their_timing_leave_half_of_the_time_to_the_other_launches(
+    monkeypatch: pytest.MonkeyPatch, timeout_s: float, num_shapes: int
+) -> None:
+    now_s = [0.0]
+
+    class Slow(Sum):
+        def forward(self, input: Tensor) -> Tensor:
+            now_s[0] += input.shape[1] / OWN
+            return super().forward(input)
+
+    def clock() -> float:
+        return now_s[0]
+
+    monkeypatch.setattr(time, "perf_counter", clock)
+    context = replace(swept(Slow(), timeout_s=timeout_s), log=StepLog(now_s=clock))
+    with context.log.step("compile"):
+        now_s[0] += 8.0
+    assert sweep(context, lambda input: context.subject.model(input=input)) == ""
+    assert len(rows(context)) == num_shapes
+    assert context.log.elapsed_s() <= shapes.TIME_SHARE * timeout_s
+    assert ("missing" in context.found.details["shapes"]) == (num_shapes < len(LENGTHS))
 
 
 def test_what_shapes_compile_is_not_in_the_cache_of_later_launches(

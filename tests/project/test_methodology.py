@@ -74,7 +74,7 @@ def row_name(row: Sequence[str]) -> str:
         f"up to {shapes.NUM_ROUNDS} (`NUM_ROUNDS`) rounds within",
         f"within {shapes.BUDGET_S:g} s (`BUDGET_S`), at least",
         f"at least {shapes.MIN_ROUNDS} (`MIN_ROUNDS`). `details.shapes`",
-        f"that has used {shapes.TIME_SHARE:g} (`TIME_SHARE`) of its time",
+        f"beyond {shapes.TIME_SHARE:g} (`TIME_SHARE`) of the case's time",
         f"with a cosine below {accuracy.MIN_EAGER_COSINE:g} prove nothing",
     ],
 )
