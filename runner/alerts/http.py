@@ -1,4 +1,4 @@
-"""POST something to an address that a person configured, and trust neither the way nor the answer.
+"""Send something to an address that a person configured, and trust neither the way nor the answer.
 
 The host's addresses are looked up once and checked, and the connection goes to the one that was
 checked, so that a name that answers differently the second time leads nowhere. No redirect is
@@ -43,6 +43,16 @@ class TargetRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of `url`, which may hold a secret and is not shown, as are the headers."""
+
+    url: str = field(repr=False)
+    method: str = "POST"
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The status of an answer, its headers by their names in small letters, and how it begins."""
 
@@ -79,15 +89,20 @@ def check_url(url: str) -> SplitResult:
 
 
 def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules) -> Reply:
-    """Send `body` to `url` and return the answer; raise TargetRefused and RequestFailed."""
-    parts = check_url(url)
+    """Post `body` to `url` and return the answer; raise TargetRefused and RequestFailed."""
+    return request(Request(url=url, body=body, headers=headers), rules=rules)
+
+
+def request(wanted: Request, *, rules: HttpRules) -> Reply:
+    """Send what is `wanted` and return the answer; raise TargetRefused and RequestFailed."""
+    parts = check_url(wanted.url)
     deadline = rules.monotonic() + rules.total_s
     try:
         connected = _connect(parts, rules=rules, deadline=deadline)
     except (OSError, ValueError) as error:
         raise RequestFailed(_text(error)) from error
     try:
-        return _exchange(connected, parts, body=body, headers=headers)
+        return _exchange(connected, parts, wanted=wanted)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RequestFailed(_text(error), may_have_arrived=True) from error
     finally:
@@ -193,19 +208,17 @@ def _connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> _Timed
     raise trouble
 
 
-def _exchange(
-    connected: _TimedSocket, parts: SplitResult, *, body: bytes, headers: Mapping[str, str]
-) -> Reply:
+def _exchange(connected: _TimedSocket, parts: SplitResult, *, wanted: Request) -> Reply:
     port = parts.port or _SCHEMES[parts.scheme]
     connection = http.client.HTTPConnection(parts.hostname or "", port)
     # The library sees a socket; ours has the deadline and goes to the address that was checked.
     connection.sock = connected
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     connection.request(
-        "POST",
+        wanted.method,
         path,
-        body=body,
-        headers={"Host": parts.netloc, "User-Agent": "compile-hud", **headers},
+        body=wanted.body,
+        headers={"Host": parts.netloc, "User-Agent": "compile-hud", **wanted.headers},
     )
     reply = connection.getresponse()
     try:
