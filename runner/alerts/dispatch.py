@@ -37,11 +37,15 @@ class Item:
     """A notification with the alerts that it tells of, as the objects of `hud regressions --json`.
 
     `num_alerts` counts those too that are left out of `alerts` because there are too many.
+    `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
+    trend of the first; empty where hud.toml does not say where the dashboard is.
     """
 
     notification: Notification
     alerts: tuple[Mapping[str, Any], ...]
     num_alerts: int
+    actions: Mapping[str, str] = field(default_factory=dict)
+    picture_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from db.notifications import NewsKind
@@ -28,11 +28,16 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paragraph:
-    """One notification: a title, lines about its alerts, and where to look (empty: nowhere)."""
+    """One notification: a title, lines about its alerts, and where to look (empty: nowhere).
+
+    `actions` are addresses of what can be done, by what a button says; `picture_url` shows a trend.
+    """
 
     title: str
     lines: tuple[str, ...]
     url: str
+    actions: Mapping[str, str] = field(default_factory=dict)
+    picture_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,8 @@ def _paragraph(item: Item) -> Paragraph:
         title=_short(title, limit=_TITLE_LENGTH),
         lines=tuple(_short(line) for line in lines),
         url=item.alerts[0]["url"] if item.alerts else "",
+        actions={name.capitalize(): url for name, url in item.actions.items()},
+        picture_url=item.picture_url,
     )
 
 
