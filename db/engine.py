@@ -50,13 +50,17 @@ class Database(Protocol):
         """Return whether there is no file yet."""
 
     def generation(self) -> int:
-        """Return a number that every write raises."""
+        """Return a number that every write of news raises."""
 
     def read(self) -> AbstractContextManager[Connection]:
         """Return a read transaction."""
 
-    def write(self) -> AbstractContextManager[Connection]:
-        """Return a transaction that commits, and raises the generation, when its block ends."""
+    def write(self, *, is_news: bool = True) -> AbstractContextManager[Connection]:
+        """Return a transaction that commits, and raises the generation, when its block ends.
+
+        What `is_news` to nobody, such as a sign of life, leaves the generation as it is: pages
+        that are open would all load again.
+        """
 
 
 def open_database(url: str, *, patience: Patience) -> Database:
@@ -113,7 +117,7 @@ class DuckDbFile:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
         """Yield a connection that is alone with the file; a new file appears whole or not at all.
 
         The stamp goes up before the commit, while nobody can read: whoever sees the new number
@@ -127,7 +131,7 @@ class DuckDbFile:
                     yield from self._write_new()
                 else:
                     with self._connect(self._writer) as connection:
-                        yield from self._transaction(connection)
+                        yield from self._transaction(connection, is_news=is_news)
 
     def _write_new(self) -> Iterator[Connection]:
         self._check_no_orphan()
@@ -149,11 +153,14 @@ class DuckDbFile:
                 " backup of the store back, or move the log away to start afresh"
             )
 
-    def _transaction(self, connection: Connection, *, is_new: bool = False) -> Iterator[Connection]:
+    def _transaction(
+        self, connection: Connection, *, is_new: bool = False, is_news: bool = True
+    ) -> Iterator[Connection]:
         transaction = connection.begin()
         try:
             yield connection
-            self._raise_generation()
+            if is_news:
+                self._raise_generation()
             transaction.commit()
             if is_new:
                 # Nothing may be left in a log that would not move with the file.
@@ -216,11 +223,11 @@ class DuckDbMemory:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
         """Yield the one connection and count the write."""
         with self.read() as connection:
             yield connection
-            self._generation += 1
+            self._generation += is_news
 
 
 class PostgresServer:
@@ -271,7 +278,7 @@ class PostgresServer:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
         """Yield a connection that no other writer runs beside."""
         with (
             self._nesting.entered(),
@@ -280,6 +287,8 @@ class PostgresServer:
         ):
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
             yield connection
+            if not is_news:
+                return
             first = insert(GenerationTable).values(id=1, value=1)
             raised = {"value": GenerationTable.value + 1}
             connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))

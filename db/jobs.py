@@ -6,15 +6,15 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import exists, insert, select, update
+from sqlalchemy import ColumnElement, exists, insert, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
 from db.processes import is_gone, this_process
-from db.rows import utc
+from db.rows import utc, utc_or_none
 from db.tables import JobTable
 
 # A job that brings its process down three times will do so the fourth time too.
@@ -30,7 +30,7 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
-_OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
+OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,41 @@ class Job:
     toolchain: str
     trigger: str
     num_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob(Job):
+    """A job as it stands in the queue; `reason` says why it failed or waits until `due_at`.
+
+    `holder` is the process that leased it last, `host/pid/start`.
+    """
+
+    state: JobState
+    enqueued_at: datetime
+    leased_at: datetime | None = None
+    due_at: datetime | None = None
+    holder: str | None = None
+    run_id: str | None = None
+    reason: str = ""
+
+
+def queued_job(row: Any) -> QueuedJob:
+    """Return the job in a row of the table."""
+    return QueuedJob(
+        id=row.id,
+        dedupe_key=row.dedupe_key,
+        suite=row.suite,
+        toolchain=row.toolchain,
+        trigger=row.trigger,
+        num_attempts=row.num_attempts,
+        state=JobState(row.state),
+        enqueued_at=utc(row.enqueued_at),
+        leased_at=utc_or_none(row.leased_at),
+        due_at=utc_or_none(row.due_at),
+        holder=row.holder,
+        run_id=row.run_id,
+        reason=row.reason or "",
+    )
 
 
 def put_job(
@@ -72,10 +107,14 @@ def put_job(
     return True
 
 
-def has_open_job(connection: Connection) -> bool:
-    """Return whether a job is queued or leased."""
-    is_open = exists().where(JobTable.state.in_(_OPEN_STATES))
-    return bool(connection.execute(select(is_open)).scalar())
+def has_due_job(connection: Connection, *, at: datetime) -> bool:
+    """Return whether a job is queued and due, or leased."""
+    is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at))
+    return bool(connection.execute(select(is_due)).scalar())
+
+
+def _is_due(at: datetime) -> ColumnElement[bool]:
+    return or_(JobTable.due_at.is_(None), JobTable.due_at <= at)
 
 
 def take_job(session: Session, *, at: datetime, lease_s: float) -> Job | None:
@@ -85,12 +124,14 @@ def take_job(session: Session, *, at: datetime, lease_s: float) -> Job | None:
     a holder on another host has ended cannot be seen: its lease counts until `lease_s` after the
     last renewal.
     """
-    jobs = select(JobTable).where(JobTable.state.in_(_OPEN_STATES)).order_by(JobTable.enqueued_at)
+    is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at)
+    jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
     for row in session.execute(jobs).scalars().all():
         if row.state == JobState.LEASED and _is_held(row, at=at, lease_s=lease_s):
             continue
         if row.num_attempts >= MAX_ATTEMPTS:
             row.state = JobState.FAILED
+            row.reason = row.reason or f"its process died {MAX_ATTEMPTS} times"
             continue
         row.state = JobState.LEASED
         row.leased_at = at
@@ -112,9 +153,16 @@ def renew(session: Session, job_id: str, *, at: datetime) -> None:
     _change(session, job_id, leased_at=at)
 
 
-def end_job(session: Session, job_id: str, *, run_id: str | None, state: JobState) -> None:
+def end_job(
+    session: Session, job_id: str, *, run_id: str | None, state: JobState, reason: str
+) -> None:
     """Set the last state of a job; raise NotFoundError when there is none."""
-    _change(session, job_id, run_id=run_id, state=state)
+    _change(session, job_id, run_id=run_id, state=state, reason=reason)
+
+
+def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) -> None:
+    """Queue a job again for `due_at`; raise NotFoundError when there is none."""
+    _change(session, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
 
 
 def _change(session: Session, job_id: str, **values: object) -> None:

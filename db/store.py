@@ -78,7 +78,7 @@ class Store:
         return self._database.name
 
     def generation(self) -> int:
-        """Return a number that changes with every write; on DuckDB no database is opened."""
+        """Return a number that changes with all news; on DuckDB no database is opened."""
         return self._database.generation()
 
     def migrate(self) -> None:
@@ -103,12 +103,15 @@ class Store:
                     yield nothing
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
-        """Yield a session whose work is committed when the block ends, all or nothing."""
+    def write(self, *, is_news: bool = True) -> Iterator[Session]:
+        """Yield a session whose work is committed when the block ends, all or nothing.
+
+        The generation stays as it is when the work `is_news` to nobody.
+        """
         if not self._is_migrated or self._database.is_missing():
             self.migrate()
         with (
-            self._database.write() as connection,
+            self._database.write(is_news=is_news) as connection,
             Session(connection, autoflush=True, expire_on_commit=False) as session,
         ):
             # Newer code may have upgraded the store since this process looked last.
@@ -219,7 +222,7 @@ class Store:
         """
         # Schedulers ask every few seconds; only an answer is worth a write.
         with self.read() as connection:
-            if not jobs.has_open_job(connection):
+            if not jobs.has_due_job(connection, at=self._now()):
                 return None
         with self.write() as session:
             return jobs.take_job(session, at=self._now(), lease_s=lease_s)
@@ -229,10 +232,17 @@ class Store:
         with self.write() as session:
             jobs.renew(session, job_id, at=self._now())
 
-    def finish_job(self, job_id: str, *, run_id: str | None, state: JobState | str) -> None:
+    def finish_job(
+        self, job_id: str, *, run_id: str | None, state: JobState | str, reason: str = ""
+    ) -> None:
         """Set a job `done` or `failed`; raise NotFoundError without such a job."""
         with self.write() as session:
-            jobs.end_job(session, job_id, run_id=run_id, state=JobState(state))
+            jobs.end_job(session, job_id, run_id=run_id, state=JobState(state), reason=reason)
+
+    def put_job_back(self, job_id: str, *, due_at: datetime, reason: str) -> None:
+        """Queue a leased job again for `due_at`; raise NotFoundError without such a job."""
+        with self.write() as session:
+            jobs.put_back(session, job_id, due_at=due_at, reason=reason)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -117,3 +118,19 @@ def test_this_process_is_there_and_an_ended_one_is_gone() -> None:
 def test_a_reused_pid_is_another_process() -> None:
     host, pid, _ = processes.this_process().rsplit("/", 2)
     assert processes.is_gone(f"{host}/{pid}/1") is True
+
+
+def test_a_job_that_is_put_back_waits_until_it_is_due(store: Store, now: FakeClock) -> None:
+    _enqueue(store)
+    due_at = now() + timedelta(seconds=60)
+    store.put_job_back(_lease(store).id, due_at=due_at, reason="the disk was full")
+    assert store.lease_job() is None
+    now.advance(60)
+    assert _lease(store).num_attempts == 2
+
+
+def test_a_job_that_waits_holds_up_no_other(store: Store, now: FakeClock) -> None:
+    _enqueue(store, "a")
+    store.put_job_back(_lease(store).id, due_at=now() + timedelta(hours=1), reason="lost")
+    _enqueue(store, "b")
+    assert _lease(store).dedupe_key == "b"
