@@ -7,16 +7,32 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import pyarrow as pa
-from sqlalchemy import JSON, Column, DateTime, Double, Integer, String, Table, Text, insert
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Integer,
+    String,
+    Table,
+    Text,
+    insert,
+)
+from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.rows import Values
 from db.tables import Base
 
-_ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
+# As the columns of our tables are sent to DuckDB and kept in backups; JSON is text there.
+ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
     String: pa.string(),
     Text: pa.string(),
+    Boolean: pa.bool_(),
     Integer: pa.int64(),
+    BigInteger: pa.int64(),
     Double: pa.float64(),
     DateTime: pa.timestamp("us", tz="UTC"),
 }
@@ -33,13 +49,13 @@ def put_rows(session: Session, table: type[Base], rows: Sequence[Values]) -> Non
         return
     columns = [target.c[name] for name in rows[0]]
     batch = pa.table({column.name: _arrow(column, rows) for column in columns})
-    put_batch(session, target.name, batch)
+    put_batch(session.connection(), target.name, batch)
 
 
-def put_batch(session: Session, table: str, batch: pa.Table) -> None:
+def put_batch(connection: Connection, table: str, batch: pa.Table) -> None:
     """Insert the rows of `batch`, which has the names of columns of `table`, into DuckDB."""
     # The dialect's cursor shares our transaction; Arrow is far faster than executemany.
-    cursor = session.connection().connection.cursor()
+    cursor = connection.connection.cursor()
     try:
         cursor.register("batch", batch)
         names_sql = ", ".join(f'"{name}"' for name in batch.column_names)
@@ -53,4 +69,4 @@ def _arrow(column: Column[Any], rows: Sequence[Values]) -> pa.Array:
     values = [row[column.name] for row in rows]
     if isinstance(column.type, JSON):
         return pa.array([json.dumps(value) for value in values], pa.string())
-    return pa.array(values, _ARROW_TYPES[type(column.type)])
+    return pa.array(values, ARROW_TYPES[type(column.type)])

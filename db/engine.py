@@ -8,8 +8,9 @@ no lock files: an advisory lock lets one writer in at a time, so the rules are t
 from __future__ import annotations
 
 import os
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,7 +23,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from db.errors import StoreUnavailable
 from db.faults import is_lock_held, lock_holder, mapped_errors, store_locked
-from db.tables import GenerationTable
+from db.tables import Base, GenerationTable
 from db.turnstile import Patience, Turnstile
 
 URL_FORMS: Final = (
@@ -61,6 +62,12 @@ class Database(Protocol):
         What `is_news` to nobody, such as a sign of life, leaves the generation as it is: pages
         that are open would all load again.
         """
+
+    def snapshot(self, folder: Path) -> AbstractContextManager[Connection]:
+        """Return a read transaction of one moment that holds up no writer; `folder` is for it."""
+
+    def rebuild(self) -> AbstractContextManager[Connection]:
+        """Return a write transaction without any table, whose tables replace all there were."""
 
 
 def open_database(url: str, *, patience: Patience) -> Database:
@@ -133,20 +140,58 @@ class DuckDbFile:
                     with self._connect(self._writer) as connection:
                         yield from self._transaction(connection, is_news=is_news)
 
-    def _write_new(self) -> Iterator[Connection]:
-        self._check_no_orphan()
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield a connection to a copy in `folder`; writers wait for the copying alone."""
+        copy = folder / self._path.name
+        with self.read():
+            # The log first: closing any handle of the file gives up this process's lock on it.
+            for path in (self._log, self._path):
+                if path.exists():
+                    shutil.copyfile(path, copy.with_name(path.name))
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
+            _duckdb_engine(str(copy)).connect() as connection,
+        ):
+            yield connection
+
+    @contextmanager
+    def rebuild(self) -> Iterator[Connection]:
+        """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
+        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._turnstile.writing():
+                yield from self._write_new(put=self._put_aside)
+
+    def _put_aside(self) -> None:
+        kept = self._path.with_name(self._path.name + ".replaced")
+        _remove(kept)
+        # DuckDB would replay the log into the new file.
+        if self._log.exists():
+            os.replace(self._log, kept.with_name(kept.name + ".wal"))
+        if not self.is_missing():
+            os.link(self._path, kept)
+
+    def _write_new(self, put: Callable[[], None] | None = None) -> Iterator[Connection]:
+        put = put or self._check_no_orphan
         draft = self._path.with_name(self._path.name + ".new")
         _remove(draft)
         try:
             with self._connect(_duckdb_engine(str(draft))) as connection:
                 yield from self._transaction(connection, is_new=True)
+            put()
             os.replace(draft, self._path)
         finally:
             _remove(draft)
 
+    @property
+    def _log(self) -> Path:
+        return self._path.with_name(self._path.name + ".wal")
+
     def _check_no_orphan(self) -> None:
         # DuckDB would replay the old log into the new file.
-        log = self._path.with_name(self._path.name + ".wal")
+        log = self._log
         if log.exists():
             raise StoreUnavailable(
                 f"the store {self.name} is gone, but its log {log.name} is still there. Copy a"
@@ -229,6 +274,20 @@ class DuckDbMemory:
             yield connection
             self._generation += is_news
 
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield the one connection; `folder` is not needed."""
+        del folder
+        with self.read() as connection:
+            yield connection
+
+    @contextmanager
+    def rebuild(self) -> Iterator[Connection]:
+        """Yield the one connection without its tables."""
+        with self.write() as connection:
+            _drop_tables(connection)
+            yield connection
+
 
 class PostgresServer:
     """A database on a PostgreSQL server."""
@@ -261,9 +320,7 @@ class PostgresServer:
     def generation(self) -> int:
         """Return the number in the generation table, 0 before the first write."""
         with self.read() as connection:
-            if not sa.inspect(connection).has_table(GenerationTable.__tablename__):
-                return 0
-            return connection.execute(sa.select(GenerationTable.value)).scalar() or 0
+            return _generation_in(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -293,6 +350,23 @@ class PostgresServer:
             raised = {"value": GenerationTable.value + 1}
             connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))
 
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield a connection that sees one snapshot, as `read` does; `folder` is not needed."""
+        del folder
+        with self.read() as connection:
+            yield connection
+
+    @contextmanager
+    def rebuild(self) -> Iterator[Connection]:
+        """Yield a connection without our tables; other tables of the database stay."""
+        with self.write() as connection:
+            number = _generation_in(connection)
+            _drop_tables(connection)
+            yield connection
+            # Whoever cached what there was must see that it is another store.
+            connection.execute(sa.insert(GenerationTable).values(id=1, value=number))
+
 
 class _Nesting:
     """A second transaction of one thread would wait for the first, for ever: say so at once."""
@@ -308,6 +382,19 @@ class _Nesting:
             yield
         finally:
             self._state.is_inside = False
+
+
+def _generation_in(connection: Connection) -> int:
+    if not sa.inspect(connection).has_table(GenerationTable.__tablename__):
+        return 0
+    return connection.execute(sa.select(GenerationTable.value)).scalar() or 0
+
+
+def _drop_tables(connection: Connection) -> None:
+    Base.metadata.drop_all(connection)
+    connection.execute(
+        sa.schema.DropTable(sa.Table("alembic_version", sa.MetaData()), if_exists=True)
+    )
 
 
 def _remove(draft: Path) -> None:

@@ -7,6 +7,7 @@ StoreError
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
 |-- HeldByPattern      an alert has it from the settings of its series, and would keep it
+|-- BackupError        a backup is damaged, or would replace what is there
 |-- RecordError        a document does not describe a valid record
 `-- NotFoundError      what was asked for is not in the store
 """
@@ -36,6 +37,10 @@ class StoreFull(StoreError):
 
 class HeldByPattern(StoreError):
     """Taking an owner or a mute from an alert would leave it that of its series."""
+
+
+class BackupError(StoreError):
+    """A file is no whole backup, or the store that it should be put into is not empty."""
 
 
 class RecordError(StoreError, ValueError):

@@ -192,4 +192,4 @@ def put_samples(session: Session, columns: Mapping[str, list[Any]]) -> None:
         ]
         session.execute(insert(SampleTable), rows)
         return
-    put_batch(session, SampleTable.__tablename__, pa.table(dict(columns), schema=_SAMPLE_SCHEMA))
+    put_batch(connection, SampleTable.__tablename__, pa.table(dict(columns), schema=_SAMPLE_SCHEMA))

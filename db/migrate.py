@@ -45,7 +45,7 @@ def is_readable(connection: Connection, *, name: str) -> bool:
     revision = revision_of(connection)
     if revision is None:
         return False
-    _check_not_newer(revision, name=name)
+    check_known(revision, name=name)
     _check_not_older(revision, name=name)
     return True
 
@@ -53,29 +53,37 @@ def is_readable(connection: Connection, *, name: str) -> bool:
 def check_is_current(connection: Connection, *, name: str) -> None:
     """Raise StoreTooNew or StoreUnavailable unless the store `name` has today's schema."""
     revision = str(connection.execute(select(_VERSION.c.version_num)).scalar())
-    _check_not_newer(revision, name=name)
+    check_known(revision, name=name)
     _check_not_older(revision, name=name)
 
 
-def upgrade(connection: Connection, *, name: str, folder: Path = MIGRATIONS) -> None:
-    """Bring the schema of the store `name` up to date; raise StoreTooNew when it is newer."""
+def upgrade(
+    connection: Connection, *, name: str, folder: Path = MIGRATIONS, to: str | None = None
+) -> None:
+    """Bring the schema of the store `name` up to revision `to`, by default the newest one.
+
+    Raises StoreTooNew when it is newer than this code, or `to` is.
+    """
+    wanted = to or known_revisions(folder)[-1]
+    check_known(wanted, name=name, folder=folder)
     revision = revision_of(connection)
     if revision is not None:
-        _check_not_newer(revision, name=name, folder=folder)
-        if revision == known_revisions(folder)[-1]:
+        check_known(revision, name=name, folder=folder)
+        if revision == wanted:
             return
     script = ScriptDirectory(str(folder), version_locations=[str(folder)])
 
     def steps(current: Any, _context: Any) -> Any:
         # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
-        return script._upgrade_revs("head", current)
+        return script._upgrade_revs(wanted, current)
 
     with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(connection=connection)
         environment.run_migrations()
 
 
-def _check_not_newer(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
+def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
+    """Raise StoreTooNew unless this code knows `revision`, the schema of the store `name`."""
     known = known_revisions(folder)
     if revision not in known:
         raise StoreTooNew(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sqlalchemy import select, update
@@ -101,6 +102,30 @@ class Store:
             else:
                 with _empty() as nothing:
                     yield nothing
+
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield a connection that sees the store of one moment, for as long as it takes.
+
+        No writer waits for it, but on DuckDB for a copy of the file, which goes to `folder`.
+        """
+        with self.read() as connection:
+            # Raises what is wrong with the store before anything is copied.
+            is_empty = migrate.revision_of(connection) is None
+        if self._database.is_missing() or is_empty:
+            with _empty() as nothing:
+                yield nothing
+            return
+        with self._database.snapshot(folder) as connection:
+            yield connection
+
+    @contextmanager
+    def rebuild(self) -> Iterator[Connection]:
+        """Yield a connection without tables; what the block makes replaces all there was."""
+        with self._database.rebuild() as connection:
+            yield connection
+            migrate.upgrade(connection, name=self.name)
+        self._is_migrated = True
 
     @contextmanager
     def write(self, *, is_news: bool = True) -> Iterator[Session]:

@@ -1,4 +1,4 @@
-"""hud ingest, detect, doctor, demo and db: keep it running."""
+"""hud ingest, detect, doctor and demo: keep it running."""
 
 from __future__ import annotations
 
@@ -143,20 +143,6 @@ def demo(workplace: Workplace, *, is_served: bool) -> None:
         serve_dashboard(workplace)
     else:
         click.echo(f"`hud serve --store {url}` shows it")
-
-
-@click.group("db")
-def db_group() -> None:
-    """Look after the store."""
-
-
-@db_group.command()
-@with_workplace
-def migrate(workplace: Workplace) -> None:
-    """Create the store or bring its tables up to date."""
-    store = workplace.store()
-    store.migrate()
-    click.echo(f"{store.name} is up to date")
 
 
 def _print_check(check: Check) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from db.engine import open_database
 from db.errors import StoreTooNew, StoreUnavailable
 from db.metrics import Direction
 from db.records import CaseResult, Run, series_key
-from db.rows import Values, alert_values, case_values, result_values, run_values
+from db.rows import Values, case_values, result_values, run_values
 from db.store import Store
 from db.tables import Base
-from db.turnstile import Patience
-from tests.builders import START, make_alert, make_result, make_run
+from tests.builders import START, make_result, make_run
+from tests.integration.old_stores import PATIENCE, insert_known, make_old_store
 
 NEWEST = migrate.known_revisions()[-1]
 AFTER = f"m{int(NEWEST[1:]) + 1:04}"
@@ -35,7 +34,6 @@ def upgrade():
 """
 
 
-PATIENCE = Patience(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
 OLDER = f"has schema {NEWEST}, .* reads {AFTER}.*hud db migrate"
 
 
@@ -81,6 +79,26 @@ def test_migrations_make_what_the_tables_say_on_duckdb(duckdb_url: str) -> None:
         assert _columns(connection) == created
 
 
+@pytest.mark.parametrize("revision", migrate.known_revisions())
+def test_a_store_of_every_release_migrates_to_what_a_fresh_one_is(
+    shared_url: str, tmp_path: Path, revision: str
+) -> None:
+    alert = make_old_store(shared_url, revision)
+    fresh = Store(f"duckdb:///{tmp_path}/fresh.duckdb")
+    fresh.migrate()
+    old = Store(shared_url)
+    old.migrate()
+    with fresh.read() as connection:
+        wanted = {column[:2] for column in _columns(connection)}
+    with old.read() as connection:
+        assert {column[:2] for column in _columns(connection)} == wanted
+        if connection.dialect.name == "postgresql":
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, Base.metadata) == []
+    # What a fresh store has, an old one has as well: types, nulls and keys by writing and reading.
+    assert queries.load_alerts(old) == (alert,)
+
+
 def test_migrations_make_what_the_tables_say_on_postgresql(postgres_url: str) -> None:
     store = Store(postgres_url)
     store.migrate()
@@ -115,41 +133,27 @@ def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) 
 
 
 def test_alerts_of_the_first_release_are_kept_and_were_touched_by_nobody(
-    shared_url: str, tmp_path: Path
+    shared_url: str,
 ) -> None:
-    first = next(migrate.MIGRATIONS.glob("m0001_*.py"))
-    (tmp_path / first.name).write_bytes(first.read_bytes())
-    database = open_database(shared_url, patience=PATIENCE)
-    alert = make_alert()
-    with database.write() as connection:
-        migrate.upgrade(connection, name=database.name, folder=tmp_path)
-        _insert(connection, "cases", case_values(alert.case))
-        known = {column["name"] for column in sa.inspect(connection).get_columns("alerts")}
-        values = {key: value for key, value in alert_values(alert).items() if key in known}
-        assert "owner" not in values
-        _insert(connection, "alerts", values)
+    alert = make_old_store(shared_url)
     store = Store(shared_url)
     store.migrate()
     assert queries.load_alerts(store) == (alert,)
 
 
-def test_directions_that_records_stated_are_kept_by_an_upgrade(
-    shared_url: str, tmp_path: Path
-) -> None:
-    for path in sorted(migrate.MIGRATIONS.glob("m*.py"))[:4]:
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+def test_directions_that_records_stated_are_kept_by_an_upgrade(shared_url: str) -> None:
     database = open_database(shared_url, patience=PATIENCE)
     with database.write() as connection:
-        migrate.upgrade(connection, name=database.name, folder=tmp_path)
+        migrate.upgrade(connection, name=database.name, to="m0004")
         for night, said in enumerate(("lower_is_better", "higher_is_better", "x (guessed)")):
             run = make_run(f"r{night}", trigger="import", started_at=START + timedelta(days=night))
             details = {"imported": {"directions": {"depth": said}}}
             result = make_result(f"c{night}", run=run, details=details)
-            _insert(connection, "runs", run_values(run))
-            _insert(connection, "case_results", result_values(result))
-        _insert(connection, "cases", case_values(result.case))
-        _insert(connection, "series", _series("depth", result=result, run=run))
-        _insert(connection, "series", _series("latency_s", result=result, run=run))
+            insert_known(connection, "runs", run_values(run))
+            insert_known(connection, "case_results", result_values(result))
+        insert_known(connection, "cases", case_values(result.case))
+        insert_known(connection, "series", _series("depth", result=result, run=run))
+        insert_known(connection, "series", _series("latency_s", result=result, run=run))
     store = Store(shared_url)
     store.migrate()
     found = {header.metric: header.direction for header in queries.find_series(store)}
@@ -170,12 +174,6 @@ def _series(metric: str, *, result: CaseResult, run: Run) -> Values:
         "last_run_id": run.id,
         "last_value": 1.0,
     }
-
-
-def _insert(connection: Connection, table: str, values: Values) -> None:
-    types = Base.metadata.tables[table].c
-    into = sa.table(table, *(sa.column(name, types[name].type) for name in values))
-    connection.execute(sa.insert(into).values(**values))
 
 
 def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
