@@ -19,7 +19,7 @@ from models_zoo.shapes import AXES
 from models_zoo.spec import ModelSpec, near_names
 from models_zoo.variants import MODES
 from runner.alerts.routes import Route
-from runner.alerts.settings import ReceiverKind, ReceiverSettings, make_route
+from runner.alerts.settings import ReceiverSettings, WrongReceiver, check_receiver, make_route
 from runner.errors import ConfigError
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.own_models import OwnModelError, installed_models, own_model
@@ -333,9 +333,10 @@ def _receivers(source: _Source, base: Path) -> dict[str, ReceiverSettings]:
     receivers = {}
     for name, values in _named_sections(source, "receivers").items():
         receivers[name] = ReceiverSettings(name=name, base=base, **values)
-        if values["secret"] is not None and values["kind"] is not ReceiverKind.WEBHOOK:
-            problem = f"a receiver of kind {values['kind']} signs nothing; omit it"
-            source.fail(f"receivers.{name}", key="secret", problem=problem)
+        try:
+            check_receiver(receivers[name])
+        except WrongReceiver as error:
+            source.fail(f"receivers.{name}", key=error.key, problem=str(error))
     return receivers
 
 

@@ -42,7 +42,7 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a receiver answered; `text` says what went wrong.
+    """What a receiver answered; `text` says what went wrong, or what part of it was not sent.
 
     `is_certain`: whether it surely did not take the message, as when it said so. `is_down`: whether
     any other message would have fared the same.
@@ -155,7 +155,7 @@ def _answered(item: Notification, attempt: Attempt, *, moment: Moment) -> Notifi
     if item.id in attempt.dropped:
         return replace(item, state=NotificationState.DROPPED, last_error="")
     if answer.kind is AnswerKind.SENT:
-        return replace(item, state=NotificationState.SENT, last_error="")
+        return replace(item, state=NotificationState.SENT, last_error=answer.text)
     item = replace(item, last_error=answer.text)
     is_refused = answer.kind is AnswerKind.REFUSED
     if (is_refused and not delivery.is_digest) or item.num_attempts >= moment.policy.max_attempts:

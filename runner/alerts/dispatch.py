@@ -115,6 +115,7 @@ class Dispatcher:
             if answer.kind is AnswerKind.SENT:
                 num_in_a_row = 0 if attempt.was_made else num_in_a_row
                 num_sent += len(delivery.notifications) - len(attempt.dropped)
+                trouble |= {name: answer.text} if answer.text else {}
                 continue
             num_in_a_row = MAX_FAILURES_A_PASS if _ends_pass(answer) else num_in_a_row + 1
             num_failed += 1

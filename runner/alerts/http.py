@@ -13,7 +13,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -23,7 +23,11 @@ CONNECT_S = 10.0
 TOTAL_S = 30.0
 # An answer is read for its reason; nobody has a longer one.
 MAX_ANSWER_BYTES = 64 * 1024
-_SCHEMES = {"http": 80, "https": 443}
+HTTP = ("http", "https")
+MAIL = ("smtp", "smtps", "smtp+plain")
+# https://www.rfc-editor.org/rfc/rfc6409 and rfc8314: mail is submitted on these ports.
+_PORTS = {"http": 80, "https": 443, "smtp": 587, "smtps": 465, "smtp+plain": 25}
+_SECURE = ("https", "smtps")
 # https://www.rfc-editor.org/rfc/rfc6052: IPv4 addresses as networks with IPv6 alone see them.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
@@ -50,6 +54,7 @@ class Request:
     method: str = "POST"
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_answer_bytes: int = MAX_ANSWER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +78,17 @@ class HttpRules:
     lookup: Callable[[str, int], list[str]] = field(default=lambda host, port: _lookup(host, port))
 
 
-def check_url(url: str) -> SplitResult:
-    """Return the parts of `url`; raise TargetRefused unless it is an http(s) address of a host."""
+def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
+    """Return the parts of `url`; raise TargetRefused unless it is an address of a host."""
+    takes = f"takes {' or '.join(f'{scheme}://host' for scheme in schemes)}"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise TargetRefused(f"{error}; takes http://host/path or https://host/path") from error
+        raise TargetRefused(f"{error}; {takes}") from error
     has_odd_signs = any(sign <= " " or sign == "\x7f" or not sign.isascii() for sign in url)
-    if parts.scheme not in _SCHEMES or not parts.hostname or port == 0 or has_odd_signs:
-        raise TargetRefused("takes http://host/path or https://host/path")
+    if parts.scheme not in schemes or not parts.hostname or port == 0 or has_odd_signs:
+        raise TargetRefused(takes)
     if parts.username is not None or parts.password is not None:
         raise TargetRefused("takes an address without a user or password in it")
     return parts
@@ -98,7 +104,7 @@ def request(wanted: Request, *, rules: HttpRules) -> Reply:
     parts = check_url(wanted.url)
     deadline = rules.monotonic() + rules.total_s
     try:
-        connected = _connect(parts, rules=rules, deadline=deadline)
+        connected = connect(parts, rules=rules, deadline=deadline)
     except (OSError, ValueError) as error:
         raise RequestFailed(_text(error)) from error
     try:
@@ -132,7 +138,7 @@ def _lookup(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(item[4][0]) for item in found))
 
 
-class _TimedSocket:
+class TimedSocket:
     """A connection that ends at `deadline`, however slowly the bytes drip."""
 
     def __init__(
@@ -143,6 +149,7 @@ class _TimedSocket:
         self._monotonic = monotonic
 
     def arm(self) -> socket.socket:
+        """Return the connection, which waits no longer than is left; raise TimeoutError."""
         left_s = self._deadline - self._monotonic()
         if left_s <= 0:
             raise TimeoutError("timed out")
@@ -150,24 +157,31 @@ class _TimedSocket:
         return self._connection
 
     def sendall(self, data: Any) -> None:
+        """Send all of `data`."""
         view = memoryview(data)
         while view:
             view = view[self.arm().send(view) :]
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        """Return what comes in, as a file."""
         return io.BufferedReader(_Reading(self))
 
     def close(self) -> None:
         """Do nothing: the library closes before it has read the answer."""
 
     def end(self) -> None:
+        """Close it."""
         self._connection.close()
+
+    def secure(self, context: ssl.SSLContext, *, host: str) -> None:
+        """Speak TLS from now on; the certificate must be that of `host`."""
+        self._connection = context.wrap_socket(self.arm(), server_hostname=host)
 
 
 class _Reading(io.RawIOBase):
     """What comes in over a timed connection, as a file."""
 
-    def __init__(self, connection: _TimedSocket) -> None:
+    def __init__(self, connection: TimedSocket) -> None:
         super().__init__()
         self._connection = connection
 
@@ -178,9 +192,14 @@ class _Reading(io.RawIOBase):
         return self._connection.arm().recv_into(buffer)
 
 
-def _connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> _TimedSocket:
+def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSocket:
+    """Return a connection to the host of `parts` that ends at `deadline`.
+
+    Only to an address that `rules` allow, in TLS where the scheme says so. Raises TargetRefused,
+    OSError and ValueError.
+    """
     host = parts.hostname or ""
-    port = parts.port or _SCHEMES[parts.scheme]
+    port = parts.port or _PORTS[parts.scheme]
     addresses = rules.lookup(host, port)
     private = [address for address in addresses if not is_public(address)]
     if private and not rules.allow_private:
@@ -199,17 +218,17 @@ def _connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> _Timed
             trouble = error
             continue
         try:
-            if parts.scheme == "https":
+            if parts.scheme in _SECURE:
                 connection = rules.context().wrap_socket(connection, server_hostname=host)
         except (OSError, ValueError):
             connection.close()
             raise
-        return _TimedSocket(connection, deadline=deadline, monotonic=rules.monotonic)
+        return TimedSocket(connection, deadline=deadline, monotonic=rules.monotonic)
     raise trouble
 
 
-def _exchange(connected: _TimedSocket, parts: SplitResult, *, wanted: Request) -> Reply:
-    port = parts.port or _SCHEMES[parts.scheme]
+def _exchange(connected: TimedSocket, parts: SplitResult, *, wanted: Request) -> Reply:
+    port = parts.port or _PORTS[parts.scheme]
     connection = http.client.HTTPConnection(parts.hostname or "", port)
     # The library sees a socket; ours has the deadline and goes to the address that was checked.
     connection.sock = connected
@@ -222,7 +241,7 @@ def _exchange(connected: _TimedSocket, parts: SplitResult, *, wanted: Request) -
     )
     reply = connection.getresponse()
     try:
-        content = reply.read(MAX_ANSWER_BYTES)
+        content = reply.read(wanted.max_answer_bytes)
     except (OSError, http.client.HTTPException):
         # The status has told what became of the message.
         content = b""

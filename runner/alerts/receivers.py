@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.alerts.chat import Chat, Render, discord, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message, Receiver
 from runner.alerts.http import CONNECT_S, HttpRules, TargetRefused, check_url
+from runner.alerts.mail import Mail
 from runner.alerts.posting import Poster
-from runner.alerts.settings import ENV, FILE, ReceiverKind, ReceiverSettings
+from runner.alerts.settings import ENV, FILE, ReceiverKind, ReceiverSettings, schemes_of
 from runner.alerts.signing import BadSecret, key_of
+from runner.alerts.smtp import MailServer
 from runner.alerts.webhook import Webhook
 
 _RENDERS: Mapping[ReceiverKind, Render] = {
@@ -41,21 +43,41 @@ class Unready:
 def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
     """Return the receiver that `settings` describe, one that only says why where it cannot be."""
     try:
-        url = resolved("url", settings.url, base=settings.base, env=env)
-        check_url(url)
-        key = None
-        if settings.secret is not None:
-            key = key_of(resolved("secret", settings.secret, base=settings.base, env=env))
+        return _ready(settings, _Secrets(settings=settings, env=env))
     except (NotReady, BadSecret, TargetRefused) as error:
         return Unready(reason=f"[receivers.{settings.name}]: {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Secrets:
+    """What settings say, or what they name."""
+
+    settings: ReceiverSettings
+    env: Mapping[str, str] = field(repr=False)
+
+    def get(self, key: str) -> str:
+        """Return the value of a setting, "" where nobody gave it; raise NotReady."""
+        value = getattr(self.settings, key)
+        return "" if value is None else resolved(key, value, base=self.settings.base, env=self.env)
+
+
+def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
+    url = secrets.get("url")
+    check_url(url, schemes=schemes_of(settings.kind))
     rules = HttpRules(
         allow_private=settings.allow_private,
         total_s=settings.timeout_s,
         connect_s=min(CONNECT_S, settings.timeout_s),
     )
+    if settings.kind is ReceiverKind.EMAIL:
+        server = MailServer(
+            url=url, user=secrets.get("user"), password=secrets.get("password"), rules=rules
+        )
+        return Mail(server=server, sender=settings.sender or "", to=settings.to or ())
     poster = Poster(url=url, rules=rules)
     if settings.kind is ReceiverKind.WEBHOOK:
-        return Webhook(poster=poster, key=key)
+        secret = secrets.get("secret")
+        return Webhook(poster=poster, key=key_of(secret) if secret else None)
     return Chat(poster=poster, render=_RENDERS[settings.kind])
 
 

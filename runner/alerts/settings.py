@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -10,13 +11,15 @@ from typing import Any
 
 from db.notifications import Severity
 from db.records import Verdict
-from runner.accepted import flag, seconds, texts
-from runner.alerts.http import CONNECT_S, TOTAL_S, TargetRefused, check_url
+from runner.accepted import flag, seconds, text, texts
+from runner.alerts.http import CONNECT_S, HTTP, MAIL, TOTAL_S, TargetRefused, check_url
 from runner.alerts.routes import TOLD, Route
 from runner.setting import Setting
 
 ENV, FILE = "env:", "file:"
 _PLACES = f"`{ENV}NAME` or `{FILE}PATH`"
+# What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
+_MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
 
 class ReceiverKind(StrEnum):
@@ -26,6 +29,28 @@ class ReceiverKind(StrEnum):
     SLACK = "slack"
     DISCORD = "discord"
     TEAMS = "teams"
+    EMAIL = "email"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """Which keys a kind of receiver must have and may have, beside those of every receiver."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = HTTP
+
+
+_KEYS: Mapping[ReceiverKind, _Keys] = {
+    ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
+    ReceiverKind.SLACK: _Keys(needed=("url",)),
+    ReceiverKind.DISCORD: _Keys(needed=("url",)),
+    ReceiverKind.TEAMS: _Keys(needed=("url",)),
+    ReceiverKind.EMAIL: _Keys(
+        needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
+    ),
+}
+_OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +60,44 @@ class ReceiverSettings:
     name: str
     base: Path
     kind: ReceiverKind
-    url: str
+    url: str | None = None
     secret: str | None = None
+    sender: str | None = None
+    to: tuple[str, ...] | None = None
+    user: str | None = None
+    password: str | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
+
+
+class WrongReceiver(ValueError):
+    """A section says too little or too much; `key` is where, None for the whole section."""
+
+    def __init__(self, text: str, *, key: str | None = None) -> None:
+        super().__init__(text)
+        self.key = key
+
+
+def check_receiver(settings: ReceiverSettings) -> None:
+    """Raise WrongReceiver unless `settings` have what their kind needs, and nothing else."""
+    keys = _KEYS[settings.kind]
+    for key in _OWN_KEYS:
+        is_given = getattr(settings, key) is not None
+        if key in keys.needed and not is_given:
+            raise WrongReceiver(f"{key} is missing; a receiver of kind {settings.kind} needs it")
+        if is_given and key not in (*keys.needed, *keys.allowed):
+            problem = f"a receiver of kind {settings.kind} has no {key}; omit it"
+            raise WrongReceiver(problem, key=key)
+    if settings.url is not None and not _is_place(settings.url):
+        try:
+            check_url(settings.url, schemes=keys.schemes)
+        except TargetRefused as error:
+            raise WrongReceiver(str(error), key="url") from error
+
+
+def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
+    """Return what the address of a receiver of that kind may begin with."""
+    return _KEYS[kind].schemes
 
 
 def place(value: Any) -> str:
@@ -50,14 +109,26 @@ def place(value: Any) -> str:
 
 
 def address(value: Any) -> str:
-    """Return an http(s) address, or where it is kept; raise ValueError otherwise."""
+    """Return an address, or where it is kept; raise ValueError otherwise."""
     if isinstance(value, str) and _is_place(value):
         return value
     try:
-        check_url(value if isinstance(value, str) else "")
+        check_url(value if isinstance(value, str) else "", schemes=(*HTTP, *MAIL))
     except TargetRefused as error:
         raise ValueError(f"an address, or where it is kept: {_PLACES} ({error})") from error
     return str(value)
+
+
+def mailbox(value: Any) -> str:
+    """Return `name@host`; raise ValueError otherwise."""
+    if not isinstance(value, str) or _MAILBOX.fullmatch(value) is None:
+        raise ValueError("an address such as hud@example.org, without a name beside it")
+    return value
+
+
+def mailboxes(value: Any) -> tuple[str, ...]:
+    """Return one address of mail or a list of different ones; raise ValueError otherwise."""
+    return tuple(dict.fromkeys(mailbox(item) for item in texts(value)))
 
 
 def _is_place(value: str) -> bool:
@@ -104,14 +175,14 @@ NOTIFICATION_SETTINGS = (
         accept=_kind,
         default=ReceiverKind.WEBHOOK,
         description="What it speaks: `webhook` (JSON by the Standard Webhooks specification),"
-        " `slack`, `discord` or `teams`.",
+        " `slack`, `discord`, `teams` or `email`.",
     ),
     Setting(
         section="receivers.NAME",
         key="url",
         accept=address,
-        is_required=True,
-        description=f"Where notifications are posted, or where that is kept: {_PLACES}.",
+        description=f"Where notifications are posted, or where that is kept: {_PLACES}. Of mail the"
+        " server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`.",
     ),
     Setting(
         section="receivers.NAME",
@@ -119,6 +190,30 @@ NOTIFICATION_SETTINGS = (
         accept=place,
         description=f"Where the secret that signs a `webhook` is kept: {_PLACES}. Without it,"
         " unsigned.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="sender",
+        accept=mailbox,
+        description="Address that an `email` comes from.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="to",
+        accept=mailboxes,
+        description="Address that an `email` goes to, or a list of them.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="user",
+        accept=text,
+        description=f"User at the server of an `email`, or where that is kept: {_PLACES}.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="password",
+        accept=place,
+        description=f"Where the user's password is kept: {_PLACES}. It is sent in TLS alone.",
     ),
     Setting(
         section="receivers.NAME",

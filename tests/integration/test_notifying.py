@@ -95,7 +95,19 @@ def test_receivers_and_routes_are_read() -> None:
         ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook, slack"),
         (
             '[receivers.a]\nurl = "env:A"\nkind = "slack"\nsecret = "env:B"',
-            "line 4: .*secret: a receiver of kind slack signs nothing",
+            "line 4: .*secret: a receiver of kind slack has no secret; omit it",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nurl = "smtp://x.org"\nsender = "a@x.org"',
+            r"\[receivers.a\]: to is missing; a receiver of kind email needs it",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nurl = "http://x"\nsender = "a@x.org"\nto = "a@x.org"',
+            "line 3: .*url: takes smtp://host or smtps://host or smtp.plain://host",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nsender = "Me <a@x.org>"',
+            "line 3: .*sender: .*takes an address such as hud@example.org",
         ),
         ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
         (
@@ -122,7 +134,7 @@ def test_what_is_wrong_is_said_with_its_place(content: str, problem: str) -> Non
     [
         ('url = "env:HOOK"', "url: the environment variable HOOK is not set"),
         ('url = "file:nothing"', "url: cannot read .*nothing"),
-        ('url = "env:BAD"', "takes http://host/path or https://host/path"),
+        ('url = "env:BAD"', "takes http://host or https://host"),
         ('url = "https://x.org"\nsecret = "env:BAD"', "24 to 64 random bytes in base64"),
     ],
 )

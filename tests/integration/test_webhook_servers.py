@@ -109,7 +109,7 @@ def test_nobody_listening_is_surely_not_arrived() -> None:
 
 
 def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path) -> None:
-    certificate = _self_signed(tmp_path)
+    certificate = self_signed(tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificate)
     trusting = HttpRules(
@@ -127,7 +127,7 @@ def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path) -> None
             post(url.replace("localhost", "127.0.0.1"), body=b"", headers={}, rules=trusting)
 
 
-def _self_signed(folder: Path) -> Path:
+def self_signed(folder: Path) -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(timezone.utc)
