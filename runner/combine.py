@@ -58,13 +58,18 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
             return LaunchReport(
                 outcome=Outcome.OUT_OF_MEMORY, reason="an allocation failed and ended the worker"
             )
-        return LaunchReport(outcome=Outcome.FAILED, reason=f"the worker was killed by {name}")
+        return LaunchReport(
+            outcome=Outcome.FAILED,
+            reason=f"the worker was killed by {name}",
+            details={"ended_by": name},
+        )
     if kind == "cancelled":
         return LaunchReport(outcome=Outcome.FAILED, reason="cancelled")
     if ending == HOST_DIED:
         return LaunchReport(
             outcome=Outcome.FAILED,
             reason="the worker host died and took the case along; the next case gets a new host",
+            details={"ended_by": ending.text},
         )
     last_line = next((line for line in reversed(log_tail.splitlines()) if line.strip()), "")
     said = f"the end of its log: {last_line.strip()}" if last_line else "its log is empty"
@@ -192,6 +197,8 @@ def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[
         },
     }
     details["num_launches"] = len(reports)
+    # Of the launch that left no report, which is the last one.
+    details |= {key: value for key, value in reports[-1].details.items() if key == "ended_by"}
     for name in PER_LAUNCH_DETAILS:
         if any(name in report.details for report in reports):
             details[name] = [report.details.get(name) for report in reports]

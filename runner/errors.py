@@ -4,7 +4,8 @@ RunnerError
 |-- ConfigError       hud.toml or an environment variable is wrong
 |-- SpoolFull         a result could not be written down: no room, no permission
 |-- ExecutorError     the worker host is gone for good
-|   `-- ToolchainUnusable   it could not even be started, or not with this device
+|   |-- ToolchainUnusable   it could not even be started, or not with this device
+|   `-- DeviceLost          the device was there when the run began, and is no more
 |-- BisectError       there is nothing to search, or nothing to search with
 |   `-- RevisionUnusable    one revision cannot be built or started; the search goes on
 |-- ToolchainError    a toolchain cannot be built or removed
@@ -42,6 +43,10 @@ class ExecutorError(RunnerError):
 
 class ToolchainUnusable(ExecutorError):
     """The toolchain cannot measure here; nothing was measured."""
+
+
+class DeviceLost(ExecutorError):
+    """The device is gone for every process; what was measured before is kept."""
 
 
 class BisectError(RunnerError):

@@ -6,15 +6,24 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from db.errors import StoreError
-from db.jobs import Job, JobState
+from db.jobs import MAX_ATTEMPTS, Job, JobState
 from db.queries import load_document
 from db.records import RunDocument, RunState
 from db.runs import load_triggered
 from db.store import Store
 from models_zoo.spec import UnknownNameError
-from runner.errors import ResumeError, RunInterrupted, RunnerError
+from runner.errors import (
+    ExecutorError,
+    LockUnavailable,
+    ResumeError,
+    RunInterrupted,
+    RunnerError,
+    SpoolFull,
+    ToolchainError,
+)
 from runner.events import Notify, Said
 from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
@@ -24,6 +33,12 @@ from runner.wiring import RunOrder, Workplace, execute_order
 
 logger = logging.getLogger(__name__)
 
+# Trouble of the machine and not of what is measured: it may be over in a while. The run of the job
+# goes on then where it stopped, and keeps what it has.
+PASSING = (StoreError, ExecutorError, SpoolFull, LockUnavailable, ToolchainError)
+# Five minutes are enough for a driver to come back, a quarter of an hour for somebody to make room.
+RETRY_S = 300.0
+RETRY_FACTOR = 3.0
 # How soon a job is noticed that another process queued; our own schedules wake the loop at once.
 LOOK_EVERY_S = 30.0
 RENEW_EVERY_S = 600.0
@@ -83,23 +98,41 @@ class JobLoop:
         self.notify(
             Said(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
         )
-        run_id, state = None, JobState.FAILED
+        run_id, state, reason = None, JobState.FAILED, ""
         try:
             with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
                 run_id = self._execute(job, store)
             state = JobState.DONE
         except RunInterrupted:
             raise
-        except (RunnerError, StoreError, UnknownNameError) as error:
+        except PASSING as error:
+            reason = str(error)
+            if job.num_attempts < MAX_ATTEMPTS:
+                self._put_back(job, store, reason=reason)
+                return
+            self._say(f"job {job.dedupe_key} failed {job.num_attempts} times: {error}")
+        except (RunnerError, UnknownNameError) as error:
+            reason = str(error)
             self._say(f"job {job.dedupe_key} failed: {error}")
-        except Exception:
+        except Exception as error:
             # A defect in one suite must not end the nights of all others.
             logger.exception("job %s failed", job.dedupe_key)
+            reason = f"a defect of Compile HUD: {error!r}"
             self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
         try:
-            store.finish_job(job.id, run_id=run_id, state=state)
+            store.finish_job(job.id, run_id=run_id, state=state, reason=reason)
         except StoreError as error:
             self._say(f"the end of job {job.dedupe_key} could not be noted: {error}")
+
+    def _put_back(self, job: Job, store: Store, *, reason: str) -> None:
+        wait_s = RETRY_S * RETRY_FACTOR ** (job.num_attempts - 1)
+        due_at = self.workplace.seams.now() + timedelta(seconds=wait_s)
+        self._say(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
+        try:
+            store.put_job_back(job.id, due_at=due_at, reason=reason)
+        except StoreError as error:
+            # Its lease stays with this process: the next start takes it up.
+            self._say(f"job {job.dedupe_key} waits for the next start: {error}")
 
     def _execute(self, job: Job, store: Store) -> str:
         trigger = f"job {job.dedupe_key}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from db.records import Case, CaseResult, Run, RunDocument, RunState
 from models_zoo.spec import ModelSpec
+from runner.again import measure_undisturbed
 from runner.budget import TimeBudget
 from runner.environment import differing_keys, fingerprint, revision
 from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
@@ -84,7 +85,8 @@ def run_plans(
 ) -> list[RunDocument]:
     """Execute `requests`, each case under all of them in turn, and return their runs.
 
-    They ask for the same cases on one device, each by the executor at its place. A run comes with
+    They ask for the same cases on one device, each by the executor at its place. A case whose
+    worker is killed from outside is measured again, a few times. A run comes with
     all its results, those before a resume included. Waits while somebody else has the device. The
     state of the runs is `interrupted` when they were stopped from outside. Raises UnknownNameError,
     ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before there
@@ -199,7 +201,9 @@ def _execute(
         if stop.were_requested():
             return False
         around.notify(CaseStarted(case=sides[0].order.case))
-        results = measure_case(sides)
+        results = measure_undisturbed(
+            sides, measure_case=measure_case, is_stopped=stop.were_requested
+        )
         # What a killed case left behind says nothing about the case.
         if stop.were_requested():
             return False

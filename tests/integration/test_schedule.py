@@ -12,11 +12,12 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
 
 from db.errors import StoreLocked
+from db.health import load_health
 from db.queries import load_runs
 from db.records import RunDocument, RunState
 from db.store import Store
 from runner.config import Config, Schedule, parse_config
-from runner.errors import RunInterrupted, SchedulerHeld, SchedulerUnavailable
+from runner.errors import DeviceLost, RunInterrupted, SchedulerHeld, SchedulerUnavailable
 from runner.events import Event, Said
 from runner.executor_api import CaseOrder
 from runner.jobloop import JobLoop
@@ -448,3 +449,55 @@ def test_notifications_that_wait_are_sent_between_the_jobs(place: Place) -> None
     place.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
     with pytest.raises(RunInterrupted, match="sent"):
         dataclasses.replace(place.loop, send=stop).run_forever()
+
+
+def lose_the_device(place: Place, *, times: int) -> None:
+    """As a driver that dies in the second case, and is back after so many attempts."""
+    seen: list[CaseOrder] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order)
+        if 1 < len(seen) <= 1 + times:
+            raise DeviceLost("the device cpu is lost")
+
+    place.executor.on_execute = on_execute
+
+
+def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(place: Place) -> None:
+    lose_the_device(place, times=2)
+    place.requests.write(REQUEST)
+    waited_s = []
+    for _ in range(3):
+        assert place.loop.run_queued() == ""
+        open_jobs = load_health(place.store).open_jobs
+        if open_jobs:
+            assert open_jobs[0].reason == "the device cpu is lost"
+            assert open_jobs[0].due_at is not None
+            waited_s.append((open_jobs[0].due_at - place.clock()).total_seconds())
+            place.clock.advance(waited_s[-1] - 1)
+            place.loop.run_queued()
+            assert load_health(place.store).open_jobs == open_jobs
+            place.clock.advance(1)
+    assert waited_s == [300.0, 900.0]
+    (summary,) = load_runs(place.store)
+    assert summary.run.state is RunState.FINISHED
+    assert place.executor.executed == [case.key for case in summary.run.plan]
+    assert [document.run.id for document in place.judged] == [summary.run.id]
+
+
+def test_a_job_is_given_up_after_three_attempts_and_says_why(place: Place) -> None:
+    lose_the_device(place, times=99)
+    place.requests.write(REQUEST)
+    for _ in range(4):
+        place.loop.run_queued()
+        place.clock.advance(3600)
+    (job,) = load_health(place.store).ended_jobs
+    assert (job.state, job.num_attempts, job.reason) == ("failed", 3, "the device cpu is lost")
+    assert any("failed 3 times: the device cpu is lost" in text for text in place.said())
+
+
+def test_a_suite_that_does_not_exist_is_not_tried_again(place: Place) -> None:
+    place.requests.write(dataclasses.replace(REQUEST, suite="mien"))
+    place.loop.run_queued()
+    (job,) = load_health(place.store).ended_jobs
+    assert (job.num_attempts, job.reason[:16]) == (1, "no suite 'mien'.")
