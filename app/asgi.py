@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
 from app import main
+from app.actionroutes import action_routes
 from app.traceroutes import trace_routes
 
 
@@ -31,6 +32,7 @@ app = streamlit.App(
     routes=[
         Route("/healthz", healthz, methods=["GET", "HEAD"]),
         *trace_routes(),
+        *action_routes(),
         # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
         Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
     ],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 
 from db import fetch
 from db.records import Alert, AlertState
 from db.store import Store
 from db.tables import AlertChangeTable, AlertTable
-from db.triage import AlertChange
+from db.triage import AlertChange, ChangedField
 
 
 def load_alerts_with_events(
@@ -63,6 +63,23 @@ def load_changes_of(store: Store, alert_ids: Collection[str]) -> tuple[AlertChan
     """Return the changes of these alerts, oldest first."""
     with store.read() as connection:
         return fetch.changes(connection, AlertChangeTable.alert_id.in_(alert_ids))
+
+
+def newest_change_number(store: Store) -> int:
+    """Return the number of the newest change of any alert or settings, 0 without one."""
+    with store.read() as connection:
+        return connection.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+
+
+def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[str]) -> set[str]:
+    """Return those of `alert_ids` whose state somebody changed after the change `number`."""
+    wanted = select(AlertChangeTable.alert_id).where(
+        AlertChangeTable.number > number,
+        AlertChangeTable.alert_id.in_(alert_ids),
+        AlertChangeTable.field == str(ChangedField.STATE),
+    )
+    with store.read() as connection:
+        return set(connection.execute(wanted).scalars())
 
 
 def has_alerts(store: Store) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.orm import Session
 
+from db.errors import NotFoundError
 from db.notification_rows import delivery_values, notification_record
 from db.notifications import (
     WAITING,
@@ -36,6 +37,16 @@ def load_outbox(
         wanted = wanted.where(OutboxTable.state.in_([str(state) for state in states]))
     with store.read() as connection:
         return tuple(notification_record(row) for row in connection.execute(wanted))
+
+
+def load_notification(store: Store, id: str) -> Notification:
+    """Return one notification; raise NotFoundError when the store has it no more."""
+    wanted = select(OutboxTable.__table__).where(OutboxTable.id == id)
+    with store.read() as connection:
+        row = connection.execute(wanted).first()
+    if row is None:
+        raise NotFoundError(f"no notification {id!r} in {store.name}")
+    return notification_record(row)
 
 
 def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:

@@ -68,6 +68,9 @@ class Config:
     host: str
     port: int
     perfetto_url: str
+    public_url: str
+    link_secret: str | None
+    link_days: int
     receivers: Mapping[str, ReceiverSettings]
     routes: tuple[Route, ...]
 
@@ -158,6 +161,9 @@ def parse_config(
         host=server["host"],
         port=server["port"],
         perfetto_url=server["perfetto"],
+        public_url=(server["url"] or "").rstrip("/"),
+        link_secret=server["link_secret"],
+        link_days=server["link_days"],
         receivers=_receivers(source, base),
         routes=_routes(source),
     )

@@ -16,12 +16,12 @@ def dashboard_url(*, host: str, port: int) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def series_url(alert: Alert, *, host: str, port: int) -> str:
-    """Return the address of the series that `alert` is about."""
+def series_url(alert: Alert, *, dashboard: str) -> str:
+    """Return the address of the series that `alert` is about, on the dashboard at `dashboard`."""
     query = {
         "case": alert.case.key,
         "metric": alert.metric,
         "machine": alert.machine,
         "toolchain": alert.toolchain,
     }
-    return f"{dashboard_url(host=host, port=port)}/series?{urlencode(query)}"
+    return f"{dashboard}/series?{urlencode(query)}"

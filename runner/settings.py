@@ -29,7 +29,7 @@ from runner.accepted import (
     tolerances,
     web_address,
 )
-from runner.alerts.settings import NOTIFICATION_SETTINGS
+from runner.alerts.settings import ENV, FILE, NOTIFICATION_SETTINGS, place
 from runner.protocol import MeasureSettings
 from runner.setting import Setting
 from runner.traces_kept import TraceRules
@@ -396,6 +396,27 @@ SETTINGS = (
         default=PERFETTO_URL,
         description="Address of the Perfetto UI that traces are handed to: one that you host, where"
         " browsers cannot reach this one.",
+    ),
+    Setting(
+        section="server",
+        key="url",
+        accept=web_address,
+        description="Where people reach the dashboard. Messages link there; without it they carry"
+        " no links to decide by, and no addresses of pictures.",
+    ),
+    Setting(
+        section="server",
+        key="link_secret",
+        accept=place,
+        description=f"Where the secret that signs links is kept: `{ENV}NAME` or `{FILE}PATH`, the"
+        " same for every runner and dashboard. Default: a file in the state directory.",
+    ),
+    Setting(
+        section="server",
+        key="link_days",
+        accept=count,
+        default=14,
+        description="Days for which the links of a message hold.",
     ),
     *NOTIFICATION_SETTINGS,
 )

@@ -15,8 +15,10 @@ from types import TracebackType
 
 from db.queries import load_runs
 from db.records import RunState
+from db.signed_links import LINK_SECRET_VARIABLE
 from db.store import Store
 from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
+from runner.alerts.links import link_secret
 from runner.config import Config
 from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
@@ -141,16 +143,19 @@ def dashboard_command(*, host: str, port: int) -> list[str]:
 
 
 def dashboard_environment(config: Config) -> dict[str, str]:
-    """Return the environment that tells the dashboard its store, its traces and its Perfetto UI.
+    """Return the environment that tells the dashboard what it needs to know of the settings.
 
     Not arguments: a URL may hold a password, and everybody can read the arguments of a process.
+    Raises ConfigError when the secret of links is not where hud.toml says.
     """
     folder = config.traces_dir
+    secret = link_secret(config, env=os.environ) if config.public_url else ""
     return {
         **os.environ,
         "HUD_DATABASE_URL": config.store_url,
         TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
         PERFETTO_VARIABLE: config.perfetto_url,
+        LINK_SECRET_VARIABLE: secret,
     }
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from db.alert_queries import load_alerts_with_ids
+from db.alert_queries import load_alerts_with_ids, newest_change_number
 from db.errors import StoreError
 from db.notifications import Notification
 from db.outbox import release
 from db.processes import this_process
+from db.records import Alert
 from runner.alerts.deliveries import Policy
 from runner.alerts.dispatch import Dispatcher, DispatchReport, Item
 from runner.alerts.documents import alerts_json
+from runner.alerts.links import Linker, make_linker
 from runner.alerts.news import is_still_news
 from runner.alerts.receivers import make_receiver
 from runner.alerts.routes import Route, Telling
+from runner.errors import ConfigError
 from runner.events import Notify, Said
 from runner.wiring import Workplace
+
+logger = logging.getLogger(__name__)
 
 # A step in hundreds of series is told by its worst; the dashboard has the rest.
 MAX_ALERTS_TOLD = 50
@@ -51,7 +58,10 @@ def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Di
 def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> list[Item]:
     """Return `notifications` with their alerts as they are now, less those that are no news."""
     store, at = workplace.store(), workplace.seams.now()
+    linker = _linker(workplace)
     wanted = {id for item in notifications for id in item.alert_ids}
+    # Read before the alerts: a link must not know of a change that its message does not show.
+    number = newest_change_number(store) if linker else 0
     known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
     news = [
         [
@@ -69,10 +79,34 @@ def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> l
             notification=notification,
             alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
             num_alerts=len(ids),
+            **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, news, strict=True)
         if ids
     ]
+
+
+def _linker(workplace: Workplace) -> Linker | None:
+    seams = workplace.seams
+    try:
+        return make_linker(workplace.config, env=seams.env, now=seams.now)
+    except ConfigError as error:
+        # A message that has no links is better than none.
+        logger.warning("messages carry no links: %s", error)
+        return None
+
+
+def _links(
+    notification: Notification, alerts: Sequence[Alert], *, number: int, linker: Linker | None
+) -> dict[str, Any]:
+    """Return the addresses of an item, none where there is no linker."""
+    if linker is None:
+        return {}
+    states = {alert.state for alert in alerts}
+    return {
+        "actions": linker.actions(notification, states=states, number=number),
+        "picture_url": linker.picture(alerts[0].id),
+    }
 
 
 def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:

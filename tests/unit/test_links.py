@@ -21,7 +21,7 @@ def test_an_address_is_one_that_a_browser_opens(host: str, url: str) -> None:
 
 def test_a_series_is_addressed_by_case_metric_machine_and_toolchain() -> None:
     alert = make_alert(machine="a b", toolchain="night+ly")
-    assert series_url(alert, host="hud", port=80) == (
+    assert series_url(alert, dashboard="http://hud:80") == (
         "http://hud:80/series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
         "&metric=latency_s&machine=a+b&toolchain=night%2Bly"
     )

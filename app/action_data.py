@@ -1,0 +1,90 @@
+"""What the links of messages read and decide: a part of `app.data`, without its cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app import data
+from db.alert_queries import load_alerts_with_ids, load_ids_changed_after
+from db.errors import NotFoundError
+from db.outbox import load_notification
+from db.records import Alert, AlertState
+from db.signed_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
+from db.triage import ONGOING
+from runner.analysis.triage import AlertStateError, Decision, set_state
+
+
+class MeanwhileChanged(Exception):
+    """What the message showed is not how things are; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a link asks for: `alerts` are those it would change, `settled` those as it wants them.
+
+    `num_changed` others were changed after the message was sent.
+    """
+
+    title: str
+    receiver: str
+    state: AlertState
+    alerts: tuple[Alert, ...]
+    settled: tuple[Alert, ...]
+    num_changed: int
+
+
+def link_key() -> bytes | None:
+    """Return what signs links, None where the dashboard was given nothing."""
+    return os.environ.get(LINK_SECRET_VARIABLE, "").encode("utf-8", "surrogateescape") or None
+
+
+def load_asked(link: ActionLink) -> Asked:
+    """Return what `link` asks for, as things are; raise NotFoundError and what the store raises.
+
+    Raises NotFoundError when the store no longer has what the message was about.
+    """
+    store = data.open_store(data.store_url())
+    notification = load_notification(store, link.notification_id)
+    alerts = load_alerts_with_ids(store, notification.alert_ids)
+    if not alerts:
+        raise NotFoundError("the alerts of this message are not in the store any more")
+    changed = load_ids_changed_after(store, link.number, alert_ids=[item.id for item in alerts])
+    state = ACTION_STATES[link.action]
+    settled = tuple(alert for alert in alerts if alert.state is state)
+    # As on the page of an event, even for one alert: what is fixed stays fixed.
+    wanted = [
+        alert
+        for alert in alerts
+        if alert.state in ONGOING and alert.state is not state and alert.id not in changed
+    ]
+    return Asked(
+        title=notification.title,
+        receiver=notification.receiver,
+        state=state,
+        alerts=tuple(wanted),
+        settled=settled,
+        num_changed=len(alerts) - len(wanted) - len(settled),
+    )
+
+
+def act(asked: Asked, *, why: str) -> None:
+    """Move the alerts of `asked` to its state, on record.
+
+    Raises MeanwhileChanged when one is not as it was asked about, and what the store raises.
+    """
+    states = {alert.id: alert.state for alert in asked.alerts}
+    decision = set_state(states, asked.state, why=why)
+
+    def decide(stored: Sequence[Alert]) -> Decision:
+        now_there = {alert.id: alert.state for alert in stored if alert.id in states}
+        if now_there != states:
+            raise MeanwhileChanged
+        return decision(stored)
+
+    try:
+        store = data.open_store(data.store_url())
+        store.revise_alerts(decide, by=f"{asked.receiver} link")
+    except AlertStateError as error:
+        raise MeanwhileChanged from error
