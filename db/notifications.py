@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -92,6 +92,11 @@ class Notification:
     attempted_at: datetime | None = None
     last_error: str = ""
 
+    @property
+    def about(self) -> frozenset[str]:
+        """Return the ids of what it is about: its alerts and their event."""
+        return frozenset((self.subject, *self.alert_ids))
+
     def to_json(self) -> dict[str, Any]:
         """Return the notification as a JSON object."""
         document = dataclasses.asdict(self)
@@ -115,6 +120,21 @@ class Queue:
 
     health: ReceiverHealth
     waiting: tuple[Notification, ...]
+
+
+def urgent(items: Sequence[Notification]) -> list[Notification]:
+    """Return the severe of `items`, with what comes before them about the same alerts.
+
+    That something severe is over is not urgent.
+    """
+    found: list[Notification] = []
+    about: set[str] = set()
+    for item in reversed(items):
+        is_severe = item.severity is Severity.SEVERE and item.kind is not NewsKind.FIXED
+        if is_severe or not about.isdisjoint(item.about):
+            about |= item.about
+            found.append(item)
+    return found[::-1]
 
 
 def stable_id(*parts: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.orm import Session
 
@@ -18,6 +18,8 @@ from db.notifications import (
     NotificationState,
     Queue,
     ReceiverHealth,
+    Severity,
+    urgent,
 )
 from db.rows import utc_or_none
 from db.store import Store
@@ -135,22 +137,43 @@ def resend(store: Store, ids: Collection[str] | None, *, at: datetime) -> int:
 
 
 def _queue(connection: Connection, receiver: str) -> Queue:
-    waiting = (
-        select(OutboxTable.__table__)
-        .where(
-            OutboxTable.receiver == receiver,
-            OutboxTable.state.in_([str(state) for state in WAITING]),
-        )
-        .order_by(OutboxTable.number)
-        .limit(MAX_LOOKED_AT)
-    )
     health = connection.execute(
         select(ReceiverTable.__table__).where(ReceiverTable.receiver == receiver)
     ).first()
     return Queue(
         health=ReceiverHealth(receiver=receiver) if health is None else _health(health),
-        waiting=tuple(notification_record(row) for row in connection.execute(waiting)),
+        waiting=_looked_at(connection, receiver),
     )
+
+
+def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...]:
+    """Return the oldest that wait and, however far behind them, what is urgent."""
+    is_waiting = (OutboxTable.receiver == receiver) & (
+        OutboxTable.state.in_([str(state) for state in WAITING])
+    )
+    waiting = select(OutboxTable.__table__).where(is_waiting).order_by(OutboxTable.number)
+    oldest = _records(connection, waiting.limit(MAX_LOOKED_AT))
+    if len(oldest) < MAX_LOOKED_AT:
+        return oldest
+    is_behind = OutboxTable.number > oldest[-1].number
+    severe = select(OutboxTable.number).where(
+        is_waiting, is_behind, OutboxTable.severity == str(Severity.SEVERE)
+    )
+    last = (
+        connection.execute(
+            severe.order_by(OutboxTable.number).offset(MAX_LOOKED_AT - 1).limit(1)
+        ).scalar()
+        or connection.execute(select(func.max(severe.subquery().c.number))).scalar()
+    )
+    if last is None:
+        return oldest
+    behind = _records(connection, waiting.where(is_behind, OutboxTable.number <= last))
+    ids = {item.id for item in urgent((*oldest, *behind))}
+    return (*oldest, *(item for item in behind if item.id in ids))
+
+
+def _records(connection: Connection, wanted: Select[Any]) -> tuple[Notification, ...]:
+    return tuple(notification_record(row) for row in connection.execute(wanted))
 
 
 def _save(session: Session, changed: Sequence[Notification]) -> None:

@@ -187,7 +187,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def _default(value: object) -> str:
-    if value is None:
+    if value is None or value == ():
         return "-"
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value)

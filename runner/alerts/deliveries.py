@@ -24,7 +24,9 @@ from db.notifications import (
     Queue,
     ReceiverHealth,
     stable_id,
+    urgent,
 )
+from runner.alerts.quiet import Quiet
 
 # However long a receiver asks to be left alone.
 MAX_RETRY_AFTER_S = 24 * 3600.0
@@ -102,13 +104,17 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When something is decided, by which process, and how chance falls: `jitter` of a limit."""
+    """When something is decided, by which process, and how chance falls: `jitter` of a limit.
+
+    `quiet` says who is heard then.
+    """
 
     at: datetime
     holder: str
     jitter: Callable[[float], float]
     is_gone: Callable[[str], bool | None]
     policy: Policy = field(default_factory=Policy)
+    quiet: Quiet = Quiet.EVERYBODY
 
     def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
         """Return until when to wait after so many failures in a row."""
@@ -183,7 +189,8 @@ def take(
     held_until = queue.health.held_until
     if held_until is not None and held_until > moment.at and not (is_probe or sending):
         return queue, None
-    chosen = _interrupted(queue, sending) or _next(queue, moment, tried=tried, is_probe=is_probe)
+    chosen = _interrupted(queue, sending) if moment.quiet is Quiet.EVERYBODY else []
+    chosen = chosen or _next(queue, moment, tried=tried, is_probe=is_probe)
     if not chosen:
         return queue, None
     delivery_id = chosen[0].delivery_id or (
@@ -240,19 +247,38 @@ def _next(
             was_down and item.state is NotificationState.FAILED
         )
         # What is behind it about the same alert waits with it.
-        about = {item.subject, *item.alert_ids}
-        if item.id in tried or is_put_off or not blocked.isdisjoint(about):
-            blocked |= about
+        if item.id in tried or is_put_off or not blocked.isdisjoint(item.about):
+            blocked |= item.about
         else:
             candidates.append(item)
-    if not candidates:
+    chosen = _heard(candidates, moment.quiet)
+    if not chosen:
         return []
-    first = candidates[0]
-    if first.delivery_id:
-        return _same_delivery(queue, first.delivery_id)
-    free = [item for item in candidates if not item.delivery_id]
+    if chosen[0].delivery_id:
+        return _same_delivery(queue, chosen[0].delivery_id)
+    free = _free(chosen)
     limit = 1 if was_down else moment.policy.digest_above
-    return _together(free, moment.policy) if len(free) > limit else [first]
+    return _together(free, moment.policy) if len(free) > limit else free[:1]
+
+
+def _heard(candidates: Sequence[Notification], quiet: Quiet) -> Sequence[Notification]:
+    """Return those of which the next may be: what is severe goes ahead of the rest."""
+    early = urgent(candidates)
+    if quiet is Quiet.EVERYBODY:
+        return early or candidates
+    return early if quiet is Quiet.SEVERE else []
+
+
+def _free(items: Sequence[Notification]) -> list[Notification]:
+    """Return those that are part of no delivery and come behind none about the same alert."""
+    found: list[Notification] = []
+    blocked: set[str] = set()
+    for item in items:
+        if item.delivery_id or not blocked.isdisjoint(item.about):
+            blocked |= item.about
+        else:
+            found.append(item)
+    return found
 
 
 def _together(items: Sequence[Notification], policy: Policy) -> list[Notification]:

@@ -24,12 +24,15 @@ from runner.alerts.deliveries import (
     settle,
     take,
 )
+from runner.alerts.quiet import QuietRule
 
 logger = logging.getLogger(__name__)
 
 DEFECT = "a defect of Compile HUD; see the log"
 # The second failure in a row ends it: the receiver is down, and not one message bad.
 MAX_FAILURES_A_PASS = 2
+
+_NEVER_QUIET = QuietRule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,10 @@ class DispatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """Sends what is due. `compose` returns the items of notifications, less those to be dropped."""
+    """Sends what is due. `compose` returns the items of notifications, less those to be dropped.
+
+    `quiet` says when receivers are left alone.
+    """
 
     store: Store
     receivers: Mapping[str, Receiver]
@@ -87,6 +93,7 @@ class Dispatcher:
     now: Callable[[], datetime]
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
+    quiet: Mapping[str, QuietRule] = field(default_factory=dict)
 
     def dispatch(self) -> DispatchReport:
         """Send what is due and return what came of it; raises what the store raises."""
@@ -132,12 +139,14 @@ class Dispatcher:
 
         def decide(queue: Queue) -> Queue:
             found[0] = None
+            now = self.now()
             moment = Moment(
-                at=self.now(),
+                at=now,
                 holder=this_process(),
                 jitter=self.jitter,
                 is_gone=is_gone,
                 policy=self.policy,
+                quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
             )
             if attempt is not None:
                 queue = settle(queue, attempt, moment=moment, tried=tried)

@@ -52,6 +52,7 @@ def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Di
         now=seams.now,
         jitter=lambda limit_s: random.uniform(0.0, limit_s),
         policy=policy or Policy(),
+        quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
     )
 
 

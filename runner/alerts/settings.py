@@ -11,8 +11,9 @@ from typing import Any
 
 from db.notifications import Severity
 from db.records import Verdict
-from runner.accepted import flag, seconds, text, texts
+from runner.accepted import flag, seconds, text, texts, timezone_name
 from runner.alerts.http import CONNECT_S, HTTP, MAIL, TOTAL_S, TargetRefused, check_url
+from runner.alerts.quiet import QuietHours, QuietRule, quiet_hours
 from runner.alerts.routes import TOLD, Route
 from runner.setting import Setting
 
@@ -68,6 +69,16 @@ class ReceiverSettings:
     password: str | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
+    quiet: tuple[QuietHours, ...] = ()
+    timezone: str = "UTC"
+    severe_any_time: bool = False
+
+    @property
+    def quiet_rule(self) -> QuietRule:
+        """Return when the receiver is left alone."""
+        return QuietRule(
+            hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
+        )
 
 
 class WrongReceiver(ValueError):
@@ -229,6 +240,28 @@ NOTIFICATION_SETTINGS = (
         default=TOTAL_S,
         description="Wall seconds that one attempt may take, the answer included; at most"
         f" {CONNECT_S:g} of them for the connection.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="quiet",
+        accept=quiet_hours,
+        default=(),
+        description='Hours in which nothing is sent: `"22:00-07:00"`, or a list such as'
+        ' `["mon-fri 18:00-08:00", "sat,sun 00:00-24:00"]`. It goes out when they are over.',
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="timezone",
+        accept=timezone_name,
+        default="UTC",
+        description="Time zone of these hours.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="severe_any_time",
+        accept=flag,
+        default=False,
+        description="Whether what is severe is sent in quiet hours too.",
     ),
     Setting(
         section="routes.NAME",

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from db.notification_rows import put_notifications
-from db.notifications import Notification, NotificationState, Queue
+from db.notifications import Notification, NotificationState, Queue, Severity
 from db.outbox import (
     count_outbox,
     load_outbox,
@@ -24,6 +24,7 @@ from db.store import Store
 from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
 from runner.alerts.dispatch import DEFECT, Dispatcher, Item, Message
+from runner.alerts.quiet import QuietRule, quiet_hours
 from runner.alerts.routes import Route, Telling
 from runner.analysis.confirmation import Confirmed
 from runner.detect import detect
@@ -45,6 +46,10 @@ def states(store: Store) -> list[str]:
     return [str(item.state) for item in load_outbox(store)]
 
 
+def told(receiver: FakeReceiver) -> list[list[str]]:
+    return [[item.notification.id for item in message.items] for message in receiver.messages]
+
+
 def plain(notifications: Sequence[Notification]) -> list[Item]:
     return [Item(notification=item, alerts=(), num_alerts=0) for item in notifications]
 
@@ -60,6 +65,35 @@ def dispatcher(
         jitter=lambda limit_s: limit_s,
         policy=policy or Policy(),
     )  # fmt: skip
+
+
+def test_what_is_severe_is_seen_however_many_wait_before_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.outbox.MAX_LOOKED_AT", 2)
+    waiting = [make_notification(f"n{number}") for number in range(6)]
+    waiting[3] = replace(waiting[3], subject="shared")
+    waiting[4] = replace(waiting[4], subject="shared", severity=Severity.SEVERE)
+    fill(store, *waiting)
+    sent = FakeReceiver()
+    dispatcher(store, FakeClock(), policy=Policy(digest_above=99), ops=sent).dispatch()
+    assert told(sent) == [["n3"], ["n4"], ["n0"], ["n1"], ["n2"], ["n5"]]
+
+
+def test_nothing_is_sent_in_quiet_hours_and_everything_after_them(store: Store) -> None:
+    fill(store, make_notification("a"), make_notification("b", severity="severe"))
+    now, sent = FakeClock(), FakeReceiver()
+    rule = QuietRule(hours=quiet_hours("02:00-03:00"))
+    quiet = replace(dispatcher(store, now, ops=sent), quiet={"ops": rule})
+    generation = store.generation()
+    assert quiet.dispatch().num_sent == 0
+    assert store.generation() == generation
+    loud = replace(quiet, quiet={"ops": replace(rule, severe_any_time=True)})
+    loud.dispatch()
+    assert told(sent) == [["b"]]
+    now.advance(3600)
+    quiet.dispatch()
+    assert told(sent) == [["b"], ["a"]]
 
 
 def test_a_notification_survives_the_store(store: Store) -> None:

@@ -9,7 +9,15 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.notifications import Notification, NotificationState, Queue, ReceiverHealth
+from db.notifications import (
+    NewsKind,
+    Notification,
+    NotificationState,
+    Queue,
+    ReceiverHealth,
+    Severity,
+    urgent,
+)
 from runner.alerts.deliveries import (
     MAX_RETRY_AFTER_S,
     Answer,
@@ -21,6 +29,7 @@ from runner.alerts.deliveries import (
     settle,
     take,
 )
+from runner.alerts.quiet import Quiet
 from tests.builders import START, make_notification
 
 SENT = Answer(kind=AnswerKind.SENT)
@@ -219,20 +228,88 @@ def test_what_need_not_be_told_any_more_is_dropped_and_says_nothing_about_the_re
     assert done.health.num_failures == 2
 
 
+def severe(item: Notification, **given: object) -> Notification:
+    return replace(item, severity=Severity.SEVERE, **given)  # type: ignore[arg-type]
+
+
+def test_what_is_severe_goes_ahead_of_a_digest() -> None:
+    waiting = many(6)
+    waiting[5] = severe(waiting[5])
+    after, first = taken(queue(*waiting), policy=Policy())
+    assert ids(first) == ["n05"]
+    done = settle(after, Attempt(delivery=first, answer=SENT), moment=moment())
+    _, digest = taken(done, policy=Policy())
+    assert ids(digest) == ["n00", "n01", "n02", "n03", "n04"]
+
+
+def test_what_came_before_about_the_same_alert_goes_with_what_is_severe() -> None:
+    waiting = many(6)
+    waiting[1] = replace(waiting[1], alert_ids=("shared",))
+    waiting[3] = replace(waiting[3], subject=waiting[1].subject)
+    waiting[5] = severe(waiting[5], subject=waiting[3].subject, alert_ids=("other",))
+    after, first = taken(queue(*waiting))
+    assert ids(first) == ["n01"]
+    done = settle(after, Attempt(delivery=first, answer=SENT), moment=moment())
+    assert ids(taken(done)[1]) == ["n03"]
+    assert [item.id for item in urgent(waiting)] == ["n01", "n03", "n05"]
+
+
+def test_that_something_severe_is_over_can_wait() -> None:
+    waiting = many(2)
+    waiting[1] = severe(waiting[1], kind=NewsKind.FIXED)
+    assert ids(taken(queue(*waiting))[1]) == ["n00"]
+
+
+def hushed(quiet: Quiet, *, at: datetime = START) -> Moment:
+    return replace(moment(at), quiet=quiet)
+
+
+def test_in_quiet_hours_everything_waits_and_only_what_is_severe_may_come_through() -> None:
+    waiting = many(3)
+    waiting[2] = severe(waiting[2])
+    assert take(queue(*waiting), moment=hushed(Quiet.NOBODY)) == (queue(*waiting), None)
+    after, delivery = take(queue(*waiting), moment=hushed(Quiet.SEVERE))
+    assert delivery is not None
+    assert ids(delivery) == ["n02"]
+    done = settle(after, Attempt(delivery=delivery, answer=SENT), moment=hushed(Quiet.SEVERE))
+    assert take(done, moment=hushed(Quiet.SEVERE))[1] is None
+    assert ids(taken(done)[1]) == ["n00"]
+
+
+def test_what_a_dead_process_was_sending_waits_for_the_end_of_quiet_hours_too() -> None:
+    after, digest = taken(queue(*many(4)), holder="gone", policy=Policy())
+    assert take(after, moment=hushed(Quiet.SEVERE))[1] is None
+    assert taken(after)[1].id == digest.id
+
+
+def test_what_follows_a_delivery_that_is_repeated_waits_behind_it() -> None:
+    first, second, third = many(3)
+    repeated = replace(second, state=NotificationState.FAILED, delivery_id="digest")
+    same = replace(third, alert_ids=second.alert_ids)
+    _, delivery = taken(queue(first, repeated, same, num_failures=1))
+    assert ids(delivery) == ["n00"]
+
+
 @given(
     answers=st.lists(st.sampled_from([SENT, ERROR, DOWN, LOST, REFUSED]), max_size=60),
-    abouts=st.lists(st.integers(0, 2), min_size=1, max_size=8),
+    abouts=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(Severity)), min_size=1, max_size=8
+    ),
+    hours=st.lists(st.sampled_from(Quiet), max_size=20),
 )
 def test_notifications_about_one_alert_never_overtake_each_other(
-    answers: Sequence[Answer], abouts: Sequence[int]
+    answers: Sequence[Answer], abouts: Sequence[tuple[int, Severity]], hours: Sequence[Quiet]
 ) -> None:
     waiting = [
-        make_notification(f"n{number}", number=number, alert_ids=[f"alert-{about}"])
-        for number, about in enumerate(abouts)
+        make_notification(
+            f"n{number}", number=number, alert_ids=[f"alert-{about}"], severity=severity
+        )
+        for number, (about, severity) in enumerate(abouts)
     ]
     found, at, order = queue(*waiting), START, []
-    for answer in [*answers, *[SENT] * 40]:
-        now = moment(at, policy=Policy())
+    for number, answer in enumerate([*answers, *[SENT] * 60]):
+        quiet = hours[number] if number < len(hours) else Quiet.EVERYBODY
+        now = replace(moment(at, policy=Policy()), quiet=quiet)
         found, delivery = take(found, moment=now)
         at += timedelta(hours=2)
         if delivery is None:
@@ -244,6 +321,6 @@ def test_notifications_about_one_alert_never_overtake_each_other(
         NotificationState.SENT,
         NotificationState.DEAD,
     }
-    for about in set(abouts):
+    for about in {about for about, _ in abouts}:
         numbers = [item.number for item in order if item.alert_ids == (f"alert-{about}",)]
         assert numbers == sorted(set(numbers))
