@@ -172,6 +172,16 @@ def duration(value: Any) -> float:
         raise ValueError(f'{error}, or a text such as "90 min" or "2 h"') from None
 
 
+def waiting(value: Any) -> float:
+    """Return how long to wait in seconds, as `duration` does, or 0; raise ValueError otherwise."""
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    try:
+        return duration(value)
+    except ValueError as error:
+        raise ValueError(f"0, {error}") from None
+
+
 def size_bytes(value: Any) -> int:
     """Return a number of bytes, or a text such as "8 GB", as bytes; raise ValueError otherwise."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:

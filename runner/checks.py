@@ -18,6 +18,7 @@ from db.outbox import count_dead_letters
 from db.queries import load_runs
 from db.store import Store
 from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable
+from runner.pulse import existing
 from runner.spool import Spool
 
 # Compile caches of a nightly run take several GB.
@@ -53,7 +54,7 @@ def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> 
     yield check_torch(python)
     yield check_compiler(os.environ.get("CXX", "g++"))
     yield check_gpu()
-    yield check_disk(free_bytes=shutil.disk_usage(_existing(state_dir)).free, place=state_dir)
+    yield check_disk(free_bytes=shutil.disk_usage(existing(state_dir)).free, place=state_dir)
     yield check_store(store)
     yield check_spool(spool)
     yield check_notifications(store)
@@ -205,11 +206,6 @@ def check_counters(kernel: Kernel) -> Check:
     # Where nothing can be done about it there is nothing to warn of.
     state = CheckState.WARN if "sysctl" in hint else CheckState.OK
     return Check(name="counters", state=state, text=text, hint=hint)
-
-
-def _existing(path: Path) -> Path:
-    absolute = path.absolute()
-    return next(place for place in (absolute, *absolute.parents) if place.exists())
 
 
 def _ask(command: list[str]) -> str | None:

@@ -58,6 +58,7 @@ class Config:
     measure: MeasureSettings
     has_references: bool
     has_confirmation: bool
+    wait_idle_s: float
     confirm_share: float
     toolchains: Mapping[str, Path]
     suites: Mapping[str, Suite]
@@ -151,6 +152,7 @@ def parse_config(
         measure=_measure_settings(run),
         has_references=run["reference_cases"],
         has_confirmation=run["confirm"],
+        wait_idle_s=run["wait_idle"],
         confirm_share=run["confirm_share"],
         toolchains=toolchains,
         suites=suites,

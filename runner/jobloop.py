@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from db.errors import StoreError
@@ -55,6 +55,12 @@ class JobLoop:
     send: Callable[[], object]
     wake: threading.Event
     scheduler: Scheduler | None = None
+    # What is worked on now, for those who ask from another thread.
+    doing: list[str] = field(default_factory=list)
+
+    def is_doing(self) -> str:
+        """Return the job that is worked on, empty between two."""
+        return self.doing[-1] if self.doing else ""
 
     def run_forever(self) -> None:
         """Run jobs as they come, until RunInterrupted is raised by a signal."""
@@ -98,6 +104,13 @@ class JobLoop:
         self.notify(
             Said(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
         )
+        self.doing.append(f"job {job.dedupe_key}")
+        try:
+            self._work_on(job, store)
+        finally:
+            self.doing.pop()
+
+    def _work_on(self, job: Job, store: Store) -> None:
         run_id, state, reason = None, JobState.FAILED, ""
         try:
             with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):

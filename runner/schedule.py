@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import timedelta, timezone
 from pathlib import Path
 
 from apscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
@@ -16,6 +16,7 @@ from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
+from db.health import ScheduleState
 from runner.config import Schedule
 from runner.errors import SchedulerHeld, SchedulerUnavailable
 from runner.jobs import JobRequest, JobRequests, night_key
@@ -37,6 +38,19 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]
     """
 
     requests: JobRequests
+
+    def states(self) -> tuple[ScheduleState, ...]:
+        """Return the schedules with the time at which each fires next."""
+        return tuple(
+            ScheduleState(
+                name=job.id,
+                suite=job.kwargs["suite"],
+                toolchain=job.kwargs["toolchain"],
+                rule=f"{job.kwargs['cron']} {job.kwargs['timezone']}",
+                next_at=job.next_run_time.astimezone(timezone.utc),
+            )
+            for job in self.get_jobs()
+        )
 
     def is_alive(self) -> bool:
         """Return whether schedules still fire."""

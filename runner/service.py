@@ -7,6 +7,7 @@ or missing; Ctrl-C and SIGTERM end it in good order, and `resume` continues it l
 from __future__ import annotations
 
 import dataclasses
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,6 +25,7 @@ from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
 from runner.executor_api import CaseOrder, Executor
 from runner.heartbeat import heartbeat
+from runner.idle import Users, wait_until_idle, with_users
 from runner.interleave import MeasureCase, launch_in_turn
 from runner.interrupts import Interrupts
 from runner.keeper import Keeper
@@ -45,7 +47,8 @@ class RunRequest:
     """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
 
     With `has_references` the reference cases are measured first. A run starts cases for
-    `time_budget_s` seconds, those first that waited longest, and puts off the others.
+    `time_budget_s` seconds, those first that waited longest, and puts off the others. It waits
+    `wait_idle_s` seconds at most for a device that others use.
     """
 
     suite: str
@@ -56,6 +59,7 @@ class RunRequest:
     machine: str
     has_references: bool = False
     time_budget_s: float | None = None
+    wait_idle_s: float = 0.0
     trigger: str = "manual"
     resume_id: str | None = None
 
@@ -64,7 +68,8 @@ class RunRequest:
 class Surroundings:
     """What runs work with, an executor for each of them; the seams that tests replace.
 
-    `last_measured` tells when a run of the suite last measured each case, by the cases' keys.
+    `last_measured` tells when a run of the suite last measured each case, by the cases' keys,
+    `users` who else computes on a device.
     """
 
     executors: tuple[Executor, ...]
@@ -75,6 +80,8 @@ class Surroundings:
     notify: Notify
     now: Callable[[], datetime]
     last_measured: Callable[[RunRequest], Mapping[str, datetime]] = lambda _request: {}
+    users: Users = lambda _device: ()
+    sleep: Callable[[float], None] = time.sleep
 
 
 def run_plans(
@@ -106,8 +113,17 @@ def run_plans(
             _start_executor(around.executors[0])
             around.keeper.drain()
             around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
+            # Before our own processes are there, which would be told from others by nothing.
+            users = wait_until_idle(
+                device,
+                users=around.users,
+                limit_s=requests[0].wait_idle_s,
+                now=around.now,
+                sleep=around.sleep,
+                notify=around.notify,
+            )
             executions = [
-                _prepare(request, executor=executor, around=around)
+                _prepare(request, executor=executor, around=around, users=users)
                 for request, executor in zip(requests, around.executors, strict=True)
             ]
             # All sides measure a case at the same time: whose turn it is, the first of them says.
@@ -137,6 +153,7 @@ class _Execution:
         settings: MeasureSettings,
         executor: Executor,
         around: Surroundings,
+        users: tuple[str, ...],
     ) -> None:
         self.run = run
         self.results: list[CaseResult] = []
@@ -144,6 +161,7 @@ class _Execution:
         self._settings = settings
         self._executor = executor
         self._around = around
+        self._users = users
 
     def sides(self) -> list[PairSide]:
         """Return what is left of the plan, by whom and how it is measured."""
@@ -168,6 +186,7 @@ class _Execution:
         self._around.notify(started)
 
     def keep(self, result: CaseResult) -> None:
+        result = with_users(result, users=self._users)
         self._around.keeper.keep(self.run, result=result)
         self.results.append(result)
         self._around.notify(CaseFinished(result=result))
@@ -263,7 +282,9 @@ def _cancel(executors: Sequence[Executor]) -> None:
         executor.cancel()
 
 
-def _prepare(request: RunRequest, *, executor: Executor, around: Surroundings) -> _Execution:
+def _prepare(
+    request: RunRequest, *, executor: Executor, around: Surroundings, users: tuple[str, ...]
+) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
     resumed = None if request.resume_id is None else around.load_document(request.resume_id)
     settings = request.settings
@@ -285,7 +306,9 @@ def _prepare(request: RunRequest, *, executor: Executor, around: Surroundings) -
         _check_can_resume(resumed.run, facts=facts)
         plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
-    execution = _Execution(run, plan=plan, settings=settings, executor=executor, around=around)
+    execution = _Execution(
+        run, plan=plan, settings=settings, executor=executor, around=around, users=users
+    )
     execution.results.extend(() if resumed is None else resumed.results)
     return execution
 

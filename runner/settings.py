@@ -27,6 +27,7 @@ from runner.accepted import (
     texts,
     timezone_name,
     tolerances,
+    waiting,
     web_address,
 )
 from runner.alerts.settings import ENV, FILE, NOTIFICATION_SETTINGS, place
@@ -174,6 +175,14 @@ SETTINGS = (
         default=True,
         description="Whether each run starts with the reference cases, which tell a machine that"
         " moved from code that moved.",
+    ),
+    Setting(
+        section="run",
+        key="wait_idle",
+        accept=waiting,
+        default=600.0,
+        description="How long a run waits for a GPU that another process computes on, such as"
+        ' "1 h"; then it measures all the same, and its results say beside whom. 0: not at all.',
     ),
     Setting(
         section="run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,7 @@ from runner.errors import ToolchainUnusable
 from runner.events import Notify, Said
 from runner.executor import LocalExecutor
 from runner.executor_api import Executor
+from runner.gpus import users_of
 from runner.interleave import MeasureCase, launch_in_turn
 from runner.keeper import Keeper
 from runner.locks import machine_lock_dir
@@ -28,6 +30,7 @@ from runner.plan import find_names
 from runner.service import RunRequest, Surroundings, run_plans
 from runner.spool import Spool, utc_now
 from runner.suites import Selection, Suite
+from runner.this_machine import LocalMachine, Machine
 from runner.toolchains import Probe, probe
 from runner.trace_files import TraceFolder
 from runner.traces_kept import prune_traces
@@ -56,6 +59,8 @@ class Seams:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     has_gpu: Callable[[], bool] = _GPU_NODE.exists
     probe: Callable[[Path], Probe] = probe
+    machine: Machine = field(default_factory=LocalMachine)
+    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +173,7 @@ def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:
         machine=config.machine,
         has_references=order.has_references and config.has_references,
         time_budget_s=suite.time_budget_s,
+        wait_idle_s=config.wait_idle_s,
         trigger=order.trigger,
         resume_id=order.resume_id,
     )
@@ -214,6 +220,8 @@ def _surroundings(
         lock_dir=workplace.lock_dir(),
         load_document=partial(load_document, workplace.store(), has_kernels=True),
         last_measured=partial(_last_measured, store=store, notify=notify),
+        users=partial(users_of, machine=seams.machine, env=seams.env),
+        sleep=seams.sleep,
         notify=notify,
         now=seams.now,
     )

@@ -20,6 +20,7 @@ from runner.alerts.dispatch import Message
 from runner.combine import combine
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, RawMetric
+from runner.this_machine import Reply
 from tests.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {
@@ -266,6 +267,35 @@ class FakeKernel:
     def close(self, counter: int) -> None:
         """Remember what was given back."""
         self.closed.append(counter)
+
+
+class FakeMachine:
+    """A machine with these files, whose programs reply by a word of their command.
+
+    What `programs` do is remembered in `asked`; one that nothing is said of is not installed.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, str] | None = None,
+        *,
+        replies: Mapping[str, Reply] | None = None,
+    ) -> None:
+        self.files = dict(files or {})
+        self.replies = dict(replies or {})
+        self.asked: list[tuple[str, ...]] = []
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file."""
+        return self.files.get(path)
+
+    def ask(self, *command: str) -> Reply:
+        """Return the reply to the first word that is in `command`."""
+        self.asked.append(command)
+        for word, reply in self.replies.items():
+            if any(word in argument for argument in command):
+                return reply
+        return Reply(problem=f"{command[0]}: No such file or directory")
 
 
 class FakeReceiver:

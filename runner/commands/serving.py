@@ -12,6 +12,7 @@ from dataclasses import replace
 import click
 
 from db.errors import StoreError
+from db.health import BEAT_S
 from db.records import RunState, Verdict
 from db.triage import is_muted
 from models_zoo.spec import UnknownNameError
@@ -29,12 +30,14 @@ from runner.errors import (
     SchedulerUnavailable,
 )
 from runner.events import Notify, Said
+from runner.heartbeat import heartbeat
 from runner.interrupts import Interrupts
 from runner.jobloop import JobLoop
 from runner.keeper import Keeper
 from runner.links import dashboard_url
 from runner.plan import find_suite
 from runner.progress import TerminalProgress
+from runner.pulse import Pulse
 from runner.schedule import Scheduler, scheduling
 from runner.supervise import (
     FIRST_RUN,
@@ -77,8 +80,7 @@ def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_r
             _first_run(workplace, notify=notify)
             if not exit_after_run:
                 notify(Said(text="ready; Ctrl-C ends it"))
-                loop = _job_loop(workplace, wake=wake, notify=notify, scheduler=scheduler)
-                loop.run_forever()
+                _work(workplace, wake=wake, notify=notify, scheduler=scheduler)
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -101,8 +103,7 @@ def schedule(workplace: Workplace) -> None:
             if not schedules:
                 notify(Said(text="no [schedules.NAME] in hud.toml; only queued jobs are run"))
             _catch_up(workplace, notify=notify)
-            loop = _job_loop(workplace, wake=wake, notify=notify, scheduler=scheduler)
-            loop.run_forever()
+            _work(workplace, wake=wake, notify=notify, scheduler=scheduler)
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -202,10 +203,11 @@ def _run_first(first: FirstRun, *, workplace: Workplace, notify: Notify) -> None
     judge(document, workplace=workplace)
 
 
-def _job_loop(
+def _work(
     workplace: Workplace, *, wake: threading.Event, notify: Notify, scheduler: Scheduler | None
-) -> JobLoop:
-    return JobLoop(
+) -> None:
+    """Run jobs as they come, and tell the store that this process lives, until a signal ends it."""
+    loop = JobLoop(
         workplace=workplace,
         notify=notify,
         judge=functools.partial(judge, workplace=workplace),
@@ -213,3 +215,16 @@ def _job_loop(
         wake=wake,
         scheduler=scheduler,
     )
+    if scheduler is None:
+        # Another process schedules from this state directory, and says so itself.
+        loop.run_forever()
+        return
+    pulse = Pulse(
+        workplace=workplace,
+        schedules=scheduler.states,
+        doing=loop.is_doing,
+        started_at=workplace.seams.now(),
+    )
+    pulse.beat()
+    with heartbeat(pulse.beat, every_s=BEAT_S):
+        loop.run_forever()

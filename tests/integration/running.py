@@ -42,6 +42,8 @@ class Place:
         self.store: Store | None = Store(f"duckdb:///{folder / 'store.duckdb'}", now=self.clock)
         self.spool: Spool | None = Spool(folder / "spool", now=self.clock)
         self.events: list[Event] = []
+        # Who else computes on the device, look by look.
+        self.users: list[tuple[str, ...]] = []
 
     def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
         """Execute one run."""
@@ -62,6 +64,8 @@ class Place:
             lock_dir=self.lock_dir,
             load_document=self.load,
             last_measured=self.last_measured,
+            users=lambda _device: self.users.pop(0) if self.users else (),
+            sleep=self.clock.advance,
             notify=self.events.append,
             now=self.clock,
         )

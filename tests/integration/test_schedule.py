@@ -501,3 +501,12 @@ def test_a_suite_that_does_not_exist_is_not_tried_again(place: Place) -> None:
     place.loop.run_queued()
     (job,) = load_health(place.store).ended_jobs
     assert (job.num_attempts, job.reason[:16]) == (1, "no suite 'mien'.")
+
+
+def test_the_loop_tells_what_it_works_on(place: Place) -> None:
+    seen: list[str] = []
+    place.executor.on_execute = lambda _order: seen.append(place.loop.is_doing())
+    place.requests.write(REQUEST)
+    place.loop.run_queued()
+    assert set(seen) == {"job night 2026-01-01T02:30"}
+    assert place.loop.is_doing() == ""

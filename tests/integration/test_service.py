@@ -414,3 +414,14 @@ def test_a_resumed_run_keeps_its_plan(place: Place) -> None:
     document = place.run(replace(REQUEST, resume_id=interrupted.run.id), executor=executor)
     assert len(executor.executed) == 6
     assert [case.is_reference for case in document.run.plan] == [True] * 3 + [False] * 4
+
+
+def test_a_run_waits_for_an_idle_device_and_says_beside_whom_it_measured(place: Place) -> None:
+    place.users = [("python3 (PID 7)",)] * 3
+    request = replace(REQUEST, wait_idle_s=20.0)
+    document = place.run(request, executor=FakeExecutor())
+    assert place.said()[:2] == [
+        "waiting up to 0:20 for device cpu, used by python3 (PID 7)",
+        "device cpu is used by python3 (PID 7); measuring all the same",
+    ]
+    assert {result.warnings[-1].code for result in document.results} == {"shared-gpu"}

@@ -1,0 +1,67 @@
+"""The one place through which doctor and scheduler look at the machine: its files, its programs."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+# nvidia-smi takes a second or more while the driver is being loaded; a hung driver takes for ever.
+ASK_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a program printed, or why it did not do what it was asked; one of the two is empty."""
+
+    text: str = ""
+    problem: str = ""
+
+
+class Machine(Protocol):
+    """What can be looked at."""
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file without its last newline, None when it cannot be read."""
+        ...
+
+    def ask(self, *command: str) -> Reply:
+        """Return what a program replies, also when there is no such program."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalMachine:
+    """This machine. Paths are looked up under `root`."""
+
+    root: Path = Path("/")
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file without its last newline, None when it cannot be read."""
+        try:
+            text = (self.root / path.lstrip("/")).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        return text.rstrip("\n")
+
+    def ask(self, *command: str) -> Reply:
+        """Return what a program replies, also when there is no such program."""
+        try:
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=ASK_TIMEOUT_S,
+            )
+        except OSError as error:
+            return Reply(problem=f"{command[0]}: {error.strerror}")
+        except subprocess.TimeoutExpired:
+            return Reply(problem=f"{command[0]} did not answer in {ASK_TIMEOUT_S:g} s")
+        if answer.returncode:
+            said = (answer.stderr or answer.stdout).strip().splitlines()
+            end = said[-1] if said else "and said nothing"
+            return Reply(problem=f"{command[0]} ended with code {answer.returncode}: {end}")
+        return Reply(text=answer.stdout.strip())
