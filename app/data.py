@@ -111,7 +111,7 @@ def generation() -> int:
 
 def load_runs_page() -> Loaded[tuple[RunSummary, ...]]:
     """Return the newest runs, newest first."""
-    return loaded(_read_runs)
+    return loaded(read_runs)
 
 
 def load_overview() -> Loaded[Overview]:
@@ -242,7 +242,8 @@ def loaded(read: Callable[..., _Value], *wanted: str, **unkeyed: Any) -> Loaded[
     return found
 
 
-def _read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001
+def read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001
+    """Return the newest runs, newest first; to be called by `cached`."""
     return tuple(load_runs(open_store(url), limit=MAX_RUNS))
 
 
@@ -257,7 +258,7 @@ def _read_overview(url: str, generation: int) -> Overview:
         for cell in sorted(references, key=lambda cell: cell.run_started_at)
     }
     return Overview(
-        runs=cached(_read_runs)(url, generation),
+        runs=cached(read_runs)(url, generation),
         cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
         alerts=load_alerts(store, states=ONGOING),
         machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
@@ -271,12 +272,13 @@ def _read_machine_moves(
 ) -> dict[str, tuple[MachineMove, ...]]:
     histories = load_histories(open_store(url), metrics=CLOCKS, family=REFERENCE_FAMILY)
     return {
-        run_id: tuple(map(_machine_move, changes))
+        run_id: tuple(map(machine_move, changes))
         for run_id, changes in machine_history(histories).items()
     }
 
 
-def _machine_move(change: MachineChange) -> MachineMove:
+def machine_move(change: MachineChange) -> MachineMove:
+    """Return what `runner.analysis.machine` says of a reference case as pages show it."""
     has_interval = change.low is not None and change.high is not None
     return MachineMove(
         model=change.model,
@@ -388,7 +390,7 @@ def _read_series_page(
             metric=metric,
             machine=chosen,
             toolchain=shown,
-            runs=cached(_read_runs)(url, generation),
+            runs=cached(read_runs)(url, generation),
         ),
         points=points,
         paced=paced,

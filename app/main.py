@@ -11,7 +11,8 @@ from app import data
 from app.components import guarded, live, synthetic_banner
 from app.markup import escaped
 from app.theme import STYLE_SHEET
-from app.views import alerts, kernel_diff, kernels, overview, run, runs, series, studies
+from app.views import alerts, compare, kernel_diff, kernels, overview, run, runs, series, studies
+from db.access import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class View:
 # The first one is the page at `/`.
 VIEWS = (
     View(title="Overview", path="overview", show=overview.show),
+    View(title="Compare", path="compare", show=compare.show),
     View(title="Alerts", path="alerts", show=alerts.show),
     View(title="Series", path="series", show=series.show),
     View(title="Run", path="run", show=run.show),

@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 from db.kernels import KINDS, LIBRARIES
-from db.records import AlertState, Dtype, Phase
+from db.records import AlertState, Dtype, Phase, Verdict
 from db.text import shortened
 
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
@@ -100,6 +100,24 @@ class KernelDiffState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompareState:
+    """What is compared with what, and which rows are shown.
+
+    A run is an id, the unique start of one, `latest` or a revision; an empty candidate is the
+    newest run that has ended, an empty baseline the run before the candidate. With two different
+    variants the one is compared with the other, with one named alone it is the variant of both.
+    """
+
+    baseline: str = ""
+    candidate: str = ""
+    baseline_variant: str = ""
+    candidate_variant: str = ""
+    metric: str = ""
+    model: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunsState:
     """What the list of runs shows."""
 
@@ -131,6 +149,7 @@ _AnyState = (
     | RunPageState
     | KernelsState
     | KernelDiffState
+    | CompareState
     | RunsState
     | StudiesState
     | AlertsState
@@ -180,6 +199,11 @@ def parse_kernel_diff(
         problem = f"The URL asks for row {shown!r}, which is no number; none is opened."
         return dataclasses.replace(state, row=""), (*problems, problem)
     return state, problems
+
+
+def parse_compare(params: Mapping[str, str]) -> tuple[CompareState, tuple[str, ...]]:
+    """Return the compare page's state and a sentence for each parameter not understood."""
+    return _parse(CompareState, params, {"verdict": tuple(Verdict)})
 
 
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
@@ -249,6 +273,11 @@ def kernel_diff_url(state: KernelDiffState) -> str:
     if state.candidate_case == state.baseline_case:
         state = dataclasses.replace(state, candidate_case="")
     return _url("kernel-diff", state)
+
+
+def compare_url(state: CompareState) -> str:
+    """Return the relative URL of the comparison in `state`."""
+    return _url("compare", state)
 
 
 def swapped(state: KernelDiffState) -> KernelDiffState:

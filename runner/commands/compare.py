@@ -20,6 +20,7 @@ from runner.analysis.compare import (
     has_failure,
 )
 from runner.analysis.machine import MachineChange, compare_machine, machine_text
+from runner.analysis.sides import run_at_revision
 from runner.commands.common import json_option, print_json, stderr, with_workplace
 from runner.commands.differences import differences_json, print_differences
 from runner.commands.run import EXIT_INTERRUPTED
@@ -209,12 +210,12 @@ def find_document(name: str, *, store: Store) -> RunDocument:
         return load_document(store, name)
     except NotFoundError as error:
         runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
-        at_revision = [run for run in runs if name in _revision_names(run)]
-        if not at_revision:
+        at_revision = run_at_revision(name, runs)
+        if at_revision is None:
             raise NoSuchDocument(
                 f"{name!r} is no result file, no run and no revision ({error})"
             ) from error
-        return load_document(store, at_revision[0].id)
+        return load_document(store, at_revision.id)
 
 
 def _previous_run(store: Store) -> Run:
@@ -228,8 +229,3 @@ def _previous_run(store: Store) -> Run:
             " `hud runs` lists what there is"
         )
     return like_the_latest[0]
-
-
-def _revision_names(run: Run) -> tuple[str, str, str]:
-    version, _, commit = run.revision.partition("@")
-    return (run.revision, version, commit)

@@ -19,6 +19,7 @@ from tests.app.looking import html_of, text_of
 
 every_view = pytest.mark.parametrize("path", [view.path for view in VIEWS])
 SERIES = {"case": stores.REGRESSED.key}
+VARIANTS = {"baseline_variant": "eager", "candidate_variant": "default"}
 
 
 def params_of(path: str) -> dict[str, str]:
@@ -32,6 +33,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
     assert not page.exception
     assert {
         "overview": "Nothing has been measured yet",
+        "compare": "Nothing has been measured yet",
         "alerts": "No alerts",
         "series": "Which series?",
         "run": "No such run",
@@ -123,6 +125,8 @@ def test_names_that_are_markup_are_shown_as_text(
     params = {"case": run.plan[0].key} if path in ("series", "run", "kernels") else {}
     if path == "kernel-diff":
         params = {"baseline_case": run.plan[0].key}
+    if path == "compare":
+        params = {"baseline": "latest", "candidate": "latest", **VARIANTS}
     page = open_page(path, **params)
     assert not page.exception
     html = html_of(page)
@@ -160,6 +164,8 @@ def test_a_misspelt_parameter_is_reported(path: str, open_page: OpenPage) -> Non
         ("runs", {"machine": "elsewhere"}, "Nothing matches the filter"),
         ("overview", {"machine": "elsewhere"}, "Nothing matches the filters"),
         ("overview", {"model": "elsewhere"}, "Nothing matches the filters"),
+        ("compare", {"model": "elsewhere"}, "Nothing matches the filters"),
+        ("compare", {"baseline": "elsewhere"}, "Nothing to compare with"),
     ],
 )
 def test_what_is_not_there_is_a_page_with_a_way_on(

@@ -1,0 +1,94 @@
+"""What the page that compares two runs is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.pages import MachineMove
+from db.records import Case, Outcome, Run, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRow:
+    """One metric of a case, or its `outcome`, on both sides, and what follows from it.
+
+    `ratio` is candidate / baseline with its interval; None where there is none. The two cases
+    differ where variants are compared. `result_id` is that of the candidate, "" without one.
+    """
+
+    baseline_case: Case
+    candidate_case: Case
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    is_significant: bool
+    is_relevant: bool
+    reason: str
+    result_id: str = ""
+    has_kernels: bool = False
+    is_one_sided: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """The geometric mean of candidate / baseline of a metric over the cases of a variant.
+
+    Over `num_common` of `num_cases`; `least` and `most` are the extremes of the cases.
+    """
+
+    variant: str
+    metric: str
+    ratio: float
+    least: float
+    most: float
+    num_common: int
+    num_cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A measurement of a case in one run, with its interval; without one, how the case ended."""
+
+    outcome: Outcome | None
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelPair:
+    """One metric of like cases of two runs that do not compare."""
+
+    baseline_case: Case
+    candidate_case: Case
+    metric: str
+    unit: str
+    baseline: Level
+    candidate: Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparePage:
+    """Everything the page shows of two runs.
+
+    `environment` has what they differ in, name by name as (before, after). `refusal` says why they
+    do not compare: then there are no rows and no means, but `levels`. `machine` is what the
+    reference cases say, `variants` are all of both runs.
+    """
+
+    baseline: Run
+    candidate: Run
+    environment: Mapping[str, Sequence[Any]]
+    variants: tuple[str, ...] = ()
+    refusal: str = ""
+    rows: tuple[ComparedRow, ...] = ()
+    means: tuple[Mean, ...] = ()
+    levels: tuple[LevelPair, ...] = ()
+    machine: tuple[MachineMove, ...] = field(default=())

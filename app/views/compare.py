@@ -1,0 +1,109 @@
+"""Two runs side by side: nights, revisions, variants, toolchains or devices."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import streamlit as st
+
+from app import compare_data, data
+from app.comparepage import ComparePage
+from app.comparerows import (
+    compared_csv,
+    mean_table,
+    one_sided_text,
+    row_sections,
+    shown_rows,
+    side_table,
+    suggestions,
+    verdict_tiles,
+)
+from app.compareview import (
+    show_choices,
+    show_environment,
+    show_filters,
+    show_no_match,
+    show_refusal,
+)
+from app.components import empty_store, no_result, notices, stale_note, state_page
+from app.machine import machine_notice
+from app.markup import folded, heading, notice
+from app.state import CompareState, parse_compare
+from db.errors import NotFoundError
+
+MEANS_CAPTION = (
+    "Geometric mean of candidate / baseline over the cases that are ok on both sides, each weighing"
+    " the same; the tooltip has the least and the largest. A change of the mean has no verdict: the"
+    " cases of one run share what that run did to all of them."
+)
+
+
+def show() -> None:
+    """Draw the comparison of two runs."""
+    state, problems = parse_compare(st.query_params.to_dict())
+    notices(problems)
+    summaries = data.load_runs_page().value
+    if not summaries:
+        empty_store(data.store_name())
+        return
+    if not any(summary.num_by_outcome for summary in summaries):
+        no_result(summaries)
+        return
+    st.html(heading("Compare"))
+    try:
+        loaded = compare_data.load_compare(state)
+    except NotFoundError as error:
+        show_choices(state, summaries, variants=())
+        text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
+        state_page("Nothing to compare with", text=text)
+        return
+    stale_note(loaded)
+    page = loaded.value
+    state = _resolved(state, page)
+    show_choices(state, summaries, variants=page.variants)
+    st.html(side_table(page))
+    if others := suggestions(page, summaries=summaries):
+        st.html(folded("Compare the candidate with", others))
+    show_environment(page)
+    if page.refusal:
+        show_refusal(page, state)
+    elif page.baseline.id == page.candidate.id and _is_same_variant(state):
+        text = ["Both sides are the same run. Choose two variants of it, or another run."]
+        state_page("Nothing can differ", text=text)
+    else:
+        _show_comparison(page, state)
+
+
+def _show_comparison(page: ComparePage, state: CompareState) -> None:
+    if moved := machine_notice(page.machine):
+        st.html(notice(moved))
+    st.html(verdict_tiles(page))
+    if means := mean_table(page.means, page=page):
+        st.html(means)
+        st.caption(MEANS_CAPTION)
+    st.html(heading("Case by case, worst first", level=2))
+    show_filters(page, state)
+    rows = shown_rows(page, state)
+    if not rows:
+        show_no_match(page, state)
+        return
+    for section in row_sections(rows, page=page):
+        st.html(section)
+    if lonely := one_sided_text(page):
+        st.html(lonely)
+    st.download_button(
+        "CSV of these rows",
+        compared_csv(rows, page=page),
+        file_name="compare.csv",
+        mime="text/csv",
+    )
+
+
+def _resolved(state: CompareState, page: ComparePage) -> CompareState:
+    """Return `state` with the runs that it stands for, for links that stay."""
+    return dataclasses.replace(state, baseline=page.baseline.id, candidate=page.candidate.id)
+
+
+def _is_same_variant(state: CompareState) -> bool:
+    both = (state.baseline_variant, state.candidate_variant)
+    return both[0] == both[1] or not all(both)
