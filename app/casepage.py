@@ -68,6 +68,9 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         return
     st.html(heading(f"Samples: {metric_label(metric)}", level=3))
     samples = data.load_result_samples(result.id, metric=metric).value
+    if not samples:
+        st.html(notice("These samples were removed by [samples] nights; the median is kept."))
+        return
     spec = result_samples_chart(measured, samples=samples)
     st.vega_lite_chart(spec, key="case-samples", width="stretch")
     st.caption(SAMPLES_CAPTION)

@@ -227,7 +227,19 @@ def measurement_values(result: CaseResult, *, run: Run) -> list[Values]:
 def measurement_record(
     row: Row[Any], *, samples: Sequence[float], warmups: Sequence[float]
 ) -> Measurement:
-    """Return the measurement of a row of `measurements` with its samples, in the metric's unit."""
+    """Return the measurement of a row of `measurements` with its samples, in the metric's unit.
+
+    Where a rule removed the samples, the median stands for them, and the method says so.
+    """
+    if not samples:
+        return Measurement(
+            metric=row.metric,
+            unit=row.unit,
+            samples=(row.median,),
+            median=row.median,
+            interval=(row.low, row.high),
+            method=f"{row.method}; samples removed",
+        )
     return Measurement(
         metric=row.metric,
         unit=row.unit,

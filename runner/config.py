@@ -66,6 +66,7 @@ class Config:
     catalog: Mapping[str, ModelSpec]
     traces_folder: Path | None
     trace_rules: TraceRules
+    sample_nights: int | None
     host: str
     port: int
     perfetto_url: str
@@ -141,6 +142,7 @@ def parse_config(
     state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
     url = _values(source, "store", source.tables.get("store", {}))["url"]
     traces = _values(source, "traces", source.tables.get("traces", {}))
+    samples = _values(source, "samples", source.tables.get("samples", {}))
     suites = {**BUILTIN_SUITES, **_suites(source)}
     toolchains = _toolchains(source, base, built=built(state_dir))
     return Config(
@@ -160,6 +162,7 @@ def parse_config(
         catalog=_with_shapes(source, {**CATALOG, **installed(), **_models(source, base)}),
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
+        sample_nights=samples["nights"],
         host=server["host"],
         port=server["port"],
         perfetto_url=server["perfetto"],

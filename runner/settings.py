@@ -80,6 +80,13 @@ SETTINGS = (
         description='Bytes that all traces may take, or a text such as "2 GB"; the oldest go.',
     ),
     Setting(
+        section="samples",
+        key="nights",
+        accept=count,
+        description="Samples of so many nights are kept ([which](deployment.md#what-is-kept));"
+        " medians and intervals are for ever. Default: all samples.",
+    ),
+    Setting(
         section="machine",
         key="name",
         accept=text,

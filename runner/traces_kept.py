@@ -53,24 +53,25 @@ def traces_to_remove(kept: Sequence[KeptTrace], *, rules: TraceRules) -> list[Ke
     return removed
 
 
-def prune_traces(folder: Path, *, store: Store, rules: TraceRules) -> str:
+def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: bool = False) -> str:
     """Remove from `folder` what `rules` do not keep; return a line about it, empty for nothing.
 
-    A trace whose result is not in the store yet counts as of the time it was written. Raises
-    OSError and what the store raises.
+    A dry run only says what it would be. A trace whose result is not in the store yet counts as of
+    the time it was written. Raises OSError and what the store raises.
     """
     found = traces_in(folder)
     if not found:
         return ""
     kept = _kept(found, store=store)
     removed = traces_to_remove(kept, rules=rules)
-    for item in removed:
-        item.path.unlink(missing_ok=True)
     if not removed:
         return ""
+    for item in removed if not is_dry_run else ():
+        item.path.unlink(missing_ok=True)
     num_bytes = sum(item.size_bytes for item in removed)
+    did = "would remove" if is_dry_run else "removed"
     return (
-        f"removed {len(removed)} of {len(kept)} traces ({quantity(num_bytes, unit='B')}):"
+        f"{did} {len(removed)} of {len(kept)} traces ({quantity(num_bytes, unit='B')}):"
         f" kept are {rules.num_nights} nights, what alerts point at, and at most"
         f" {quantity(rules.max_bytes, unit='B')} ([traces] nights and max_size)"
     )

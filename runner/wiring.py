@@ -14,6 +14,7 @@ from typing import Protocol
 from db.errors import StoreError
 from db.queries import load_document
 from db.records import RunDocument
+from db.retention import find_old_samples, remove_samples
 from db.runs import load_last_measured
 from db.store import Store
 from runner.analysis.outcomes import CUSTOM_SUITE
@@ -133,7 +134,7 @@ def execute_together(
             around=_surroundings(orders, device=device, workplace=workplace, notify=notify),
             measure_case=measure_case,
         )
-        _prune_traces(workplace, notify=notify)
+        _prune(workplace, notify=notify)
         return documents
 
     device = orders[0].device
@@ -149,17 +150,44 @@ def execute_together(
         return execute("cpu")
 
 
-def _prune_traces(workplace: Workplace, *, notify: Notify) -> None:
-    folder = workplace.config.traces_dir
+def _prune(workplace: Workplace, *, notify: Notify) -> None:
     try:
         workplace.spool().remove_unclaimed_traces()
-        if not workplace.has_store or folder is None:
-            return
-        told = prune_traces(folder, store=workplace.store(), rules=workplace.config.trace_rules)
+        told = prune(workplace) if workplace.has_store else []
     except (StoreError, OSError) as error:
-        told = f"not all old traces are removed: {error}"
-    if told:
-        notify(Said(text=told))
+        told = [f"not all that is old is removed: {error}"]
+    for text in told:
+        notify(Said(text=text))
+
+
+def prune(workplace: Workplace, *, is_dry_run: bool = False) -> list[str]:
+    """Remove the traces and samples that the settings do not keep; return a line about each.
+
+    A dry run only says what it would be. Raises OSError and what the store raises.
+    """
+    config, store = workplace.config, workplace.store()
+    told = []
+    if config.traces_dir is not None:
+        rules = config.trace_rules
+        told.append(
+            prune_traces(config.traces_dir, store=store, rules=rules, is_dry_run=is_dry_run)
+        )
+    if config.sample_nights is not None:
+        told.append(_prune_samples(store, num_nights=config.sample_nights, is_dry_run=is_dry_run))
+    return [text for text in told if text]
+
+
+def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:
+    old = find_old_samples(store, num_nights=num_nights)
+    if not old.run_ids:
+        return ""
+    if not is_dry_run:
+        remove_samples(store, old)
+    return (
+        f"{'would remove' if is_dry_run else 'removed'} {old.num_samples} samples of"
+        f" {len(old.run_ids)} runs: kept are {num_nights} nights, baselines and what alerts point"
+        " at ([samples] nights)"
+    )
 
 
 def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:

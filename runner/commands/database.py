@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from db.backup import restore_backup, write_backup
-from runner.commands.common import with_workplace
+from db.check import find_orphans, remove_orphans
+from runner.commands.common import json_option, print_json, with_workplace
+from runner.orphan_files import find_orphan_files, remove_orphan_files
 from runner.text import quantity
-from runner.wiring import Workplace
+from runner.wiring import Workplace, prune
 
 
 @click.group("db")
@@ -54,3 +57,42 @@ def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
     store = workplace.store()
     found = restore_backup(file, store, is_forced=is_forced)
     click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
+
+
+@db_group.command("prune")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
+@with_workplace
+def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
+    """Remove the traces and samples that [traces] and [samples] do not keep.
+
+    After each run this happens by itself.
+    """
+    told = prune(workplace, is_dry_run=is_dry_run)
+    click.echo("\n".join(told) or "nothing is older than what is kept")
+
+
+@db_group.command()
+@click.option("--repair", "is_repaired", is_flag=True, help="Remove what leads nowhere.")
+@json_option
+@with_workplace
+def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
+    """Look for rows and files that lead nowhere; exit with 1 when some are left."""
+    store = workplace.store()
+    rows = find_orphans(store)
+    files = find_orphan_files(workplace)
+    found = [
+        *({"where": item.table, "number": item.num_rows, "text": item.text} for item in rows),
+        *({"where": str(item.folder), "number": item.number, "text": item.text} for item in files),
+    ]
+    num_removed = 0
+    if is_repaired:
+        num_removed = (remove_orphans(store) if rows else 0) + remove_orphan_files(files)
+        rows, files = find_orphans(store), find_orphan_files(workplace)
+    if as_json:
+        print_json({"found": found, "removed": num_removed})
+    else:
+        for item in found:
+            click.echo(f"{item['where']}: {item['number']} {item['text']}")
+        end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
+        click.echo(end if found else f"{store.name}: nothing leads nowhere")
+    sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))

@@ -8,6 +8,7 @@ import pytest
 
 from db.bulk import put_documents
 from db.records import Outcome, RunDocument
+from db.retention import OldSamples, remove_samples
 from db.store import Store
 from db.warning import RunWarning
 from tests.app.conftest import OpenPage
@@ -159,6 +160,13 @@ def test_samples_are_drawn_when_they_are_asked_for(page_of_case: Any) -> None:
     drawn = page_of_case(samples="latency_s")
     assert "Samples: latency" in text_of(drawn)
     assert "crosses warm-ups" in text_of(drawn)
+
+
+def test_samples_that_a_rule_removed_are_said_to_be(store: Store, page_of_case: Any) -> None:
+    remove_samples(store, OldSamples(run_ids=("run-1",)))
+    page = page_of_case(samples="latency_s")
+    assert "These samples were removed" in text_of(page)
+    assert "crosses warm-ups" not in text_of(page)
 
 
 def test_samples_of_what_was_not_measured_are_not(page_of_case: Any) -> None:

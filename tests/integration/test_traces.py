@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_pruned_ends_no_run(
     monkeypatch.setattr("runner.wiring.prune_traces", _no_access)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 0
-    assert "not all old traces are removed: no access" in result.stderr
+    assert "not all that is old is removed: no access" in result.stderr
 
 
 def _no_access(*_args: object, **_options: object) -> str:
