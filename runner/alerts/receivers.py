@@ -9,6 +9,8 @@ from pathlib import Path
 from runner.alerts.chat import Chat, Render, discord, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message, Receiver
+from runner.alerts.github import PUBLISHED, GitHub
+from runner.alerts.github_api import GITHUB_URL, GitHubApi
 from runner.alerts.http import CONNECT_S, HttpRules, TargetRefused, check_url
 from runner.alerts.mail import Mail
 from runner.alerts.posting import Poster
@@ -62,7 +64,7 @@ class _Secrets:
 
 
 def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
-    url = secrets.get("url")
+    url = secrets.get("url") or GITHUB_URL
     check_url(url, schemes=schemes_of(settings.kind))
     rules = HttpRules(
         allow_private=settings.allow_private,
@@ -74,6 +76,10 @@ def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
             url=url, user=secrets.get("user"), password=secrets.get("password"), rules=rules
         )
         return Mail(server=server, sender=settings.sender or "", to=settings.to or ())
+    if settings.kind is ReceiverKind.GITHUB:
+        repository = settings.repository or ""
+        api = GitHubApi(url=url, repository=repository, token=secrets.get("token"), rules=rules)
+        return GitHub(api=api, published=settings.publish or PUBLISHED)
     poster = Poster(url=url, rules=rules)
     if settings.kind is ReceiverKind.WEBHOOK:
         secret = secrets.get("secret")

@@ -21,6 +21,8 @@ ENV, FILE = "env:", "file:"
 _PLACES = f"`{ENV}NAME` or `{FILE}PATH`"
 # What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
+# https://docs.github.com/rest/repos/repos: what owners and names are made of.
+_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/(?!\.\.?$)[A-Za-z0-9._-]{1,100}")
 
 
 class ReceiverKind(StrEnum):
@@ -31,6 +33,15 @@ class ReceiverKind(StrEnum):
     DISCORD = "discord"
     TEAMS = "teams"
     EMAIL = "email"
+    GITHUB = "github"
+
+
+class Publication(StrEnum):
+    """Where people of a repository on GitHub read of alerts."""
+
+    ISSUE = "issue"
+    STATUS = "status"
+    CHECK = "check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +61,7 @@ _KEYS: Mapping[ReceiverKind, _Keys] = {
     ReceiverKind.EMAIL: _Keys(
         needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
     ),
+    ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
 }
 _OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
 
@@ -67,6 +79,9 @@ class ReceiverSettings:
     to: tuple[str, ...] | None = None
     user: str | None = None
     password: str | None = None
+    repository: str | None = None
+    token: str | None = None
+    publish: tuple[Publication, ...] | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
     quiet: tuple[QuietHours, ...] = ()
@@ -142,6 +157,17 @@ def mailboxes(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mailbox(item) for item in texts(value)))
 
 
+def repository(value: Any) -> str:
+    """Return `owner/name`; raise ValueError otherwise."""
+    if not isinstance(value, str) or _REPOSITORY.fullmatch(value) is None:
+        raise ValueError("a repository such as owner/name")
+    return value
+
+
+def _publications(value: Any) -> tuple[Publication, ...]:
+    return tuple(map(Publication, _some(value, allowed=tuple(map(str, Publication)))))
+
+
 def _is_place(value: str) -> bool:
     return value.startswith((ENV, FILE)) and bool(value.partition(":")[2].strip())
 
@@ -186,14 +212,15 @@ NOTIFICATION_SETTINGS = (
         accept=_kind,
         default=ReceiverKind.WEBHOOK,
         description="What it speaks: `webhook` (JSON by the Standard Webhooks specification),"
-        " `slack`, `discord`, `teams` or `email`.",
+        " `slack`, `discord`, `teams`, `email` or `github`.",
     ),
     Setting(
         section="receivers.NAME",
         key="url",
         accept=address,
         description=f"Where notifications are posted, or where that is kept: {_PLACES}. Of mail the"
-        " server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`.",
+        " server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`. Of"
+        " `github` the API of an own server, `https://host/api/v3`; by default that of github.com.",
     ),
     Setting(
         section="receivers.NAME",
@@ -225,6 +252,25 @@ NOTIFICATION_SETTINGS = (
         key="password",
         accept=place,
         description=f"Where the user's password is kept: {_PLACES}. It is sent in TLS alone.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="repository",
+        accept=repository,
+        description="Repository of `github`, `owner/name`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="token",
+        accept=place,
+        description=f"Where the token of `github` is kept: {_PLACES}.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="publish",
+        accept=_publications,
+        description="What `github` shows: `issue` (one for each event), `status` and `check` (of"
+        " the commit of your model that a change began with). Default: `issue`, `status`.",
     ),
     Setting(
         section="receivers.NAME",

@@ -1,0 +1,197 @@
+"""The receiver of GitHub: one issue for each event, and what commits of models show.
+
+Whatever was done before a connection broke is found again by its marker, a comment of HTML that
+nobody sees, so that a delivery that is repeated adds nothing. An issue has no links to decide by:
+everybody who reads it could follow them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from urllib.parse import quote
+
+from db.notifications import NewsKind, Notification, stable_id
+from db.text import shortened
+from runner.alerts.deliveries import Answer, AnswerKind
+from runner.alerts.dispatch import Item, Message
+from runner.alerts.github_api import GitHubApi, GitHubFailed
+from runner.alerts.settings import Publication
+from runner.alerts.words import Paragraph, in_words
+
+PUBLISHED = (Publication.ISSUE, Publication.STATUS)
+LABEL = "compile-hud"
+# What GitHub takes of a title, of a status and of its name.
+MAX_TITLE, MAX_DESCRIPTION, MAX_CONTEXT = 256, 140, 100
+# An issue that nobody touched for so long is not found again, and another one is opened.
+LOOK_BACK = timedelta(days=90)
+# Clocks differ; what a list leaves out for that would be told twice.
+_SLACK = timedelta(hours=1)
+_OVER = (NewsKind.FIXED, NewsKind.TEST)
+# What people did not commit has no commit that could show it.
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """A commit of a model that a change began with, and what is to be shown of it."""
+
+    sha: str
+    model: str
+    is_over: bool
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitHub:
+    """Tells a repository of notifications, one after the other, wherever they are `published`."""
+
+    api: GitHubApi
+    published: Collection[Publication]
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it."""
+        try:
+            for item in message.items:
+                alone = Message(id=item.notification.id, at=message.at, items=(item,))
+                (paragraph,) = in_words(alone).paragraphs
+                self._publish(item, paragraph)
+        except GitHubFailed as error:
+            return error.answer
+        return Answer(kind=AnswerKind.SENT)
+
+    def _publish(self, item: Item, paragraph: Paragraph) -> None:
+        if Publication.ISSUE in self.published:
+            self._tell_issue(item.notification, paragraph)
+        for commit in self._commits(item):
+            if Publication.STATUS in self.published:
+                self._set_status(commit, item.notification, paragraph)
+            if Publication.CHECK in self.published:
+                self._set_check(commit, item.notification, paragraph)
+
+    def _tell_issue(self, notification: Notification, paragraph: Paragraph) -> None:
+        is_over = notification.kind in _OVER
+        marker = _marker("notification", notification.id)
+        issue = self._find_issue(notification)
+        if issue is None and notification.kind is NewsKind.FIXED:
+            return
+        if issue is None:
+            body = "\n".join((_marker("event", notification.subject), marker, _body(paragraph)))
+            title = shortened(paragraph.title, limit=MAX_TITLE)
+            issue = self.api.write("POST", "issues", title=title, body=body, labels=[LABEL])
+        elif marker not in (issue["body"] or ""):
+            self._comment(issue["number"], notification, body=f"{marker}\n{_body(paragraph)}")
+        self._set_state(issue, title=paragraph.title, is_over=is_over)
+
+    def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
+        marker = _marker("event", notification.subject)
+        since = _since(notification.created_at - LOOK_BACK)
+        query = {"labels": LABEL, "state": "all", "since": since}
+        for issue in self.api.pages("issues", query=query):
+            if marker in (issue["body"] or ""):
+                return issue
+        return None
+
+    def _comment(self, number: int, notification: Notification, *, body: str) -> None:
+        marker = _marker("notification", notification.id)
+        path = f"issues/{number}/comments"
+        since = _since(notification.created_at - _SLACK)
+        known = self.api.pages(path, query={"since": since})
+        if not any(marker in (comment["body"] or "") for comment in known):
+            self.api.write("POST", path, body=body)
+
+    def _set_state(self, issue: Mapping[str, Any], *, title: str, is_over: bool) -> None:
+        wanted = {
+            "title": shortened(title, limit=MAX_TITLE),
+            "state": "closed" if is_over else "open",
+        }
+        if any(issue[name] != value for name, value in wanted.items()):
+            self.api.write("PATCH", f"issues/{issue['number']}", **wanted)
+
+    def _commits(self, item: Item) -> list[_Commit]:
+        """Return the commits of this repository that alerts of `item` began with."""
+        if not {Publication.STATUS, Publication.CHECK} & set(self.published):
+            return []
+        found = {}
+        for alert in item.alerts:
+            commit = changed_commit(alert)
+            if commit:
+                found[alert["model"], commit] = alert["url"]
+        is_over = item.notification.kind in _OVER
+        return [
+            _Commit(sha=known["sha"], model=model, is_over=is_over, url=url)
+            for (model, commit), url in found.items()
+            # A model of another repository has its commits there.
+            if (known := self.api.get(f"commits/{commit}", missing=(404, 422))) is not None
+        ]
+
+    def _set_status(self, commit: _Commit, told: Notification, paragraph: Paragraph) -> None:
+        # The last one of a name counts, so a repeated one changes nothing.
+        self.api.write(
+            "POST",
+            f"statuses/{commit.sha}",
+            state="success" if commit.is_over else "failure",
+            context=shortened(_name(commit, told), limit=MAX_CONTEXT),
+            description=shortened(paragraph.title, limit=MAX_DESCRIPTION),
+            target_url=commit.url,
+        )
+
+    def _set_check(self, commit: _Commit, told: Notification, paragraph: Paragraph) -> None:
+        name = shortened(_name(commit, told), limit=MAX_CONTEXT)
+        content = {
+            "name": name,
+            "external_id": told.subject,
+            "details_url": commit.url,
+            "status": "completed",
+            "conclusion": "success" if commit.is_over else "failure",
+            "output": {
+                "title": shortened(paragraph.title, limit=MAX_TITLE),
+                "summary": _body(paragraph),
+            },
+        }
+        path = f"commits/{commit.sha}/check-runs"
+        query = {"check_name": name, "filter": "latest"}
+        known = self.api.get(path, query=query)["check_runs"]
+        if known:
+            self.api.write("PATCH", f"check-runs/{known[0]['id']}", **content)
+        else:
+            self.api.write("POST", "check-runs", head_sha=commit.sha, **content)
+
+
+def changed_commit(alert: Mapping[str, Any]) -> str:
+    """Return the commit of the alert's model that its change began with, "" without one.
+
+    One that the last good run had too did not begin anything.
+    """
+    before, after = (alert["environment_diff"] or {}).get(f"models.{alert['model']}", (None, None))
+    is_commit = isinstance(after, str) and _COMMIT.fullmatch(after) is not None
+    return after if is_commit and before != after else ""
+
+
+def _name(commit: _Commit, told: Notification) -> str:
+    """Return what a status is called: events that began with one commit have one each."""
+    return f"{LABEL}/{stable_id(told.subject).removeprefix('msg_')[:8]}/{commit.model}"
+
+
+def _since(at: datetime) -> str:
+    """Return a time as GitHub takes it."""
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _marker(what: str, id: str) -> str:
+    # Ids are ours, but a comment of HTML must not end before its end.
+    return f"<!-- {LABEL} {what}={quote(id, safe='')} -->"
+
+
+def _body(paragraph: Paragraph) -> str:
+    """Return a paragraph as Markdown; in a block of code names are neither markup nor mentions."""
+    text = "\n".join((paragraph.title, *paragraph.lines))
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    parts = [f"{fence}text\n{text}\n{fence}"]
+    parts += [f"[Open](<{paragraph.url}>)"] if paragraph.url else []
+    parts += [f"![Trend](<{paragraph.picture_url}>)"] if paragraph.picture_url else []
+    return "\n\n".join(parts)
