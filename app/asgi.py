@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from app import main
 from app.actionroutes import action_routes
+from app.pictureroutes import picture_routes
 from app.traceroutes import trace_routes
 
 
@@ -33,6 +34,7 @@ app = streamlit.App(
         Route("/healthz", healthz, methods=["GET", "HEAD"]),
         *trace_routes(),
         *action_routes(),
+        *picture_routes(),
         # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
         Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
     ],

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from db.text import shortened
-from runner.alerts.deliveries import Answer
+from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message
+from runner.alerts.multipart import encoded
 from runner.alerts.posting import Poster
-from runner.alerts.words import Paragraph, Words, in_words
+from runner.alerts.words import Paragraph, Words, in_words, without_pictures
 
 Render = Callable[[Words], dict[str, Any]]
 
 # https://docs.slack.dev/reference/block-kit/blocks: header, section, blocks a message, and
 # https://docs.slack.dev/reference/block-kit/block-elements/button-element: text of a button, URL.
-SLACK_HEADER, SLACK_SECTION, SLACK_BLOCKS, SLACK_URL = 150, 3000, 50, 3000
+SLACK_HEADER, SLACK_SECTION, SLACK_BLOCKS, SLACK_BUTTON, SLACK_URL = 150, 3000, 50, 75, 3000
 # https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 DISCORD_TITLE, DISCORD_DESCRIPTION, DISCORD_TOTAL, DISCORD_EMBEDS = 256, 4096, 6000, 10
 # https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
@@ -33,15 +34,44 @@ _DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """Posts messages in words as `render` makes them."""
+    """Posts messages in words as `render` makes them; pictures go along where it `takes_files`."""
 
     poster: Poster
     render: Render
+    takes_files: bool = False
 
     def send(self, message: Message) -> Answer:
-        """Send `message` once and return what came of it."""
-        body = json.dumps(self.render(in_words(message)), allow_nan=False).encode("ascii")
-        return self.poster.send(body, headers={"Content-Type": "application/json"}, now=message.at)
+        """Send `message` once and return what came of it.
+
+        What is refused with pictures is sent without: they may be what cannot be taken.
+        """
+        words, files = in_words(message), dict[str, bytes]()
+        if self.takes_files:
+            words, files = attached(words, message)
+        answer = self._post(words, files=files, message=message)
+        has_pictures = any(item.picture_url for item in words.paragraphs)
+        if answer.kind is AnswerKind.REFUSED and has_pictures:
+            return self._post(without_pictures(words), files={}, message=message)
+        return answer
+
+    def _post(self, words: Words, *, files: Mapping[str, bytes], message: Message) -> Answer:
+        content = json.dumps(self.render(words), allow_nan=False).encode("ascii")
+        kind, body = encoded(content, files) if files else ("application/json", content)
+        return self.poster.send(body, headers={"Content-Type": kind}, now=message.at)
+
+
+def attached(words: Words, message: Message) -> tuple[Words, dict[str, bytes]]:
+    """Return `words` that show pictures which go along, and these by their names."""
+    drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
+    paragraphs = tuple(
+        replace(item, picture_url=f"attachment://{names[item.alert_id]}")
+        if item.alert_id in names
+        else item
+        for item in words.paragraphs
+    )
+    files = {name: drawn[id] for id, name in names.items()}
+    return replace(words, paragraphs=paragraphs), files
 
 
 def slack(words: Words) -> dict[str, Any]:
@@ -57,15 +87,36 @@ def slack(words: Words) -> dict[str, Any]:
         if _is_short_url(paragraph.url, limit=SLACK_URL):
             section["accessory"] = {
                 "type": "button",
-                "text": _slack_text("Open", limit=75),
+                "text": _slack_text("Open", limit=SLACK_BUTTON),
                 "url": paragraph.url,
             }
-        blocks.append(section)
+        blocks += [section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
     if rest := words.rest(len(words.paragraphs)):
         blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
     # What a phone shows. In text these three signs alone make mentions and links.
     plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
+
+
+def _slack_picture(paragraph: Paragraph) -> list[dict[str, Any]]:
+    if not _is_short_url(paragraph.picture_url, limit=SLACK_URL):
+        return []
+    alt_text = f"Trend: {paragraph.title}"
+    return [{"type": "image", "image_url": paragraph.picture_url, "alt_text": alt_text}]
+
+
+def _slack_actions(paragraph: Paragraph) -> list[dict[str, Any]]:
+    buttons = [
+        {
+            "type": "button",
+            "action_id": name,
+            "text": _slack_text(name, limit=SLACK_BUTTON),
+            "url": url,
+        }
+        for name, url in paragraph.actions.items()
+        if _is_short_url(url, limit=SLACK_URL)
+    ]
+    return [{"type": "actions", "elements": buttons}] if buttons else []
 
 
 def _slack_text(text: str, *, limit: int) -> dict[str, Any]:
@@ -79,13 +130,18 @@ def discord(words: Words) -> dict[str, Any]:
     for paragraph in words.paragraphs[:DISCORD_EMBEDS]:
         title = _escaped(paragraph.title, limit=min(DISCORD_TITLE, left))
         left -= len(title)
-        description = _escaped("\n".join(paragraph.lines), limit=min(DISCORD_DESCRIPTION, left))
+        links = _discord_links(paragraph)
+        links = links if len(links) < left else ""
+        limit = min(DISCORD_DESCRIPTION, left) - len(links)
+        description = _escaped("\n".join(paragraph.lines), limit=limit) + links
         left -= len(description)
         if not title:
             break
-        embed = {"title": title, "description": description}
+        embed: dict[str, Any] = {"title": title, "description": description}
         if paragraph.url:
             embed["url"] = paragraph.url
+        if paragraph.picture_url:
+            embed["image"] = {"url": paragraph.picture_url}
         embeds.append(embed)
     has_many = words.num_notifications > 1
     content = f"{words.heading} {words.rest(len(embeds))}".strip() if has_many else ""
@@ -94,6 +150,12 @@ def discord(words: Words) -> dict[str, Any]:
         "embeds": embeds,
         "allowed_mentions": {"parse": []},
     }
+
+
+def _discord_links(paragraph: Paragraph) -> str:
+    """Return links that are ours, so that nothing in them needs to be escaped."""
+    links = [f"[{name}]({url})" for name, url in paragraph.actions.items()]
+    return "\n" + " | ".join(links) if links else ""
 
 
 def _escaped(text: str, *, limit: int) -> str:
@@ -119,12 +181,16 @@ def teams(words: Words) -> dict[str, Any]:
 
 def _card(words: Words, *, shown: int) -> dict[str, Any]:
     body = [_teams_text(words.heading, is_heading=True)]
-    actions = []
     for paragraph in words.paragraphs[:shown]:
         body += [_teams_text(line) for line in _lines(paragraph, words)]
-        if paragraph.url:
-            title = shortened(paragraph.title, limit=40)
-            actions.append({"type": "Action.OpenUrl", "title": title, "url": paragraph.url})
+        if paragraph.picture_url:
+            picture = {"url": paragraph.picture_url, "altText": f"Trend: {paragraph.title}"}
+            body.append({"type": "Image", **picture})
+        actions = {"Open": paragraph.url, **paragraph.actions} if paragraph.url else {}
+        if actions:
+            body.append(
+                {"type": "ActionSet", "actions": [_open(*item) for item in actions.items()]}
+            )
     rest = words.rest(shown)
     body += [_teams_text(rest)] if rest else []
     content = {
@@ -132,11 +198,13 @@ def _card(words: Words, *, shown: int) -> dict[str, Any]:
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "version": "1.4",
         "body": body,
-        # Teams shows six.
-        "actions": actions[:6],
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": content}
     return {"type": "message", "attachments": [attachment]}
+
+
+def _open(title: str, url: str) -> dict[str, Any]:
+    return {"type": "Action.OpenUrl", "title": title, "url": url}
 
 
 def _teams_text(text: str, *, is_heading: bool = False) -> dict[str, Any]:

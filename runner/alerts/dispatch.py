@@ -51,13 +51,26 @@ class Item:
     picture_url: str = ""
 
 
+# The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.
+Draw = Callable[[Sequence[str]], Mapping[str, bytes]]
+
+
+def draw_nothing(_alert_ids: Sequence[str]) -> Mapping[str, bytes]:
+    """Return no picture, whatever is asked for."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a receiver is given; `id` is the idempotency key of the delivery, `at` when it goes."""
+    """What a receiver is given; `id` is the idempotency key of the delivery, `at` when it goes.
+
+    Receivers that are sent pictures `draw` them, which takes seconds; nothing else depends on it.
+    """
 
     id: str
     at: datetime
     items: tuple[Item, ...]
+    draw: Draw = draw_nothing
 
 
 class Receiver(Protocol):
@@ -93,6 +106,7 @@ class Dispatcher:
     now: Callable[[], datetime]
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
+    draw: Draw = draw_nothing
     quiet: Mapping[str, QuietRule] = field(default_factory=dict)
 
     def dispatch(self) -> DispatchReport:
@@ -175,7 +189,7 @@ class Dispatcher:
     def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
         if not items:
             return Answer(kind=AnswerKind.SENT)
-        message = Message(id=delivery.id, at=self.now(), items=tuple(items))
+        message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
         return self.receivers[name].send(message)
 
 

@@ -70,7 +70,7 @@ class Linker:
 def make_linker(
     config: Config, *, env: Mapping[str, str], now: Callable[[], datetime]
 ) -> Linker | None:
-    """Return what makes links, None without `[server] url`; raise ConfigError without its secret."""
+    """Return what makes links, None without `[server] url`; raise ConfigError without a secret."""
     if not config.public_url:
         return None
     key = link_secret(config, env=env).encode("utf-8")

@@ -18,6 +18,7 @@ from runner.alerts.dispatch import Dispatcher, DispatchReport, Item
 from runner.alerts.documents import alerts_json
 from runner.alerts.links import Linker, make_linker
 from runner.alerts.news import is_still_news
+from runner.alerts.pictures import make_draw
 from runner.alerts.receivers import make_receiver
 from runner.alerts.routes import Route, Telling
 from runner.errors import ConfigError
@@ -52,6 +53,7 @@ def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Di
         now=seams.now,
         jitter=lambda limit_s: random.uniform(0.0, limit_s),
         policy=policy or Policy(),
+        draw=make_draw(workplace),
         quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
     )
 

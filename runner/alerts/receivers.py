@@ -84,7 +84,8 @@ def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
     if settings.kind is ReceiverKind.WEBHOOK:
         secret = secrets.get("secret")
         return Webhook(poster=poster, key=key_of(secret) if secret else None)
-    return Chat(poster=poster, render=_RENDERS[settings.kind])
+    is_discord = settings.kind is ReceiverKind.DISCORD
+    return Chat(poster=poster, render=_RENDERS[settings.kind], takes_files=is_discord)
 
 
 def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:

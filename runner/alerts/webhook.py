@@ -51,4 +51,6 @@ def _notification(item: Item) -> dict[str, Any]:
         "created_at": time_to_json(notification.created_at),
         "num_alerts": item.num_alerts,
         "alerts": list(item.alerts),
+        "actions": dict(item.actions),
+        "picture_url": item.picture_url,
     }

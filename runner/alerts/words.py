@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from db.notifications import NewsKind
-from db.text import one_line, shortened
+from db.records import AlertState
+from db.text import one_line, shortened, signed
 from runner.alerts.dispatch import Item, Message
 from runner.text import percent, quantity
 
@@ -15,6 +16,10 @@ from runner.text import percent, quantity
 MAX_ALERTS_SHOWN = 5
 # Of a digest: what people read of it. The others are counted.
 MAX_ITEMS_SHOWN = 10
+# Of a message: each is drawn for it, which takes seconds.
+MAX_PICTURES_SHOWN = 3
+# Of an alert: the page of its kernels has the rest.
+MAX_KERNELS_SHOWN = 3
 _TITLE_LENGTH = 200
 _PART_LENGTH = 300
 _WORDS = {
@@ -30,7 +35,8 @@ _WORDS = {
 class Paragraph:
     """One notification: a title, lines about its alerts, and where to look (empty: nowhere).
 
-    `actions` are addresses of what can be done, by what a button says; `picture_url` shows a trend.
+    `actions` are addresses of what can be done, by what a button says; `picture_url` shows the
+    trend of the alert `alert_id`.
     """
 
     title: str
@@ -38,6 +44,7 @@ class Paragraph:
     url: str
     actions: Mapping[str, str] = field(default_factory=dict)
     picture_url: str = ""
+    alert_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +63,35 @@ class Words:
 
 def in_words(message: Message) -> Words:
     """Return `message` as lines that can be printed, none of them endless."""
-    paragraphs = tuple(_paragraph(item) for item in message.items[:MAX_ITEMS_SHOWN])
+    paragraphs = tuple(
+        _paragraph(item, has_picture=number < MAX_PICTURES_SHOWN)
+        for number, item in enumerate(message.items[:MAX_ITEMS_SHOWN])
+    )
     heading = paragraphs[0].title
     if len(message.items) > 1:
         heading = f"Compile HUD: {len(message.items)} notifications"
     return Words(heading=heading, paragraphs=paragraphs, num_notifications=len(message.items))
 
 
-def _paragraph(item: Item) -> Paragraph:
+def without_pictures(words: Words) -> Words:
+    """Return `words` with nothing that a receiver would have to fetch or show as a picture."""
+    bare = tuple(replace(item, picture_url="", alert_id="") for item in words.paragraphs)
+    return replace(words, paragraphs=bare)
+
+
+def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
     notification = item.notification
     title = f"{_WORDS[notification.kind]} ({notification.severity}): {notification.title}"
-    lines = [_line(alert) for alert in item.alerts[:MAX_ALERTS_SHOWN]]
-    if item.num_alerts > len(lines):
-        lines.append(f"and {item.num_alerts - len(lines)} more alerts")
+    is_over = notification.kind is NewsKind.FIXED
+    lines = [
+        line
+        for alert in item.alerts[:MAX_ALERTS_SHOWN]
+        for line in (_line(alert, is_over=is_over), _kernels_line(alert))
+        if line
+    ]
+    num_left = item.num_alerts - min(len(item.alerts), MAX_ALERTS_SHOWN)
+    if num_left:
+        lines.append(f"and {num_left} more alerts")
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
     return Paragraph(
@@ -76,12 +99,16 @@ def _paragraph(item: Item) -> Paragraph:
         lines=tuple(_short(line) for line in lines),
         url=item.alerts[0]["url"] if item.alerts else "",
         actions={name.capitalize(): url for name, url in item.actions.items()},
-        picture_url=item.picture_url,
+        picture_url=item.picture_url if has_picture else "",
+        alert_id=item.alerts[0]["id"] if item.alerts and has_picture else "",
     )
 
 
-def _line(alert: Mapping[str, Any]) -> str:
-    """Return what is known of an alert: whose, how much, since when and why."""
+def _line(alert: Mapping[str, Any], *, is_over: bool) -> str:
+    """Return what is known of an alert: whose, how much, since when and why, and what was decided.
+
+    That something is fixed needs no saying where the title says that it `is_over`.
+    """
     who = " ".join(_short(str(alert[name]), limit=60) for name in ("model", "phase", "dtype"))
     parts = [f"{who} {_short(alert['variant'], limit=60)}, {_short(alert['metric'], limit=60)}"]
     if alert["change_pct"] is not None:
@@ -94,7 +121,19 @@ def _line(alert: Mapping[str, Any]) -> str:
     parts.append(since + (f" (last good {_short(good['revision'], limit=60)})" if good else ""))
     if alert["cause"]["text"]:
         parts.append(alert["cause"]["text"])
+    if alert["state"] != AlertState.OPEN and not (is_over and alert["state"] == AlertState.FIXED):
+        why = f": {_short(alert['note'], limit=60)}" if alert["note"] else ""
+        parts.append(f"now {alert['state']}{why}")
     return "; ".join(parts)
+
+
+def _kernels_line(alert: Mapping[str, Any]) -> str:
+    """Return the kernels behind an alert with what each adds, "" where they are not known."""
+    top = [
+        f"{_short(str(row['label']), limit=60)} {signed(row['contribution_us'], decimals=0)} us"
+        for row in alert["cause"]["kernels"][:MAX_KERNELS_SHOWN]
+    ]
+    return f"kernels: {', '.join(top)}" if top else ""
 
 
 def _short(text: str, *, limit: int = _PART_LENGTH) -> str:

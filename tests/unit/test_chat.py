@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from email.parser import BytesParser
 from typing import Any
 
 import pytest
 
-from db.records import Alert
+from db.notifications import NewsKind
+from db.records import Alert, AlertState
 from runner.alerts.chat import (
     DISCORD_DESCRIPTION,
     DISCORD_TITLE,
     DISCORD_TOTAL,
-    SLACK_BLOCKS,
-    SLACK_HEADER,
-    SLACK_SECTION,
     TEAMS_BYTES,
     Chat,
+    Render,
     discord,
     slack,
     teams,
@@ -29,6 +30,7 @@ from runner.alerts.http import Reply
 from runner.alerts.posting import Poster
 from runner.alerts.words import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, in_words
 from tests.builders import START, make_alert, make_case, make_notification, make_sighting
+from tests.slack_limits import problems
 
 HOSTILE = (
     "<!channel> @everyone @here <@U1> [x](http://evil) **b** `c` </b><script>\n# h :tada: & \x1b[1m"
@@ -39,13 +41,42 @@ def document(alert: Alert) -> dict[str, Any]:
     return {**alert.to_json(), "repro": "hud run --model bert", "url": "http://hud/series?case=1"}
 
 
-def item(name: str = "a", *, title: str = "bert is slower", alerts: int = 1, **given: Any) -> Item:
+KERNELS = [
+    {"label": "triton_gelu", "class": "other_code", "contribution_us": 1437.9, "text": "Other."},
+    {"label": "gemm", "class": "same_code", "contribution_us": -3.0, "text": "Same."},
+]
+ACTIONS = {
+    "acknowledge": "https://hud/act/1",
+    "expected": "https://hud/act/2",
+    "noise": "https://hud/act/3",
+}
+PICTURE = "https://hud/pictures/1.png"
+
+
+def item(
+    name: str = "a",
+    *,
+    title: str = "bert is slower",
+    alerts: int = 1,
+    note: str = "",
+    **given: Any,
+) -> Item:
     alert = replace(
         make_alert(first_bad=make_sighting(), last_good=make_sighting(), **given),
         cause_text="compiler side",
+        note=note,
     )
     told = tuple(document(alert) for _ in range(alerts))
     return Item(notification=make_notification(name, title=title), alerts=told, num_alerts=alerts)
+
+
+def full(name: str = "a", **given: Any) -> Item:
+    """Return an item with all that there can be: kernels, a picture and what can be done."""
+    found = item(name, **given)
+    told = tuple(
+        {**alert, "cause": {**alert["cause"], "kernels": KERNELS}} for alert in found.alerts
+    )
+    return replace(found, alerts=told, actions=ACTIONS, picture_url=PICTURE)
 
 
 def message(*items: Item) -> Message:
@@ -66,6 +97,49 @@ def test_words_say_who_how_much_since_when_and_why() -> None:
     assert paragraph.url == "http://hud/series?case=1"
 
 
+def test_words_name_the_kernels_and_what_was_decided() -> None:
+    decided = full(state=AlertState.ACKNOWLEDGED, note="known since May")
+    (paragraph,) = in_words(message(decided)).paragraphs
+    assert paragraph.lines[0].endswith("; now acknowledged: known since May")
+    assert paragraph.lines[1] == "kernels: triton_gelu +1438 us, gemm -3 us"
+    assert paragraph.actions == {name.capitalize(): url for name, url in ACTIONS.items()}
+    assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
+
+
+def test_what_is_fixed_is_said_once() -> None:
+    found = item(state=AlertState.FIXED)
+    assert "now fixed" in in_words(message(found)).paragraphs[0].lines[0]
+    news = replace(found, notification=replace(found.notification, kind=NewsKind.FIXED))
+    assert "now fixed" not in in_words(message(news)).paragraphs[0].lines[0]
+
+
+EVERYTHING = {
+    "model": "bert",
+    "mode": "default",
+    "metric": "latency_s",
+    "levels": "10.0 ms -> 12.0 ms",
+    "change": "+20.0 %",
+    "interval": "[+18.0 %, +22.0 %]",
+    "first bad": f"since {make_sighting().revision}",
+    "last good": f"last good {make_sighting().revision}",
+    "cause": "compiler side",
+    "kernels": "triton_gelu +1438 us",
+    "repro": "hud run --model bert",
+    "link": "http://hud/series?case=1",
+    "acknowledge": "https://hud/act/1",
+    "expected": "https://hud/act/2",
+    "noise": "https://hud/act/3",
+    "picture": PICTURE,
+}
+
+
+@pytest.mark.parametrize("what", EVERYTHING)
+@pytest.mark.parametrize("render", [slack, discord, teams])
+def test_every_receiver_is_told_everything(render: Render, what: str) -> None:
+    found = json.dumps(render(in_words(message(full())))).replace("\\", "")
+    assert EVERYTHING[what] in found
+
+
 def test_an_alert_without_numbers_has_none() -> None:
     (paragraph,) = in_words(message(item(kind="vanished", change_pct=None))).paragraphs
     assert "->" not in paragraph.lines[0]
@@ -77,6 +151,11 @@ def test_what_is_left_out_is_counted() -> None:
     assert len(words.paragraphs) == MAX_ITEMS_SHOWN
     assert words.rest(MAX_ITEMS_SHOWN).startswith("and 15 more")
     assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.paragraphs[0].lines
+
+
+def texts_of(card: dict[str, Any]) -> list[str]:
+    """Return the texts of a card, in order."""
+    return [run["text"] for block in card["body"] for run in block.get("inlines", [])]
 
 
 def told_of_the_rest(text: str) -> int:
@@ -92,7 +171,7 @@ def test_what_a_receiver_does_not_take_is_counted_with_the_rest() -> None:
     assert len(in_discord["embeds"]) < MAX_ITEMS_SHOWN
     assert len(in_discord["embeds"]) + told_of_the_rest(in_discord["content"]) == 25
     card = teams(words)["attachments"][0]["content"]
-    texts = [run["text"] for block in card["body"] for run in block["inlines"]]
+    texts = texts_of(card)
     num_shown = sum(text.startswith("New (major)") for text in texts)
     assert num_shown < MAX_ITEMS_SHOWN
     assert num_shown + told_of_the_rest(texts[-1]) == 25
@@ -143,32 +222,52 @@ def test_golden_message_of_teams() -> None:
     (attachment,) = found["attachments"]
     card = attachment["content"]
     assert (found["type"], card["type"], card["version"]) == ("message", "AdaptiveCard", "1.4")
-    assert [run["text"] for block in card["body"] for run in block["inlines"]] == [
+    assert texts_of(card) == [
         "New (major): bert is slower",
         *LINES,
     ]
-    assert card["actions"] == [
-        {
-            "type": "Action.OpenUrl",
-            "title": "New (major): bert is slower",
-            "url": "http://hud/series?case=1",
-        }
+    assert card["body"][-1] == {
+        "type": "ActionSet",
+        "actions": [{"type": "Action.OpenUrl", "title": "Open", "url": "http://hud/series?case=1"}],
+    }
+
+
+def test_golden_pictures_and_links() -> None:
+    words = in_words(message(full()))
+    picture, actions = slack(words)["blocks"][2:]
+    alt_text = "Trend: New (major): bert is slower"
+    assert picture == {"type": "image", "image_url": PICTURE, "alt_text": alt_text}
+    assert actions["elements"][0] == {
+        "type": "button",
+        "action_id": "Acknowledge",
+        "text": {"type": "plain_text", "text": "Acknowledge", "emoji": False},
+        "url": "https://hud/act/1",
+    }
+    (embed,) = discord(words)["embeds"]
+    assert embed["image"] == {"url": PICTURE}
+    assert embed["description"].splitlines()[-1] == (
+        "[Acknowledge](https://hud/act/1) | [Expected](https://hud/act/2)"
+        " | [Noise](https://hud/act/3)"
+    )
+    picture, actions = teams(words)["attachments"][0]["content"]["body"][-2:]
+    assert picture == {"type": "Image", "url": PICTURE, "altText": alt_text}
+    assert [action["title"] for action in actions["actions"]] == [
+        "Open",
+        "Acknowledge",
+        "Expected",
+        "Noise",
     ]
 
 
 def hostile() -> Message:
-    return message(item(title=HOSTILE, case=make_case(HOSTILE)))
+    case, state = make_case(HOSTILE), AlertState.NOISE
+    return message(full(title=HOSTILE, case=case, state=state, note=HOSTILE))
 
 
 def test_slack_is_given_nothing_that_calls_or_links() -> None:
     found = slack(in_words(hostile()))
-    kinds = {
-        part["type"]
-        for block in found["blocks"]
-        for part in block.values()
-        if isinstance(part, dict)
-    }
-    assert kinds <= {"plain_text", "button"}
+    # Every text is plain, and there is no kind of block that has others.
+    assert problems(found) == []
     assert "<" not in found["text"]
     assert "\x1b" not in json.dumps(found)
 
@@ -177,14 +276,15 @@ def test_discord_is_given_nothing_that_is_markup() -> None:
     found = discord(in_words(hostile()))
     for embed in found["embeds"]:
         for text in (embed["title"], embed["description"]):
-            bare = re.sub(r"\\.", "", text)
+            ours = re.sub(r"\[\w+\]\(https://hud/act/\d\)( \| )?", "", text)
+            bare = re.sub(r"\\.", "", ours)
             assert not set("*_~`|<>[]@#") & set(bare)
 
 
 def test_teams_is_given_runs_and_no_markdown() -> None:
     card = teams(in_words(hostile()))["attachments"][0]["content"]
-    assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
-    assert all("\n" not in run["text"] for block in card["body"] for run in block["inlines"])
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock", "ActionSet", "Image"}
+    assert all("\n" not in text for text in texts_of(card))
 
 
 @pytest.mark.parametrize("num_items", [1, 3, 100])
@@ -192,12 +292,9 @@ def test_teams_is_given_runs_and_no_markdown() -> None:
 def test_endless_names_stay_within_what_receivers_take(num_items: int, sign: str) -> None:
     endless = sign * 10_000
     words = in_words(
-        message(*(item(title=endless, case=make_case(endless), alerts=9) for _ in range(num_items)))
+        message(*(full(title=endless, case=make_case(endless), alerts=9) for _ in range(num_items)))
     )
-    blocks = slack(words)["blocks"]
-    assert len(blocks) <= SLACK_BLOCKS
-    assert len(blocks[0]["text"]["text"]) <= SLACK_HEADER
-    assert all(len(block["text"]["text"]) <= SLACK_SECTION for block in blocks)
+    assert problems(slack(words)) == []
     embeds = discord(words)["embeds"]
     assert all(len(embed["title"]) <= DISCORD_TITLE for embed in embeds)
     assert all(len(embed["description"]) <= DISCORD_DESCRIPTION for embed in embeds)
@@ -218,3 +315,69 @@ def test_a_chat_posts_json_and_tells_what_came_of_it() -> None:
     answer = chat.send(message(item()))
     assert (answer.kind, answer.retry_after_s) == (AnswerKind.FAILED, 30.0)
     assert json.loads(seen[0]) == slack(in_words(message(item())))
+
+
+class Server:
+    """Answers each request with the next status, and keeps what came."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.bodies: list[bytes] = []
+        self.kinds: list[str] = []
+
+    def post(self, _url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+        del rules
+        self.bodies.append(body)
+        self.kinds.append(headers["Content-Type"])
+        return Reply(status=self.statuses.pop(0), headers={}, body="")
+
+
+def test_a_picture_that_is_refused_costs_the_picture_alone() -> None:
+    server = Server(400, 200)
+    chat = Chat(poster=Poster(url="https://example.com/", post=server.post), render=slack)
+    assert chat.send(message(full())).kind is AnswerKind.SENT
+    first, second = (json.loads(body) for body in server.bodies)
+    assert [block["type"] for block in first["blocks"]] == [
+        "header",
+        "section",
+        "image",
+        "actions",
+    ]
+    assert [block["type"] for block in second["blocks"]] == ["header", "section", "actions"]
+
+
+def test_what_is_refused_without_pictures_stays_refused() -> None:
+    server = Server(400)
+    chat = Chat(poster=Poster(url="https://example.com/", post=server.post), render=slack)
+    assert chat.send(message(item())).kind is AnswerKind.REFUSED
+    assert len(server.bodies) == 1
+
+
+def test_discord_gets_pictures_beside_the_message() -> None:
+    asked: list[Sequence[str]] = []
+
+    def draw(ids: Sequence[str]) -> dict[str, bytes]:
+        asked.append(ids)
+        return {ids[0]: b"\x89PNG \r\n--"}
+
+    server = Server(200)
+    chat = Chat(
+        poster=Poster(url="https://example.com/", post=server.post),
+        render=discord,
+        takes_files=True,
+    )
+    many = [item(str(number), id=f"alert-{number}") for number in range(5)]
+    chat.send(replace(message(*many), draw=draw))
+    assert asked == [["alert-0", "alert-1", "alert-2"]]
+    parsed = BytesParser().parsebytes(
+        f"Content-Type: {server.kinds[0]}\r\n\r\n".encode() + server.bodies[0]
+    )
+    content, picture = parsed.get_payload()
+    embeds = json.loads(content.get_payload(decode=True))["embeds"]
+    assert [embed.get("image") for embed in embeds[:2]] == [
+        {"url": "attachment://trend-1.png"},
+        None,
+    ]
+    assert picture.get_filename() == "trend-1.png"
+    assert picture.get_content_type() == "image/png"
+    assert picture.get_payload(decode=True) == b"\x89PNG \r\n--"

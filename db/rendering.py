@@ -1,0 +1,62 @@
+"""Pictures of trends, drawn by the dashboard's code in a process of its own.
+
+The runner, which knows no dashboard, and the dashboard's route both ask here. Whatever goes wrong
+there, an end by a signal, endless work or no renderer at all, costs the picture and nothing else.
+Needs the standard library.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+COMMAND: Final = (sys.executable, "-m", "app.picture")
+# A picture takes 1 to 3 s, most of it to import what draws it; a machine may be busy.
+TIMEOUT_S: Final = 60.0
+# What mail and chats show at once without a thought.
+MAX_PICTURE_BYTES: Final = 100_000
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+
+
+def draw_trends(
+    alert_ids: Sequence[str],
+    *,
+    store_url: str,
+    command: Sequence[str] = COMMAND,
+    timeout_s: float = TIMEOUT_S,
+) -> dict[str, bytes]:
+    """Return the trend of each alert as a PNG, by its id, less those that cannot be drawn."""
+    if not alert_ids:
+        return {}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(list(alert_ids)).encode("ascii"),
+            capture_output=True,
+            timeout=timeout_s,
+            check=True,
+            # In the environment, since everybody can read the arguments of a process.
+            env={**os.environ, "HUD_DATABASE_URL": store_url},
+        )
+        found = json.loads(done.stdout)
+        pictures = {id: base64.b64decode(found[id]) for id in alert_ids if id in found}
+    except subprocess.CalledProcessError as error:
+        logger.info("no picture: %s", error.stderr.decode("utf-8", "replace")[-500:])
+        return {}
+    except (OSError, subprocess.TimeoutExpired, ValueError, TypeError, binascii.Error) as error:
+        logger.info("no picture: %s", error)
+        return {}
+    return {id: data for id, data in pictures.items() if _is_picture(data)}
+
+
+def _is_picture(data: bytes) -> bool:
+    return data.startswith(_PNG) and len(data) <= MAX_PICTURE_BYTES
