@@ -11,7 +11,9 @@ from contextlib import suppress
 
 import uvicorn
 
+from app import access
 from app.data import DEFAULT_URL, URL_VARIABLE
+from db.access import refusal
 
 DEFAULT_PORT = 8501
 _STARTUP_FAILED = 3
@@ -36,7 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--store", metavar="URL", help=f"store to show (${URL_VARIABLE}, else {DEFAULT_URL})"
     )
+    parser.add_argument(
+        "--without-sign-in",
+        action="store_true",
+        help="listen anywhere, though whoever reaches it reads everything",
+    )
     options = parser.parse_args(arguments)
+    is_open = options.without_sign_in
+    if problem := refusal(options.host, rules=access.rules(), is_open=is_open):
+        parser.error(problem)
     if options.store:
         os.environ[URL_VARIABLE] = options.store
     config = uvicorn.Config(

@@ -8,6 +8,7 @@ from pathlib import Path
 import altair  # noqa: F401  imported for the frozen heap below
 import pandas  # noqa: F401
 import streamlit
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from app import main
 from app.actionroutes import action_routes
 from app.pictureroutes import picture_routes
+from app.guard import Guard, app_secrets
 from app.traceroutes import trace_routes
 
 
@@ -30,6 +32,8 @@ async def to_overview(request: Request) -> RedirectResponse:
 
 app = streamlit.App(
     Path(main.__file__),
+    secrets=app_secrets(),
+    middleware=[Middleware(Guard)],
     routes=[
         Route("/healthz", healthz, methods=["GET", "HEAD"]),
         *trace_routes(),

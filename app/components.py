@@ -8,13 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from app import data
+from app import access, data
 from app.format import duration, moment
 from app.kernelcode import Code
 from app.markup import escaped, link, notice
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
 from app.state import run_url
+from db.access import Person
 from db.errors import StoreError, StoreLocked, StoreTooNew
 from db.summaries import RunSummary
 
@@ -110,10 +111,15 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
 
 
 @st.fragment(run_every=POLL_S)
-def live(summaries: Sequence[RunSummary], *, known_generation: int) -> None:
-    """Draw the progress of running runs, and draw the whole page again when the store changed."""
+def live(
+    summaries: Sequence[RunSummary], *, known_generation: int, known_person: Person
+) -> None:
+    """Draw the progress of running runs, and draw the whole page again when the store changed.
+
+    The same when who is at the page may do something else than before.
+    """
     try:
-        has_changed = data.generation() != known_generation
+        has_changed = data.generation() != known_generation or access.present() != known_person
     except StoreError:
         has_changed = True
     if has_changed:

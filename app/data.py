@@ -1,4 +1,4 @@
-"""Where pages query and write: one read a page, cached by the store's generation.
+"""Where pages query: one read a page, cached by the store's generation.
 
 `app.kernel_data` is its part for kernels, `app.diff_data` for what differs between them. Nothing
 here keeps the store open; a store is opened for each read and closed after it. When another process
@@ -12,7 +12,7 @@ import functools
 import logging
 import os
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ from db.alert_queries import (
     load_alerts_with_events,
     load_changes_of,
 )
-from db.errors import NotFoundError, StoreError, StoreLocked
+from db.errors import NotFoundError, StoreLocked
 from db.judged import load_events
 from db.outbox import count_dead_letters
 from db.queries import (
@@ -59,20 +59,13 @@ from db.queries import (
     load_samples,
     load_trend,
 )
-from db.records import REFERENCE_FAMILY, Alert, AlertState, Case
+from db.records import REFERENCE_FAMILY, Case
 from db.store import Store
 from db.summaries import OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
 from db.triage import ONGOING
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
-from runner.analysis.triage import (
-    AlertStateError,
-    Decide,
-    Decision,
-    set_care,
-    set_state,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -161,35 +154,6 @@ def load_event_page(event_id: str) -> Loaded[EventPage]:
 def load_alert_page(alert_id: str) -> Loaded[AlertPage]:
     """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
     return loaded(_read_alert_page, alert_id)
-
-
-def decide_state(alert_ids: Collection[str], state: AlertState, *, by: str, why: str) -> str:
-    """Move alerts to `state` on record; return what went wrong, "" when it is saved."""
-    return _decide([set_state(alert_ids, state, why=why)], by=by)
-
-
-def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, by: str, why: str) -> str:
-    """Give the alerts that were `seen` owner and mute of `cared`; return what went wrong, or ""."""
-    decisions = [
-        set_care(before, owner=after.owner, until=after.muted_until, why=why)
-        for before, after in zip(seen, cared, strict=True)
-    ]
-    return _decide(decisions, by=by)
-
-
-def _decide(decisions: Sequence[Decide], *, by: str) -> str:
-    def decide(stored: Sequence[Alert]) -> Decision:
-        made = [decision(stored) for decision in decisions]
-        return Decision(
-            alerts=tuple(alert for item in made for alert in item.alerts),
-            revisions=tuple(revision for item in made for revision in item.revisions),
-        )
-
-    try:
-        open_store(store_url()).revise_alerts(decide, by=by)
-    except (AlertStateError, StoreError) as error:
-        return f"Not saved: {error}."
-    return ""
 
 
 @functools.cache

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app import data
+from app import access, data, signin
 from app.components import guarded, live, synthetic_banner
-from app.markup import escaped
 from app.theme import STYLE_SHEET
 from app.views import alerts, compare, kernel_diff, kernels, overview, run, runs, series, studies
+from db.access import Role
 from db.access import Role
 
 
@@ -58,6 +58,10 @@ def draw_framed(show: Callable[[], None]) -> None:
 
 
 def _draw(show: Callable[[], None]) -> None:
+    person = access.present()
+    if not person.may(Role.VIEWER):
+        signin.wall(person)
+        return
     # Taken before anything is read: what is written meanwhile makes the page load again.
     known_generation = data.generation()
     above = st.container()
@@ -65,8 +69,8 @@ def _draw(show: Callable[[], None]) -> None:
     show()
     with above:
         synthetic_banner(loaded.value)
-        live(loaded.value, known_generation=known_generation)
-    st.html(f'<div class="note">store {escaped(data.store_name())}</div>')
+        live(loaded.value, known_generation=known_generation, known_person=person)
+    signin.foot(person, store=data.store_name())
 
 
 if __name__ == "__main__":

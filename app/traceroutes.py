@@ -17,6 +17,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from app import kernel_data
+from app.guard import guarded
 from app.kernelparts import KEPT_TEXT
 from app.markup import escaped
 
@@ -27,10 +28,10 @@ _SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 
 
 def trace_routes() -> list[Route]:
-    """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id."""
+    """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id, for who may look."""
     return [
-        Route("/traces/{result_id}", send_trace, methods=_METHODS),
-        Route("/perfetto/{result_id}", hand_over, methods=_METHODS),
+        Route("/traces/{result_id}", guarded(send_trace), methods=_METHODS),
+        Route("/perfetto/{result_id}", guarded(hand_over), methods=_METHODS),
     ]
 
 

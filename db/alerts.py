@@ -30,6 +30,7 @@ from db.triage import (
     Signature,
     changes_of_alert,
     changes_of_settings,
+    comment_on,
     holder_of,
     settings_of,
     with_settings,
@@ -88,15 +89,14 @@ def put_revisions(
     for revision in revisions:
         _check_not_held(known.alerts.get(revision.alert.id), revision.alert, known.settings)
     put_alerts(session, [revision.alert for revision in revisions], known=known)
-    changes = [
-        change
-        for revision in revisions
-        for change in changes_of_alert(
-            known.alerts.get(revision.alert.id),
-            with_settings(revision.alert, known.settings),
-            signature=Signature(by=by, at=at, why=revision.why),
-        )
-    ]
+    changes: list[AlertChange] = []
+    for revision in revisions:
+        signature = Signature(by=by, at=at, why=revision.why)
+        old = known.alerts.get(revision.alert.id)
+        new = with_settings(revision.alert, known.settings)
+        changes += changes_of_alert(old, new, signature=signature)
+        if revision.comment:
+            changes.append(comment_on(new, revision.comment, signature=signature))
     put_changes(session, changes)
 
 

@@ -36,6 +36,8 @@ class ChangedField(StrEnum):
     MUTED_UNTIL = "muted_until"
     FLOOR = "floor"
     BASELINE_RUN_ID = "baseline_run_id"
+    # Something said, with nothing changed: `old` is empty and `new` the text.
+    COMMENT = "comment"
 
 
 # What a message calls the settings of a series.
@@ -106,10 +108,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An alert as it shall be, and why."""
+    """An alert as it shall be, and why; `comment` is what is said of it beside that."""
 
     alert: Alert
     why: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,20 @@ def changes_of_alert(
     care = () if old is None else (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
     changes = _changes((ChangedField.STATE, *care), old, new, signature)
     return tuple(dataclasses.replace(item, alert_id=new.id) for item in changes)
+
+
+def comment_on(alert: Alert, text: str, *, signature: Signature) -> AlertChange:
+    """Return the record of something said about `alert`."""
+    return AlertChange(
+        id=uuid.uuid4().hex,
+        alert_id=alert.id,
+        pattern="",
+        at=signature.at,
+        by=signature.by,
+        field=ChangedField.COMMENT,
+        old="",
+        new=text,
+    )
 
 
 def changes_of_settings(

@@ -26,6 +26,7 @@ from runner.own_models import OwnModelError, installed_models, own_model
 from runner.protocol import MeasureSettings
 from runner.setting import Setting
 from runner.settings import ANY_KEY, SETTINGS, section_rows
+from runner.sign_in import SignIn, make_sign_in
 from runner.suites import BUILTIN_SUITES, Selection, Suite
 from runner.toolchains import built_toolchains
 from runner.traces_kept import TraceRules
@@ -70,6 +71,7 @@ class Config:
     host: str
     port: int
     perfetto_url: str
+    sign_in: SignIn
     public_url: str
     link_secret: str | None
     link_days: int
@@ -138,6 +140,7 @@ def parse_config(
     base = Path() if path is None else path.parent
     run = _values(source, "run", source.tables.get("run", {}))
     server = _values(source, "server", source.tables.get("server", {}))
+    auth = _values(source, "auth", source.tables.get("auth", {}))
     state = _values(source, "paths", source.tables.get("paths", {}))["state"]
     state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
     url = _values(source, "store", source.tables.get("store", {}))["url"]
@@ -166,6 +169,12 @@ def parse_config(
         host=server["host"],
         port=server["port"],
         perfetto_url=server["perfetto"],
+        sign_in=make_sign_in(
+            auth,
+            is_open=server["without_sign_in"],
+            base=base,
+            fail=lambda key, problem: source.fail("auth", key=key, problem=problem),
+        ),
         public_url=(server["url"] or "").rstrip("/"),
         link_secret=server["link_secret"],
         link_days=server["link_days"],

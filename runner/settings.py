@@ -33,6 +33,7 @@ from runner.accepted import (
 from runner.alerts.settings import ENV, FILE, NOTIFICATION_SETTINGS, place
 from runner.protocol import MeasureSettings
 from runner.setting import Setting
+from runner.sign_in import SIGN_IN_SETTINGS
 from runner.traces_kept import TraceRules
 
 _MEASURE = MeasureSettings()
@@ -434,6 +435,15 @@ SETTINGS = (
         default=14,
         description="Days for which the links of a message hold.",
     ),
+    Setting(
+        section="server",
+        key="without_sign_in",
+        accept=flag,
+        default=False,
+        description="Whether the dashboard may listen on addresses that other machines reach"
+        " without an `[auth] issuer`.",
+    ),
+    *SIGN_IN_SETTINGS,
     *NOTIFICATION_SETTINGS,
 )
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from db.access import ACCESS_VARIABLE
 from db.queries import load_runs
 from db.records import RunState
 from db.signed_links import LINK_SECRET_VARIABLE
@@ -22,7 +23,9 @@ from runner.alerts.links import link_secret
 from runner.config import Config
 from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
+from runner.links import dashboard_url
 from runner.processes import die_with_parent
+from runner.sign_in import handed_over
 from runner.suites import QUICK
 
 FIRST_RUN = "first run"
@@ -137,9 +140,10 @@ class Dashboard:
         )
 
 
-def dashboard_command(*, host: str, port: int) -> list[str]:
-    """Return the command that serves the dashboard."""
-    return [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[str]:
+    """Return the command that serves the dashboard; `is_open` is anywhere without sign-in."""
+    command = [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+    return [*command, "--without-sign-in"] if is_open else command
 
 
 def dashboard_environment(config: Config) -> dict[str, str]:
@@ -155,8 +159,14 @@ def dashboard_environment(config: Config) -> dict[str, str]:
         "HUD_DATABASE_URL": config.store_url,
         TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
         PERFETTO_VARIABLE: config.perfetto_url,
+        ACCESS_VARIABLE: _access(config),
         LINK_SECRET_VARIABLE: secret,
     }
+
+
+def _access(config: Config) -> str:
+    url = config.public_url or dashboard_url(host=config.host, port=config.port)
+    return handed_over(config.sign_in, url=url, path=config.path, env=os.environ)
 
 
 def check_dashboard(*, host: str, port: int) -> int:

@@ -113,7 +113,7 @@ def _show_kernels(alert: Alert) -> None:
 
 def _show_decisions(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:
     st.html(heading("Decide", level=2))
-    decision_form(alerts, num_changes=len(changes))
+    decision_form(alerts)
     st.html(heading("Changes", level=2))
     if changes:
         st.html(changes_table(changes, alerts=alerts))

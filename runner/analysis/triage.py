@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from db.records import Alert, AlertState
+from db.sighting import Sighting
 from db.triage import ONGOING, Revision
 
 # The judge alone says that something is fixed; a fixed alert can still be called noise, so that it
@@ -24,8 +25,16 @@ ALLOWED_STATES = {
 }
 
 
+# What somebody who decides about an alert has seen of it.
+_SEEN = ("state", "owner", "muted_until", "verdict", "first_bad")
+
+
 class AlertStateError(ValueError):
     """An alert cannot go to this state from where it is."""
+
+
+class ChangedMeanwhile(AlertStateError):
+    """An alert is not as it was when somebody looked at it and decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +103,47 @@ def set_care(seen: Alert, *, owner: str, until: datetime | None, why: str = "") 
         return _decision(alerts, lambda item: dataclasses.replace(item, **chosen), why=why)
 
     return decide
+
+
+def add_comment(alert_ids: Collection[str], text: str) -> Decide:
+    """Return the decision that says `text` about alerts and changes nothing."""
+
+    def decide(stored: Sequence[Alert]) -> Decision:
+        alerts = tuple(_find(stored, alert_ids))
+        said = tuple(Revision(alert=alert, comment=text) for alert in alerts)
+        return Decision(alerts=alerts, revisions=said)
+
+    return decide
+
+
+def if_as_seen(seen: Sequence[Alert], decision: Decide) -> Decide:
+    """Return `decision` for alerts that are as they were `seen`; ChangedMeanwhile for others."""
+
+    def decide(stored: Sequence[Alert]) -> Decision:
+        there = {alert.id: alert for alert in stored}
+        for alert in seen:
+            if alert.id not in there:
+                raise ChangedMeanwhile(f"alert {alert.id} is not in the store any more")
+            if text := changed_text(alert, there[alert.id]):
+                raise ChangedMeanwhile(f"alert {alert.id} changed since it was read: {text}")
+        return decision(stored)
+
+    return decide
+
+
+def changed_text(seen: Alert, now: Alert) -> str:
+    """Return what of an alert is not as it was `seen`, "" where all is that a decision is about."""
+    changed = [name for name in _SEEN if getattr(seen, name) != getattr(now, name)]
+    return ", ".join(
+        f"{name.replace('_', ' ')} was {_told(getattr(seen, name))}, is {_told(getattr(now, name))}"
+        for name in changed
+    )
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Sighting):
+        return value.revision
+    return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else str(value or "-")
 
 
 def _find(stored: Sequence[Alert], alert_ids: Collection[str]) -> list[Alert]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import click
 
+from db.access import refusal
 from db.errors import StoreError
 from db.health import BEAT_S
 from db.records import RunState, Verdict
@@ -20,8 +21,10 @@ from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import stderr, with_workplace
 from runner.commands.judging import judge, texts_of
 from runner.commands.run import print_results, run_in_terminal
+from runner.config import Config
 from runner.detect import detect
 from runner.errors import (
+    ConfigError,
     LockUnavailable,
     ResumeError,
     RunInterrupted,
@@ -53,19 +56,33 @@ from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
 port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
+open_option = click.option(
+    "--without-sign-in",
+    "is_open",
+    is_flag=True,
+    help="Let whoever reaches the address read everything, where there is no [auth].",
+)
 
 
 @click.command()
 @host_option
 @port_option
+@open_option
 @click.option("--exit-after-run", is_flag=True, help="End when the first run is over.")
 @with_workplace
-def up(workplace: Workplace, *, host: str | None, port: int | None, exit_after_run: bool) -> None:
+def up(
+    workplace: Workplace,
+    *,
+    host: str | None,
+    port: int | None,
+    is_open: bool,
+    exit_after_run: bool,
+) -> None:
     """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
-    workplace = _with_address(workplace, host=host, port=port)
+    workplace = _with_address(workplace, host=host, port=port, is_open=is_open)
     config = workplace.config
     notify = TerminalProgress(stderr(), now=workplace.seams.now)
-    command = dashboard_command(host=config.host, port=config.port)
+    command = _command(config)
     environment = dashboard_environment(config)
     # Ctrl-C is how one ends it: exit code 0.
     with ExitStack() as stack:
@@ -111,16 +128,17 @@ def schedule(workplace: Workplace) -> None:
 @click.command()
 @host_option
 @port_option
+@open_option
 @with_workplace
-def serve(workplace: Workplace, *, host: str | None, port: int | None) -> None:
+def serve(workplace: Workplace, *, host: str | None, port: int | None, is_open: bool) -> None:
     """Serve the dashboard alone."""
-    serve_dashboard(_with_address(workplace, host=host, port=port))
+    serve_dashboard(_with_address(workplace, host=host, port=port, is_open=is_open))
 
 
 def serve_dashboard(workplace: Workplace) -> None:
     """Become the dashboard's process; does not return."""
     config = workplace.config
-    command = dashboard_command(host=config.host, port=config.port)
+    command = _command(config)
     url = dashboard_url(host=config.host, port=config.port)
     click.echo(f"dashboard: {url} (starting)", err=True)
     sys.stderr.flush()
@@ -128,11 +146,22 @@ def serve_dashboard(workplace: Workplace) -> None:
     os.execve(command[0], command, dashboard_environment(config))
 
 
-def _with_address(workplace: Workplace, *, host: str | None, port: int | None) -> Workplace:
+def _command(config: Config) -> list[str]:
+    return dashboard_command(host=config.host, port=config.port, is_open=config.sign_in.is_open)
+
+
+def _with_address(
+    workplace: Workplace, *, host: str | None, port: int | None, is_open: bool
+) -> Workplace:
+    """Return `workplace` with where to listen; raise ConfigError where that needs sign-in."""
     config = workplace.config
     host = config.host if host is None else host
+    sign_in = replace(config.sign_in, is_open=is_open or config.sign_in.is_open)
+    if problem := refusal(host, rules=sign_in.rules, is_open=sign_in.is_open):
+        raise ConfigError(problem)
     port = check_dashboard(host=host, port=config.port if port is None else port)
-    return replace(workplace, config=replace(config, host=host, port=port))
+    config = replace(config, host=host, port=port, sign_in=sign_in)
+    return replace(workplace, config=config)
 
 
 def _start_scheduling(

@@ -12,11 +12,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import data
+from app import access, data
+from db.access import AccessRules, Role
 from db.store import Store
 from tests.app import stores
 
 OpenPage = Callable[..., AppTest]
+SignIn = Callable[..., None]
 
 
 def _page(path: str) -> None:
@@ -69,6 +71,43 @@ def locked(seeded: Path) -> Iterator[str]:
         holder.stdout.readline()
         yield str(holder.pid)
         holder.communicate()
+
+
+@pytest.fixture
+def anybody_triages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whoever opens a page decide, under any name."""
+    rules = AccessRules(anonymous=Role.TRIAGER)
+    monkeypatch.setattr(access, "rules", lambda: rules)
+
+
+@pytest.fixture
+def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
+    """Return a function that signs somebody in by the first part of an address; "" is nobody.
+
+    ada is an admin, tom a triager, and whoever else signs in may look.
+    """
+    rules = AccessRules(
+        issuer="https://login.example.org",
+        client_id="hud",
+        triagers=("tom@example.org",),
+        admins=("ada@example.org",),
+        anonymous=None,
+    )
+    monkeypatch.setattr(access, "rules", lambda: rules)
+
+    def become(name: str, **said: object) -> None:
+        claims = {
+            "iss": rules.issuer,
+            "aud": rules.client_id,
+            "sub": name,
+            "iat": stores.NOW.timestamp() - 60,
+            "email": f"{name}@example.org",
+            "email_verified": True,
+        }
+        monkeypatch.setattr(access, "claims", lambda: {**claims, **said} if name else {})
+
+    become("")
+    return become
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,18 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import data
-from app.deciding import signed_in_name
 from db.errors import StoreLocked
 from db.queries import load_alert, load_changes
 from db.records import AlertState
 from db.store import Store
-from runner.analysis.triage import Decide
+from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
 from tests.builders import make_alert, make_case
 from tests.stored import save_alerts
+
+pytestmark = pytest.mark.usefixtures("anybody_triages")
 
 ID = "alert-1"
 FASTER = "resnet50/inference/tiny/fp32/max-autotune/cuda"
@@ -42,7 +41,7 @@ def page(store: Store, open_page: OpenPage) -> AppTest:  # noqa: ARG001
 
 def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTest:
     field(page, "Your name").input(name)
-    field(page, "Reason").input(why)
+    field(page, "Reason or comment").input(why)
     page.button(key).click()
     return page.run()
 
@@ -128,7 +127,7 @@ def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
     alert = load_alert(store, ID)
     assert (str(alert.state), alert.note) == (state, "known since the move")
     assert texts_of_rows(page, "changes")[0][1:] == [
-        "ada",
+        "ada (not signed in)",
         "state",
         "open",
         state,
@@ -136,10 +135,11 @@ def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
     ]
     press(page, "decide-open", name="bob")
     assert [(item.by, item.new) for item in load_changes(store, alert_id=ID)] == [
-        ("ada", state),
-        ("bob", "open"),
+        ("ada (not signed in)", state),
+        ("bob (not signed in)", "open"),
     ]
-    assert [row[1] for row in texts_of_rows(page, "changes")] == ["bob", "ada"]
+    who = [row[1].split()[0] for row in texts_of_rows(page, "changes")]
+    assert who == ["bob", "ada"]
 
 
 def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
@@ -148,6 +148,7 @@ def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
         "Expected": False,
         "Noise": False,
         "Reopen": True,
+        "Comment only": False,
         "Save owner and mute": False,
     }
 
@@ -155,7 +156,7 @@ def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
 @pytest.mark.parametrize("name", [" ", "judge"])
 def test_nobody_decides_without_a_name(page: AppTest, store: Store, name: str) -> None:
     press(page, "decide-noise", name=name)
-    assert "Who decides? Give your name" in text_of(page)
+    assert "Not saved: who decides? Give your name" in text_of(page)
     assert load_changes(store) == ()
 
 
@@ -174,9 +175,7 @@ def test_time_of_a_mute_is_kept_when_only_the_owner_changes(
     store: Store, open_page: OpenPage
 ) -> None:
     until = stores.NOW + timedelta(days=3)
-    alert = load_alert(store, ID)
-    muted = dataclasses.replace(alert, muted_until=until)
-    data.decide_care([alert], [muted], by="ada", why="")
+    store.revise_alerts(set_muted([ID], until), by="ada")
     page = open_page("alerts", alert=ID)
     field(page, "Owner").input("eve")
     press(page, "decide-save")
@@ -190,16 +189,54 @@ def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
     assert load_changes(store) == ()
 
 
-def test_decision_that_came_too_late_is_said(page: AppTest, store: Store) -> None:
-    fixed = dataclasses.replace(stores.regression(), state=AlertState.FIXED)
-    save_alerts(store, [fixed])
+def test_decision_about_what_changed_meanwhile_is_refused_and_nothing_typed_is_lost(
+    page: AppTest, store: Store
+) -> None:
+    store.revise_alerts(set_state([ID], AlertState.NOISE), by="bob")
     press(page, "decide-expected", why="new heads")
-    assert "Not saved: alert alert-1 is fixed and cannot become expected" in text_of(page)
+    text = text_of(page)
+    assert "Not saved: alert alert-1 changed since it was read: state was open, is noise." in text
+    assert load_alert(store, ID).state is AlertState.NOISE
+    assert field(page, "Reason or comment").value == "new heads"
+    # What it is now has been read, so that it can be decided.
+    press(page, "decide-expected", why="new heads")
+    assert load_alert(store, ID).state is AlertState.EXPECTED
+
+
+def test_change_while_the_page_is_open_is_said_until_one_decides(
+    page: AppTest, store: Store
+) -> None:
+    store.revise_alerts(set_owner([ID], "bob"), by="bob")
+    page.run()
+    said = "Changed while this page was open: owner was -, is bob."
+    assert said in text_of(page)
+    assert said in text_of(page.run())
+    press(page, "decide-noise")
+    assert "Changed while this page was open" not in text_of(page)
+
+
+def test_same_decision_from_two_pages_is_taken_once(
+    page: AppTest, store: Store, open_page: OpenPage
+) -> None:
+    other = open_page("alerts", alert=ID)
+    press(page, "decide-noise", why="once")
+    press(other, "decide-noise", why="once")
+    assert len(load_changes(store, alert_id=ID)) == 1
+    assert "Changed while this page was open: state was open, is noise." in text_of(other)
+
+
+def test_comment_is_kept_beside_the_decisions(page: AppTest, store: Store) -> None:
+    press(page, "decide-comment", why="asked the vendor")
+    press(page, "decide-comment", why="")
+    assert "Not saved: there is no comment to keep" in text_of(page)
+    assert texts_of_rows(page, "changes")[0][2:5] == ["comment", "-", "asked the vendor"]
+    assert [item.new for item in load_changes(store, alert_id=ID)] == ["asked the vendor"]
+    assert load_alert(store, ID).state is AlertState.OPEN
 
 
 def test_reason_is_not_that_of_the_next_decision(page: AppTest) -> None:
     press(page, "decide-noise", why="once")
-    assert field(page, "Reason").value == ""
+    assert field(page, "Reason or comment").value == ""
     assert field(page, "Your name").value == "ada"
 
 
@@ -211,22 +248,8 @@ def test_store_that_is_locked_is_said_and_nothing_is_lost(
 
     monkeypatch.setattr(Store, "revise_alerts", locked)
     press(page, "decide-noise", why="typed long")
-    assert "Not saved: process 4711 holds the store, not ada." in text_of(page)
-    assert field(page, "Reason").value == "typed long"
-
-
-@pytest.mark.parametrize(
-    ("user", "name"),
-    [
-        ({}, ""),
-        ({"is_logged_in": False, "email": "ada@example.org"}, ""),
-        ({"is_logged_in": True, "email": "ada@example.org", "name": "Ada"}, "ada@example.org"),
-        ({"is_logged_in": True, "name": "Ada"}, "Ada"),
-        ({"is_logged_in": True, "sub": "4711"}, "4711"),
-    ],
-)
-def test_who_is_signed_in_decides(user: dict[str, Any], name: str) -> None:
-    assert signed_in_name(user) == name
+    assert "Not saved: process 4711 holds the store, not ada (not signed in)." in text_of(page)
+    assert field(page, "Reason or comment").value == "typed long"
 
 
 def test_names_from_outside_are_shown_as_text(page: AppTest) -> None:

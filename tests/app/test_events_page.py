@@ -8,18 +8,20 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import data
 from db.events import Event, EventKind
 from db.judged import save_judged
 from db.queries import load_alert
 from db.records import Alert
 from db.store import Store
+from runner.analysis.triage import set_owner
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows
 from tests.app.test_alerts_page import field, press
 from tests.builders import make_alert, make_case
 from tests.stored import save_alerts
+
+pytestmark = pytest.mark.usefixtures("anybody_triages")
 
 TITLE = "3 of 20 cases in 3 models: slower by 8.0 to 30.0 % since dev9 (stable on box)"
 EVENT = Event(id="event-1", kind=EventKind.REVISION, title=TITLE, size=4)
@@ -117,7 +119,7 @@ def test_decision_is_about_those_alerts_that_it_can_be_about(
     assert not page.exception
     assert states(store) == {**before, **dict.fromkeys(moved, state)}
     rows = texts_of_rows(page, "changes")
-    assert {(row[1], row[-1]) for row in rows} == {("ada", "one cause")}
+    assert {(row[1], row[-1]) for row in rows} == {("ada (not signed in)", "one cause")}
     # What was decided at once about alerts in one state is one row.
     was = {before[model] for model in moved}
     assert sorted(row[4] for row in rows) == sorted(was)
@@ -136,8 +138,7 @@ def test_owner_and_mute_are_set_for_all_alerts_at_once(page: AppTest, store: Sto
 def test_owners_that_differ_stay_when_only_the_mute_is_set(
     store: Store, open_page: OpenPage
 ) -> None:
-    bert = load_alert(store, "bert")
-    data.decide_care([bert], [dataclasses.replace(bert, owner="bob")], by="ada", why="")
+    store.revise_alerts(set_owner(["bert"], "bob"), by="ada")
     page = open_page("alerts", event=EVENT.id)
     page.date_input[0].set_value(DAY)
     press(page, "decide-save")
@@ -147,7 +148,6 @@ def test_owners_that_differ_stay_when_only_the_mute_is_set(
 
 
 def test_changes_of_other_alerts_are_not_shown(page: AppTest, store: Store) -> None:
-    alone = load_alert(store, "alone")
-    data.decide_care([alone], [dataclasses.replace(alone, owner="eve")], by="ada", why="")
+    store.revise_alerts(set_owner(["alone"], "eve"), by="ada")
     page.run()
     assert "Nobody has changed anything yet." in text_of(page)

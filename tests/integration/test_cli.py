@@ -461,6 +461,18 @@ def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.Mon
     assert stores == ["duckdb:///.hud/store.duckdb"]
 
 
+def test_serve_listens_wider_where_that_is_meant(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda _path, command, _env: executed.append(command))
+    terminal.hud("serve", "--host", "0.0.0.0", "--port", "0", "--without-sign-in")
+    with (terminal.folder / "hud.toml").open("a") as stream:
+        stream.write("[server]\nwithout_sign_in = true\n")
+    terminal.hud("serve", "--host", "0.0.0.0", "--port", "0")
+    assert [command[-1] for command in executed] == ["--without-sign-in"] * 2
+
+
 def test_migrate_creates_the_store(terminal: Terminal) -> None:
     assert terminal.hud("db", "migrate").stdout == ".hud/store.duckdb is up to date\n"
     assert (terminal.folder / ".hud" / "store.duckdb").exists()

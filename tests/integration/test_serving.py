@@ -137,9 +137,17 @@ def test_schedule_says_when_it_will_run(
 
 
 def test_a_taken_port_is_a_clear_line(terminal: Terminal) -> None:
-    result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1")
+    result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1", "--without-sign-in")
     assert result.exit_code == 2
     assert result.stderr.startswith("hud: cannot listen on 192.0.2.1:1: ")
+
+
+@pytest.mark.parametrize("command", ["up", "serve"])
+def test_listening_wider_without_sign_in_is_refused(command: str, terminal: Terminal) -> None:
+    result = terminal.hud(command, "--host", "0.0.0.0")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: the dashboard does not listen on 0.0.0.0 without sign-in")
+    assert result.stderr.count("\n") == 1
 
 
 def damage_the_schedules(terminal: Terminal) -> None:

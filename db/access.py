@@ -1,0 +1,217 @@
+"""Who may do what on the dashboard: the roles, who has which, and since when. Pure.
+
+Only the standard library is needed: the settings and the dashboard's server share this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+# Where `hud` tells the dashboard's process who gets in, secrets and all.
+ACCESS_VARIABLE = "HUD_ACCESS"
+# In a list of who has a role: whoever signs in.
+EVERYBODY = "*"
+# Clocks of two machines differ; the library that checks the token allows as much.
+CLOCK_SLACK = timedelta(minutes=2)
+# The record of changes has this behind a name that nobody has checked.
+UNCHECKED = " (not signed in)"
+
+
+class Role(StrEnum):
+    """What somebody may do; each may do all that those before it may."""
+
+    VIEWER = "viewer"
+    TRIAGER = "triager"
+    ADMIN = "admin"
+
+    def includes(self, other: Role) -> bool:
+        """Return whether this role may do all that `other` may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRules:
+    """Who has which role.
+
+    Without an `issuer` nobody can sign in. An entry of a list with an `@` is an e-mail address
+    (`*@example.org` is a domain), any other a value of the claim, `*` is whoever signs in.
+    `anonymous` is the role of who is not signed in, None for none. An e-mail address counts where
+    the provider says that it is verified, or where `trusts_email`.
+    """
+
+    issuer: str = ""
+    client_id: str = ""
+    claim: str = "groups"
+    viewers: tuple[str, ...] = (EVERYBODY,)
+    triagers: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    anonymous: Role | None = Role.VIEWER
+    trusts_email: bool = False
+    session_s: float = 12 * 3600.0
+
+    @property
+    def has_sign_in(self) -> bool:
+        """Return whether people can sign in."""
+        return bool(self.issuer)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rules as a JSON object."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> AccessRules:
+        """Return the rules that `to_json` made `document` of."""
+        given = {**document, "anonymous": _role(document["anonymous"])}
+        return cls(**given).with_lists(document)
+
+    def with_lists(self, table: Mapping[str, Any]) -> AccessRules:
+        """Return these rules with the lists of people of `table`; raise ValueError for others.
+
+        A list that is not there is the default one.
+        """
+        defaults = AccessRules()
+        return dataclasses.replace(
+            self,
+            viewers=_names(table.get("viewers", defaults.viewers)),
+            triagers=_names(table.get("triagers", defaults.triagers)),
+            admins=_names(table.get("admins", defaults.admins)),
+        )
+
+    def for_nobody(self) -> AccessRules:
+        """Return these rules with no role for anybody."""
+        return dataclasses.replace(self, viewers=(), triagers=(), admins=(), anonymous=None)
+
+
+def _role(value: Any) -> Role | None:
+    return None if value is None else Role(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ValueError("a list of people is one text or a list of texts")
+    return tuple(items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Who looks at a page: what the record of changes calls them, and what they may do.
+
+    `session` tells one sign-in from another and is empty where there is none. `problem` says why a
+    sign-in does not count.
+    """
+
+    name: str = ""
+    role: Role | None = None
+    session: str = ""
+    problem: str = ""
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Return whether a provider said who this is."""
+        return bool(self.session)
+
+    def may(self, role: Role) -> bool:
+        """Return whether this person may do what `role` may."""
+        return self.role is not None and self.role.includes(role)
+
+    def signed_as(self, typed: str) -> str:
+        """Return the name for the record of changes: `typed` where nobody has checked it."""
+        return self.name if self.is_signed_in else f"{typed.strip()}{UNCHECKED}"
+
+
+def person_of(
+    claims: Mapping[str, Any], *, rules: AccessRules, at: datetime, ended: Iterable[str] = ()
+) -> Person:
+    """Return who has signed in with `claims`, else somebody unknown with the role of such.
+
+    `ended` are the sessions whose owners have signed out.
+    """
+    unknown = Person(role=rules.anonymous)
+    if not rules.has_sign_in or not claims:
+        return unknown
+    session = "/".join(str(claims.get(name, "")) for name in ("sub", "iat", "nonce"))
+    problem = _problem(claims, rules=rules, at=at)
+    if not problem and session in ended:
+        problem = "you have signed out"
+    if problem:
+        return dataclasses.replace(unknown, problem=problem)
+    role = role_of(claims, rules=rules)
+    name = str(_email(claims, rules) or claims.get("name") or claims["sub"])
+    return Person(name=name, role=role, session=session)
+
+
+def role_of(claims: Mapping[str, Any], *, rules: AccessRules) -> Role | None:
+    """Return the highest role that the lists give to who has these claims, None without any."""
+    for role, entries in (
+        (Role.ADMIN, rules.admins),
+        (Role.TRIAGER, rules.triagers),
+        (Role.VIEWER, rules.viewers),
+    ):
+        if any(_fits(entry, claims, rules) for entry in entries):
+            return role
+    return None
+
+
+def _fits(entry: str, claims: Mapping[str, Any], rules: AccessRules) -> bool:
+    if entry == EVERYBODY:
+        return True
+    if "@" in entry:
+        return fnmatchcase(_email(claims, rules).lower(), entry.lower())
+    values = claims.get(rules.claim)
+    return entry in (values if isinstance(values, list) else [values])
+
+
+def _email(claims: Mapping[str, Any], rules: AccessRules) -> str:
+    # Some providers let people write any address into their profile.
+    is_theirs = rules.trusts_email or claims.get("email_verified") is True
+    return str(claims.get("email") or "") if is_theirs else ""
+
+
+def _problem(claims: Mapping[str, Any], *, rules: AccessRules, at: datetime) -> str:
+    """Return why a sign-in does not count, "" where it does."""
+    audience = claims.get("aud")
+    if str(claims.get("iss", "")).rstrip("/") != rules.issuer.rstrip("/"):
+        return "another provider than the one that is set has signed you in"
+    if rules.client_id not in (audience if isinstance(audience, list) else [audience]):
+        return "you are signed in to another application"
+    since = claims.get("iat")
+    if not claims.get("sub") or not isinstance(since, int | float):
+        return "the provider did not say who you are, or since when"
+    age_s = at.timestamp() - since
+    if not -CLOCK_SLACK.total_seconds() <= age_s < rules.session_s:
+        return "your sign-in is over"
+    return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refusal(host: str, *, rules: AccessRules, is_open: bool) -> str:
+    """Return why the dashboard must not listen on `host`, "" where it may.
+
+    `is_open` says that it is meant to be there without sign-in.
+    """
+    if rules.has_sign_in or is_open or is_loopback(host):
+        return ""
+    return (
+        f"the dashboard does not listen on {host or 'all addresses'} without sign-in: whoever"
+        " reaches it could read everything. Set up [auth] in hud.toml (docs/dashboard.md, Sign-in),"
+        " let it listen on 127.0.0.1, or say that it is meant: --without-sign-in, or"
+        " `[server] without_sign_in = true`"
+    )
