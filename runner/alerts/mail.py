@@ -7,7 +7,7 @@ which servers and programs of mail know it again.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -36,17 +36,16 @@ class Mail:
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it."""
         num_attempts = max(item.notification.num_attempts for item in message.items)
-        letter = Letter(
-            sender=self.sender,
-            to=tuple(self.to),
-            content=letter_of(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY),
-        )
+        content = letter_of(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
+        letter = Letter(sender=self.sender, to=tuple(self.to), content=content)
         return self.server.send(letter, waits_for_all=num_attempts < NUM_SAME_RETRIES)
 
 
 def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
-    """Return `message` as mail, with everything that somebody named as text."""
+    """Return `message` as mail, with everything that somebody named as text, and its pictures."""
     words = in_words(message)
+    pictures = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    ids = {id: f"trend-{number}.{message.id}" for number, id in enumerate(pictures, 1)}
     host = sender.rpartition("@")[2]
     letter = EmailMessage(policy=_POLICY)
     letter["From"] = sender
@@ -63,7 +62,12 @@ def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessa
     # https://www.rfc-editor.org/rfc/rfc3834: nobody's holiday notice shall answer.
     letter["Auto-Submitted"] = "auto-generated"
     letter.set_content(_plain(words))
-    letter.add_alternative(_html(words), subtype="html")
+    letter.add_alternative(_html(words, ids), subtype="html")
+    shown = letter.get_body(("html",))
+    assert isinstance(shown, EmailMessage)
+    for id, png in pictures.items():
+        # https://www.rfc-editor.org/rfc/rfc2392: the HTML names the part beside it.
+        shown.add_related(png, "image", "png", cid=f"<{ids[id]}>", disposition="inline")
     return letter
 
 
@@ -85,19 +89,23 @@ def _rest(words: Words) -> list[str]:
     return [rest] if rest else []
 
 
-def _html(words: Words) -> str:
-    parts = [_html_paragraph(paragraph) for paragraph in words.paragraphs]
+def _html(words: Words, picture_ids: Mapping[str, str]) -> str:
+    parts = [
+        _html_paragraph(paragraph, picture_id=picture_ids.get(paragraph.alert_id, ""))
+        for paragraph in words.paragraphs
+    ]
     rest = [f"<p>{html.escape(text)}</p>" for text in _rest(words)]
     body = "\n".join((*parts, *rest))
     return f'<!DOCTYPE html>\n<html><body style="{_STYLE}">\n{body}\n</body></html>\n'
 
 
-def _html_paragraph(paragraph: Paragraph) -> str:
+def _html_paragraph(paragraph: Paragraph, *, picture_id: str) -> str:
     lines = "<br>\n".join(html.escape(line) for line in paragraph.lines)
     links = {"Open": paragraph.url, **paragraph.actions}
     shown = " | ".join(_link(name, url) for name, url in links.items() if _is_web(url))
     parts = [f"<h3>{html.escape(paragraph.title)}</h3>"]
     parts += [f"<p>{lines}</p>"] if lines else []
+    parts += [f'<p><img src="cid:{picture_id}" alt="Trend"></p>'] if picture_id else []
     parts += [f"<p>{shown}</p>"] if shown else []
     return "\n".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from email.message import EmailMessage
 
@@ -16,6 +17,7 @@ from tests.builders import START, make_case
 from tests.unit.test_chat import HOSTILE, LINES, item, message
 
 HEADERS = "\r\nBcc: all@evil.example\r\n\r\nbody"
+PNG = b"\x89PNG\r\n\x1a\n"
 RIGHT_TO_LEFT = "\u202egnp.exe"
 
 
@@ -68,6 +70,23 @@ def test_what_can_be_done_is_linked() -> None:
     found = letter(message(told))
     assert '<a href="https://hud/a?t=1&amp;u=2">Acknowledge</a>' in text_of(found, "html")
     assert "Acknowledge: https://hud/a?t=1&u=2" in text_of(found, "plain")
+
+
+def test_trends_are_shown_in_the_mail_itself() -> None:
+    asked: list[list[str]] = []
+
+    def draw(ids: Sequence[str]) -> Mapping[str, bytes]:
+        asked.append(list(ids))
+        return {ids[0]: PNG}
+
+    told = replace(message(item("a")), draw=draw)
+    found = letter(told)
+    (picture,) = [part for part in found.walk() if part.get_content_type() == "image/png"]
+    assert picture.get_content() == PNG
+    assert picture["Content-ID"] == "<trend-1.msg_1>"
+    assert text_of(found, "html").count('<img src="cid:trend-1.msg_1" alt="Trend">') == 1
+    assert asked == [[alert["id"] for one in told.items for alert in one.alerts]]
+    assert picture["Content-Disposition"].startswith("inline")
 
 
 def test_an_address_of_another_kind_is_no_link() -> None:
