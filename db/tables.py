@@ -349,6 +349,33 @@ class ReceiverTable(Base):
     held_until: Mapped[datetime | None] = mapped_column(UtcTime)
 
 
+class MessageTable(Base):
+    """One row a message that its receiver can change: its own name for it, and what it tells of.
+
+    `notification_ids` is a list in JSON. An update that failed is tried again at `due_at`.
+    """
+
+    __tablename__ = "messages"
+
+    receiver: Mapped[str] = mapped_column(String, primary_key=True)
+    reference: Mapped[str] = mapped_column(String, primary_key=True)
+    notification_ids: Mapped[list[str]] = mapped_column(JSON)
+    sent_at: Mapped[datetime] = mapped_column(UtcTime)
+    num_failures: Mapped[int] = mapped_column(Integer)
+    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class MessageAlertTable(Base):
+    """One row an alert of such a message: the state that the message says it has."""
+
+    __tablename__ = "message_alerts"
+
+    receiver: Mapped[str] = mapped_column(String, primary_key=True)
+    reference: Mapped[str] = mapped_column(String, primary_key=True)
+    alert_id: Mapped[str] = mapped_column(String, primary_key=True)
+    state: Mapped[str] = mapped_column(String)
+
+
 class IngestedTable(Base):
     """The spool files that are in: what makes ingest exactly-once."""
 
