@@ -24,6 +24,7 @@ from runner.errors import ConfigError
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.own_models import OwnModelError, installed_models, own_model
 from runner.protocol import MeasureSettings
+from runner.schedule_rules import Schedule, ScheduleError, make_schedule
 from runner.setting import Setting
 from runner.settings import ANY_KEY, SETTINGS, section_rows
 from runner.sign_in import SignIn, make_sign_in
@@ -35,17 +36,6 @@ logger = logging.getLogger(__name__)
 
 CONFIG_NAME = "hud.toml"
 CURRENT_TOOLCHAIN = "current"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """A rule that creates jobs."""
-
-    name: str
-    cron: str
-    timezone: str
-    suite: str
-    toolchain: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +137,8 @@ def parse_config(
     traces = _values(source, "traces", source.tables.get("traces", {}))
     samples = _values(source, "samples", source.tables.get("samples", {}))
     suites = {**BUILTIN_SUITES, **_suites(source)}
-    toolchains = _toolchains(source, base, built=built(state_dir))
+    own_toolchains = built(state_dir)
+    toolchains = _toolchains(source, base, built=own_toolchains)
     return Config(
         path=path,
         store_url=env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir),
@@ -161,7 +152,7 @@ def parse_config(
         confirm_share=run["confirm_share"],
         toolchains=toolchains,
         suites=suites,
-        schedules=_schedules(source, suites=suites, toolchains=toolchains),
+        schedules=_schedules(source, suites=suites, toolchains=toolchains, built=own_toolchains),
         catalog=_with_shapes(source, {**CATALOG, **installed(), **_models(source, base)}),
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
@@ -334,9 +325,14 @@ def _toolchains(source: _Source, base: Path, *, built: Mapping[str, Path]) -> di
 
 
 def _schedules(
-    source: _Source, *, suites: Iterable[str], toolchains: Iterable[str]
+    source: _Source,
+    *,
+    suites: Iterable[str],
+    toolchains: Mapping[str, Path],
+    built: Mapping[str, Path],
 ) -> dict[str, Schedule]:
     schedules = {}
+    ours = {name for name, python in built.items() if toolchains[name] == python}
     for name, values in _named_sections(source, "schedules").items():
         for key, known in (("suite", suites), ("toolchain", toolchains)):
             if values[key] not in known:
@@ -345,7 +341,10 @@ def _schedules(
                     key=key,
                     problem=f"no {key} {values[key]!r}{did_you_mean(values[key], known)}",
                 )
-        schedules[name] = Schedule(name=name, **values)
+        try:
+            schedules[name] = make_schedule(name, values, built=ours)
+        except ScheduleError as error:
+            source.fail(f"schedules.{name}", key=error.key, problem=str(error))
     return schedules
 
 

@@ -13,6 +13,7 @@ RunnerError
 |-- LockUnavailable   a lock file cannot be made, or is not safe to use
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
+|-- WatchFailed       what a schedule watches cannot be looked at now
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
@@ -75,6 +76,10 @@ class SchedulerHeld(RunnerError):
 
 class SchedulerUnavailable(RunnerError):
     """Nothing can be scheduled: the file of the schedules is damaged, or its disk full."""
+
+
+class WatchFailed(RunnerError):
+    """A repository or an index does not answer; it is asked again later."""
 
 
 class NoSuchDocument(RunnerError, LookupError):

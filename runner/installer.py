@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -18,7 +19,16 @@ from runner.events import Notify, Said
 from runner.interrupts import Interrupts
 from runner.processes import die_with_parent
 from runner.requirements import TORCH, declared_requirements, installed_pins, package_name
-from runner.toolchains import changing, check_unused, put_back, python_of, register, set_aside
+from runner.toolchains import (
+    changing,
+    check_unused,
+    put_back,
+    python_of,
+    recipe_of,
+    register,
+    set_aside,
+    toolchain_folder,
+)
 
 # The oldest Python on which the worker runs.
 MIN_PYTHON = (3, 10)
@@ -64,6 +74,21 @@ class ToolchainRequest:
     index_url: str | None = None
     packages: tuple[str, ...] = ()
     is_nightly: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as a JSON object."""
+        return {**dataclasses.asdict(self), "python": str(self.python)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ToolchainRequest:
+        """Return the request that `to_json` made `document` of."""
+        return cls(
+            **{
+                **document,
+                "python": Path(document["python"]),
+                "packages": tuple(document["packages"]),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +156,23 @@ def _build(
         facts = seams.facts(python_of(folder))
     except ExecutorError as error:
         raise ToolchainError(f"the worker does not run under {request.name}: {error}") from error
-    register(folder, torch_version=str(facts["torch_version"]), at=seams.now())
+    register(
+        folder,
+        torch_version=str(facts["torch_version"]),
+        at=seams.now(),
+        recipe=request.to_json(),
+    )
     log.unlink(missing_ok=True)
+
+
+def build_again(name: str, *, state_dir: Path, seams: InstallSeams) -> Path:
+    """Build the toolchain `name` as it was built before, and return its interpreter.
+
+    Raises ToolchainError and RunInterrupted; the toolchain is then as it was.
+    """
+    folder = toolchain_folder(name, state_dir=state_dir)
+    request = ToolchainRequest.from_json(recipe_of(folder))
+    return build_toolchain(request, state_dir=state_dir, seams=seams)
 
 
 def torch_arguments(request: ToolchainRequest) -> list[str]:

@@ -29,6 +29,7 @@ from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
 from runner.plan import find_suite
 from runner.schedule import Scheduler
+from runner.watches import Watches
 from runner.wiring import RunOrder, Workplace, execute_order
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,9 @@ class JobLoop:
     send: Callable[[], object]
     wake: threading.Event
     scheduler: Scheduler | None = None
+    watches: Watches | None = None
+    # Builds a toolchain again, by its name.
+    build: Callable[[str], object] = lambda _toolchain: None
     # What is worked on now, for those who ask from another thread.
     doing: list[str] = field(default_factory=list)
 
@@ -70,6 +74,9 @@ class JobLoop:
             if is_scheduled and self.scheduler is not None and not self.scheduler.is_alive():
                 is_scheduled = False
                 self._say("schedules fire no more, by a defect; see the log and start this anew")
+            if self.watches is not None:
+                # Here and not in a thread: what is asked must not disturb a measurement.
+                self.watches.look()
             new_trouble = self.run_queued()
             if new_trouble and not trouble:
                 self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
@@ -154,6 +161,8 @@ class JobLoop:
             # Its process may have died before the run was judged; a second time changes nothing.
             self.judge(load_document(store, earlier[0].id))
             return earlier[0].id
+        if not earlier and self._is_built_first(job):
+            self.build(job.toolchain)
         order = RunOrder(
             suite=find_suite(job.suite, suites=self.workplace.config.suites),
             toolchain=job.toolchain,
@@ -167,6 +176,11 @@ class JobLoop:
             raise RunInterrupted(f"run {document.run.id} was interrupted")
         self.judge(document)
         return document.run.id
+
+    def _is_built_first(self, job: Job) -> bool:
+        schedules = self.workplace.config.schedules.values()
+        wanted = [item for item in schedules if job.trigger == f"schedule {item.name}"]
+        return any(item.build and item.toolchain == job.toolchain for item in wanted)
 
     def _resume(self, order: RunOrder, *, run_id: str, device: str) -> RunDocument:
         try:

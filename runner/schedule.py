@@ -17,15 +17,13 @@ from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
 from db.health import ScheduleState
-from runner.config import Schedule
 from runner.errors import SchedulerHeld, SchedulerUnavailable
 from runner.jobs import JobRequest, JobRequests, night_key
 from runner.locks import holder_text, immediate_lock
+from runner.schedule_rules import Schedule
 
 logger = logging.getLogger(__name__)
 
-# A machine that was off at night still measures the night when it comes up in the morning.
-MISFIRE_GRACE = timedelta(hours=12)
 # How soon the schedules are looked at again when their file could not be written.
 RETRY_S = 30.0
 
@@ -88,7 +86,8 @@ def scheduling(
 
     def on_event(event: JobExecutionEvent) -> None:
         if event.code == EVENT_JOB_MISSED:
-            logger.warning("schedule %s was missed by more than %s", event.job_id, MISFIRE_GRACE)
+            limit = timedelta(seconds=schedules[event.job_id].catch_up_s)
+            logger.warning("schedule %s was missed by more than %s", event.job_id, limit)
             return
         name, timezone = event.retval["name"], event.retval["timezone"]
         requests.keep(
@@ -104,11 +103,7 @@ def scheduling(
     with immediate_lock(state_dir / "scheduler.lock", on_held=_held):
         scheduler = Scheduler(
             jobstores={"default": SQLAlchemyJobStore(url=f"sqlite:///{path}")},
-            job_defaults={
-                "coalesce": True,
-                "max_instances": 1,
-                "misfire_grace_time": int(MISFIRE_GRACE.total_seconds()),
-            },
+            job_defaults={"max_instances": 1},
             timezone="UTC",
         )
         scheduler.requests = requests
@@ -145,15 +140,18 @@ def _held(pid: int | None) -> Exception:
 
 def _synchronise(scheduler: BackgroundScheduler, schedules: Mapping[str, Schedule]) -> None:
     known = {job.id: job.kwargs for job in scheduler.get_jobs()}
-    for name in known.keys() - schedules.keys():
+    timed = {name: schedule for name, schedule in schedules.items() if schedule.cron}
+    for name in known.keys() - timed.keys():
         scheduler.remove_job(name)
-    for name, schedule in schedules.items():
+    for name, schedule in timed.items():
         fields = {
             "name": name,
             "cron": schedule.cron,
             "timezone": schedule.timezone,
             "suite": schedule.suite,
             "toolchain": schedule.toolchain,
+            "catch_up_s": f"{schedule.catch_up_s:g}",
+            "coalesce": str(schedule.coalesce),
         }
         # An unchanged job is left alone: adding it anew would forget that its night was missed.
         if known.get(name) != fields:
@@ -162,5 +160,7 @@ def _synchronise(scheduler: BackgroundScheduler, schedules: Mapping[str, Schedul
                 CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone),
                 id=name,
                 kwargs=fields,
+                coalesce=schedule.coalesce,
+                misfire_grace_time=max(1, int(schedule.catch_up_s)),
                 replace_existing=True,
             )

@@ -12,7 +12,6 @@ from models_zoo.shapes import AXES
 from runner.accepted import (
     count,
     counts,
-    cron,
     dtypes,
     duration,
     flag,
@@ -25,13 +24,13 @@ from runner.accepted import (
     sizes,
     text,
     texts,
-    timezone_name,
     tolerances,
     waiting,
     web_address,
 )
 from runner.alerts.settings import ENV, FILE, NOTIFICATION_SETTINGS, place
 from runner.protocol import MeasureSettings
+from runner.schedule_settings import SCHEDULE_SETTINGS
 from runner.setting import Setting
 from runner.sign_in import SIGN_IN_SETTINGS
 from runner.traces_kept import TraceRules
@@ -315,34 +314,7 @@ SETTINGS = (
         default=False,
         description="Whether the suite `nightly` measures it; else it is measured when named.",
     ),
-    Setting(
-        section="schedules.NAME",
-        key="cron",
-        accept=cron,
-        is_required=True,
-        description="When: minute, hour, day, month, weekday, the weekday by name (`mon`).",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="timezone",
-        accept=timezone_name,
-        default="UTC",
-        description="Time zone that `cron` is read in.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="suite",
-        accept=text,
-        default="nightly",
-        description="Suite that is run.",
-    ),
-    Setting(
-        section="schedules.NAME",
-        key="toolchain",
-        accept=text,
-        default="current",
-        description="Toolchain that it is run in.",
-    ),
+    *SCHEDULE_SETTINGS,
     Setting(
         section="models.NAME",
         key="build",

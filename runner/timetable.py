@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+import itertools
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
 
 from apscheduler.triggers.cron import CronTrigger
 
 from runner.analysis.cadence import Timetable
-from runner.config import Schedule
+from runner.schedule_rules import Schedule
 from runner.wiring import Workplace
 
 
@@ -30,7 +31,8 @@ def make_timetable(schedules: Mapping[str, Schedule], *, machine: str, now: date
         limits = [
             _limit(schedule, last=last)
             for schedule in schedules.values()
-            if (schedule.suite, schedule.toolchain) == (suite, toolchain)
+            # What runs when something changes is late at no time.
+            if schedule.cron and (schedule.suite, schedule.toolchain) == (suite, toolchain)
         ]
         return min(limits, default=None)
 
@@ -38,8 +40,21 @@ def make_timetable(schedules: Mapping[str, Schedule], *, machine: str, now: date
 
 
 def _limit(schedule: Schedule, *, last: datetime) -> datetime:
+    due, after = itertools.islice(fire_times(schedule, after=last), 2)
+    return due + (after - due) / 2
+
+
+def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
+    """Return, in UTC, when `schedule` fires from a second after `after` on, without end.
+
+    A time that comes twice in a night since clocks go back is one: both have one key in the queue.
+    """
     trigger = CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone)
-    due = trigger.get_next_fire_time(None, last + timedelta(seconds=1))
-    after = trigger.get_next_fire_time(due, due + timedelta(seconds=1))
-    limit: datetime = due + (after - due) / 2
-    return limit
+    at = after
+    while True:
+        # In UTC: a second later in local time is an hour earlier where clocks have gone back.
+        at = at.astimezone(timezone.utc) + timedelta(seconds=1)
+        found: datetime = trigger.get_next_fire_time(None, at)
+        at = found
+        if not found.fold:
+            yield found.astimezone(timezone.utc)

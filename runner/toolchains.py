@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from runner.errors import ToolchainError
 from runner.executor import toolchain_home
@@ -101,14 +102,34 @@ def _aside(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
 
-def register(folder: Path, *, torch_version: str, at: datetime) -> None:
-    """Make the toolchain in `folder` one that is there; raise OSError."""
+def register(
+    folder: Path, *, torch_version: str, at: datetime, recipe: Mapping[str, Any] | None = None
+) -> None:
+    """Make the toolchain in `folder` one that is there, by this `recipe`; raise OSError."""
     document = {
         "schema_version": TOOLCHAIN_VERSION,
         "torch_version": torch_version,
         "built_at": at.isoformat(),
+        "recipe": recipe,
     }
     write_json(folder / _MARKER, document)
+
+
+def recipe_of(folder: Path) -> Mapping[str, Any]:
+    """Return what the toolchain in `folder` was built by; raise ToolchainError when nobody knows.
+
+    Those that were built by earlier releases do not tell.
+    """
+    try:
+        recipe = json.loads((folder / _MARKER).read_text(encoding="utf-8")).get("recipe")
+    except (OSError, ValueError) as error:
+        raise ToolchainError(f"there is no toolchain {folder.name} to build again") from error
+    if not isinstance(recipe, Mapping):
+        raise ToolchainError(
+            f"how toolchain {folder.name} was built is not known; once more by hand, with"
+            " `hud toolchain add --replace`, and it is"
+        )
+    return recipe
 
 
 def discard(folder: Path, *, state_dir: Path) -> None:

@@ -21,6 +21,7 @@ from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import stderr, with_workplace
 from runner.commands.judging import judge, texts_of
 from runner.commands.run import print_results, run_in_terminal
+from runner.commands.toolchain import install_seams
 from runner.config import Config
 from runner.detect import detect
 from runner.errors import (
@@ -34,6 +35,7 @@ from runner.errors import (
 )
 from runner.events import Notify, Said
 from runner.heartbeat import heartbeat
+from runner.installer import build_again
 from runner.interrupts import Interrupts
 from runner.jobloop import JobLoop
 from runner.keeper import Keeper
@@ -52,6 +54,8 @@ from runner.supervise import (
     first_run_of,
 )
 from runner.timetable import timetable_of
+from runner.torch_versions import list_versions
+from runner.watches import Watches, WatchSeams, find_revision
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
@@ -178,6 +182,21 @@ def _start_scheduling(
         return None
 
 
+def make_watches(workplace: Workplace, scheduler: Scheduler, *, notify: Notify) -> Watches:
+    """Return the watches of the schedules of hud.toml, whose jobs go the way of all others."""
+    config = workplace.config
+    seams = WatchSeams(
+        machine=workplace.seams.machine, list_versions=list_versions, pythons=config.toolchains
+    )
+    return Watches(
+        config.schedules,
+        look=functools.partial(find_revision, seams=seams),
+        keep=scheduler.requests.keep,
+        now=workplace.seams.now,
+        notify=notify,
+    )
+
+
 def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     """Store and judge what a process left behind that died between measuring and judging."""
     report = Keeper(workplace.store(), spool=workplace.spool(), notify=notify).drain()
@@ -236,6 +255,8 @@ def _work(
     workplace: Workplace, *, wake: threading.Event, notify: Notify, scheduler: Scheduler | None
 ) -> None:
     """Run jobs as they come, and tell the store that this process lives, until a signal ends it."""
+    config = workplace.config
+    watches = None if scheduler is None else make_watches(workplace, scheduler, notify=notify)
     loop = JobLoop(
         workplace=workplace,
         notify=notify,
@@ -243,6 +264,12 @@ def _work(
         send=functools.partial(send_waiting, workplace, notify=notify),
         wake=wake,
         scheduler=scheduler,
+        watches=watches,
+        build=functools.partial(
+            build_again,
+            state_dir=config.state_dir,
+            seams=install_seams(workplace, notify=notify),
+        ),
     )
     if scheduler is None:
         # Another process schedules from this state directory, and says so itself.
@@ -250,7 +277,7 @@ def _work(
         return
     pulse = Pulse(
         workplace=workplace,
-        schedules=scheduler.states,
+        schedules=lambda: (*scheduler.states(), *(watches.states() if watches else ())),
         doing=loop.is_doing,
         started_at=workplace.seams.now(),
     )

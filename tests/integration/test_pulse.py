@@ -13,9 +13,10 @@ from db.errors import StoreLocked
 from db.health import DeviceState, load_health
 from db.processes import this_process
 from db.store import Store
-from runner.config import Schedule, parse_config
+from runner.config import parse_config
 from runner.pulse import Pulse, store_folder
 from runner.schedule import scheduling
+from runner.schedule_rules import Schedule
 from runner.this_machine import Reply
 from runner.wiring import Seams, Workplace
 from tests.builders import make_run

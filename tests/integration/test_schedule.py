@@ -16,15 +16,23 @@ from db.health import load_health
 from db.queries import load_runs
 from db.records import RunDocument, RunState
 from db.store import Store
-from runner.config import Config, Schedule, parse_config
-from runner.errors import DeviceLost, RunInterrupted, SchedulerHeld, SchedulerUnavailable
+from runner.config import Config, parse_config
+from runner.errors import (
+    DeviceLost,
+    RunInterrupted,
+    SchedulerHeld,
+    SchedulerUnavailable,
+    ToolchainError,
+)
 from runner.events import Event, Said
 from runner.executor_api import CaseOrder
 from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests, night_key
 from runner.schedule import Scheduler, scheduling
+from runner.schedule_rules import Schedule
 from runner.wiring import Seams, Workplace
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
+from tests.integration.running import wait_until
 
 NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")
 CONFIG = """
@@ -510,3 +518,49 @@ def test_the_loop_tells_what_it_works_on(place: Place) -> None:
     place.loop.run_queued()
     assert set(seen) == {"job night 2026-01-01T02:30"}
     assert place.loop.is_doing() == ""
+
+
+def test_a_toolchain_that_is_built_first_is_built_once_a_job(place: Place) -> None:
+    built: list[str] = []
+    night = dataclasses.replace(NIGHT, build=True)
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    loop = dataclasses.replace(place.loop, workplace=workplace, build=built.append)
+    lose_the_device(place, times=1)
+    place.requests.write(REQUEST)
+    loop.run_queued()
+    place.clock.advance(300)
+    loop.run_queued()
+    assert [item.state for item in load_health(place.store).ended_jobs] == ["done"]
+    assert built == ["current"]
+    by_hand = dataclasses.replace(REQUEST, dedupe_key="by hand", trigger="manual")
+    place.requests.write(by_hand)
+    loop.run_queued()
+    assert built == ["current"]
+
+
+def test_a_toolchain_that_cannot_be_built_is_tried_again(place: Place) -> None:
+    def fail(name: str) -> None:
+        raise ToolchainError(f"cannot build {name}")
+
+    night = dataclasses.replace(NIGHT, build=True)
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    place.requests.write(REQUEST)
+    dataclasses.replace(place.loop, workplace=workplace, build=fail).run_queued()
+    (job,) = load_health(place.store).open_jobs
+    assert job.reason == "cannot build current"
+    assert place.executor.executed == []
+
+
+def test_times_that_were_missed_are_made_up_for_as_the_schedule_says(tmp_path: Path) -> None:
+    wake = threading.Event()
+    hourly = dataclasses.replace(NIGHT, cron="0 * * * *", coalesce=False, catch_up_s=3 * 3600)
+    hour = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake) as scheduler:
+        scheduler.pause()
+        scheduler.modify_job("night", next_run_time=hour - timedelta(hours=5))
+    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake):
+        assert wake.wait(60)
+        wait_until(lambda: len(list((tmp_path / "jobs").glob("*.json"))) >= 3)
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == 3

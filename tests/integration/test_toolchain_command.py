@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from runner.errors import ExecutorError
+from runner.errors import ExecutorError, ToolchainError
 from runner.executor import toolchain_home
+from runner.installer import InstallSeams, build_again
 from runner.requirements import declared_requirements, from_metadata, package_name
 from runner.toolchains import built_toolchains, changing, python_of
 from tests.fakes import FACTS, FakeExecutor
@@ -357,3 +358,28 @@ def test_a_checkout_and_an_installation_need_the_same(monkeypatch: pytest.Monkey
     monkeypatch.setattr("runner.requirements._PYPROJECT", Path("/no/such/file"))
     monkeypatch.setattr("importlib.metadata.requires", lambda _name: lines)
     assert declared_requirements() == from_metadata(lines) == checkout
+
+
+def test_a_toolchain_is_built_again_as_it_was_built(terminal: Terminal, python: Pretender) -> None:
+    add(terminal, python, "--with", "timm", "--nightly", "--index-url", "https://example.org/whl")
+    first = python.calls()
+    built_again("old", terminal)
+    assert python.calls() == [*first, *first]
+    assert left(terminal) == ["old"]
+
+
+def test_a_toolchain_of_an_earlier_release_is_not_built_again_by_guessing(
+    terminal: Terminal,
+) -> None:
+    make_built(terminal)
+    with pytest.raises(ToolchainError, match="how toolchain old was built is not known; once more"):
+        built_again("old", terminal)
+    with pytest.raises(ToolchainError, match="there is no toolchain new to build again"):
+        built_again("new", terminal)
+
+
+def built_again(name: str, terminal: Terminal) -> Path:
+    seams = InstallSeams(
+        facts=lambda _python: FACTS, now=terminal.clock, notify=lambda _event: None
+    )
+    return build_again(name, state_dir=Path(".hud"), seams=seams)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from runner.analysis.cadence import cadence_of, late_from
-from runner.config import Schedule
+from runner.schedule_rules import Schedule
 from runner.timetable import make_timetable
 from tests.histories import night
 

@@ -175,7 +175,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[suites.a]\nmodels = [1]", "takes a text or a list of texts"),
         ('[suites.a]\nphases = "train"', "takes one or more of inference, training"),
         ('[suites.a]\ndtypes = "fp8"', "takes one or more of fp32, tf32, bf16, bf16-autocast,"),
-        ('[schedules.n]\nsuite = "tiny"', "line 1: [schedules.n]: cron is missing. When: minute"),
+        ('[schedules.n]\nsuite = "tiny"', "line 1: [schedules.n]: takes one of cron, at and watch"),
         ('[schedules.n]\ncron = "0 0 * *"', "takes five cron fields"),
         ('[schedules.n]\ncron = "0 0 * * 1"', "takes a cron text with weekdays as names"),
         ('[schedules.n]\ncron = "0 25 * * *"', "takes five cron fields"),

@@ -1,0 +1,129 @@
+"""What [schedules.NAME] takes, and when it fires."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from runner.config import Config, parse_config
+from runner.errors import ConfigError
+from runner.schedule_rules import Schedule, Watch, WatchKind
+from runner.timetable import fire_times, make_timetable
+
+BUILT = {"nightly": Path("/state/venvs/nightly/bin/python")}
+
+
+def parse(lines: str) -> Config:
+    content = f"[schedules.n]\n{lines}\n"
+    return parse_config(content, path=Path("hud.toml"), env={}, built=lambda _state_dir: BUILT)
+
+
+def schedule(lines: str) -> Schedule:
+    return parse(lines).schedules["n"]
+
+
+@pytest.mark.parametrize(
+    ("at", "cron"),
+    [("02:30", "30 2 * * *"), ("sun 9:05", "5 9 * * sun"), ("mon 00:00", "0 0 * * mon")],
+)
+def test_a_time_is_short_for_a_cron_text(at: str, cron: str) -> None:
+    assert schedule(f'at = "{at}"').cron == cron
+
+
+def test_how_missed_times_are_made_up_for_can_be_set() -> None:
+    usual = schedule('at = "02:30"')
+    assert (usual.catch_up_s, usual.coalesce) == (12 * 3600, True)
+    own = schedule('at = "02:30"\ncatch_up = "30 min"\ncoalesce = false')
+    assert (own.catch_up_s, own.coalesce) == (1800, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git:/src/models", Watch(kind=WatchKind.GIT, url="/src/models")),
+        (
+            "git:https://example.org/m.git#main",
+            Watch(kind=WatchKind.GIT, url="https://example.org/m.git", ref="main"),
+        ),
+    ],
+)
+def test_a_repository_can_be_watched(text: str, expected: Watch) -> None:
+    found = schedule(f'watch = "{text}"\nevery = "5 min"')
+    assert (found.watch, found.every_s, found.build, found.cron) == (expected, 300, False, "")
+    assert expected.text == text
+
+
+def test_a_toolchain_whose_torch_is_watched_is_built_again() -> None:
+    nightly = 'watch = "torch-nightly:https://example.org/whl"\ntoolchain = "nightly"'
+    found = schedule(nightly)
+    assert found.watch == Watch(kind=WatchKind.TORCH_NIGHTLY, url="https://example.org/whl")
+    assert (found.build, found.every_s) == (True, 1800)
+    assert schedule(f"{nightly}\nbuild = false").build is False
+    assert schedule('watch = "torch"\ntoolchain = "nightly"').build is True
+    assert schedule('at = "02:30"\ntoolchain = "nightly"\nbuild = true').build is True
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('suite = "tiny"', "takes one of cron, at and watch, got none"),
+        ('at = "02:30"\ncron = "30 2 * * *"', "takes one of cron, at and watch, got cron and at"),
+        ('at = "2.30"', 'takes a time such as "02:30" (every night) or "sun 02:30"'),
+        ('at = "24:00"', "takes a time such as"),
+        ('at = "sonntag 02:30"', "takes a time such as"),
+        ('at = "02:30"\nevery = "5 min"', "line 3: [schedules.n] every: only what is watched"),
+        ('watch = "svn:x"', 'takes what to watch: "git:URL"'),
+        ('watch = "git:"', "takes what to watch"),
+        ('watch = "git:--upload-pack=x"', "takes what to watch"),
+        ('watch = "git:/src#-x"', "takes what to watch"),
+        ('watch = "torch-nightly"', "takes what to watch"),
+        ('watch = "torch"', "toolchain current was not built by `hud toolchain add`"),
+        ('at = "02:30"\nbuild = true', "line 3: [schedules.n] build: toolchain current was not"),
+        ('at = "02:30"\ncatch_up = 0', "catch_up: got 0, takes"),
+    ],
+)
+def test_what_does_not_go_together_is_said(lines: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(lines)
+    assert problem in str(caught.value)
+
+
+def test_a_toolchain_that_hud_toml_names_itself_is_not_built_again() -> None:
+    content = '[toolchains]\nnightly = "/own/python"\n[schedules.n]\nat = "02:30"\nbuild = true\n'
+    with pytest.raises(ConfigError, match="toolchain current was not built"):
+        parse_config(content, path=None, env={}, built=lambda _state_dir: BUILT)
+    content = content.replace("build = true", 'toolchain = "nightly"\nbuild = true')
+    with pytest.raises(ConfigError, match="toolchain nightly was not built"):
+        parse_config(content, path=None, env={}, built=lambda _state_dir: BUILT)
+
+
+BERLIN = Schedule(name="n", suite="s", toolchain="t", cron="30 2 * * *", timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("month", "day", "hours"),
+    # Clocks go forward on the 29th of March, over the very time, and back on the 25th of October.
+    [(3, 28, [1, 1, 0]), (10, 24, [0, 0, 1])],
+)
+def test_each_night_fires_once_when_clocks_change(month: int, day: int, hours: list[int]) -> None:
+    start = datetime(2026, month, day, tzinfo=timezone.utc)
+    found = list(itertools.islice(fire_times(BERLIN, after=start), 3))
+    assert found == [
+        start + timedelta(days=night, hours=hour, minutes=30) for night, hour in enumerate(hours)
+    ]
+
+
+def test_a_suite_is_not_late_because_clocks_went_back() -> None:
+    fired = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
+    table = make_timetable({"n": BERLIN}, machine="box", now=fired)
+    limit = table.late_from("s", "t", fired + timedelta(seconds=5))
+    assert limit == fired + timedelta(hours=25 + 12)
+
+
+def test_what_is_watched_is_never_late() -> None:
+    watched = Schedule(name="n", suite="s", toolchain="t", watch=Watch(kind=WatchKind.GIT, url="x"))
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert make_timetable({"n": watched}, machine="box", now=now).late_from("s", "t", now) is None
