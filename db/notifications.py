@@ -24,6 +24,8 @@ class NewsKind(StrEnum):
     WORSENED = "worsened"
     REOPENED = "reopened"
     FIXED = "fixed"
+    # Of no change: what is open and what was fixed.
+    WEEKLY = "weekly"
     # Of no alert: somebody tries whether a receiver gets it.
     TEST = "test"
 

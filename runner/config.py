@@ -21,6 +21,7 @@ from models_zoo.variants import MODES
 from runner.alerts.routes import Route
 from runner.alerts.settings import ReceiverSettings, WrongReceiver, check_receiver, make_route
 from runner.errors import ConfigError
+from runner.links import dashboard_url
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.own_models import OwnModelError, installed_models, own_model
 from runner.protocol import MeasureSettings
@@ -72,6 +73,11 @@ class Config:
     def traces_dir(self) -> Path | None:
         """Return where traces are kept, None where they are not."""
         return traces_folder(self.store_url, named=self.traces_folder)
+
+    @property
+    def dashboard(self) -> str:
+        """Return the address of the dashboard: the one that people use, or that of this machine."""
+        return self.public_url or dashboard_url(host=self.host, port=self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from runner.alerts.deliveries import (
     take,
 )
 from runner.alerts.quiet import QuietRule
+from runner.alerts.weekly import Weekly
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Item:
     `num_alerts` counts those too that are left out of `alerts` because there are too many.
     `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
     trend of the first; empty where hud.toml does not say where the dashboard is.
+    `weekly` is what a weekly digest has instead.
     """
 
     notification: Notification
@@ -49,6 +51,7 @@ class Item:
     num_alerts: int
     actions: Mapping[str, str] = field(default_factory=dict)
     picture_url: str = ""
+    weekly: Weekly | None = None
 
 
 # The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.

@@ -9,7 +9,7 @@ from db.judged import load_events
 from db.records import Alert
 from runner.analysis.repro import repro_command
 from runner.cause_kernels import cause_kernels
-from runner.links import dashboard_url, series_url
+from runner.links import series_url
 from runner.wiring import Workplace
 
 
@@ -18,13 +18,12 @@ def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[s
     config = workplace.config
     events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
     kernels = cause_kernels(alerts, store=workplace.store())
-    dashboard = config.public_url or dashboard_url(host=config.host, port=config.port)
     return [
         {
             **alert.to_json(kernels=kernels[alert.id].rows, noise=kernels[alert.id].noise),
             "event": events[alert.event_id].to_json() if alert.event_id in events else None,
             "repro": repro_command(alert.case, toolchain=alert.toolchain),
-            "url": series_url(alert, dashboard=dashboard),
+            "url": series_url(alert, dashboard=config.dashboard),
         }
         for alert in alerts
     ]

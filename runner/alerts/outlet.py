@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from db.alert_queries import load_alerts_with_ids, newest_change_number
 from db.errors import StoreError
-from db.notifications import Notification
+from db.messages import load_told
+from db.notifications import NewsKind, Notification
 from db.outbox import release
+from db.outbox_upkeep import put_missing
 from db.processes import this_process
-from db.records import Alert
+from db.queries import load_alerts, load_changes
+from db.records import Alert, AlertState
+from db.store import Store
 from runner.alerts.deliveries import Policy
-from runner.alerts.dispatch import Dispatcher, DispatchReport, Item
+from runner.alerts.dispatch import Dispatcher, DispatchReport, Item, Receiver, Updatable
 from runner.alerts.documents import alerts_json
 from runner.alerts.links import Linker, make_linker
 from runner.alerts.news import is_still_news
 from runner.alerts.pictures import make_draw
 from runner.alerts.receivers import make_receiver
 from runner.alerts.routes import Route, Telling
+from runner.alerts.updates import Updater
+from runner.alerts.weekly import fixed_between, weekly_notification, weekly_of
+from runner.config import Config
 from runner.errors import ConfigError
 from runner.events import Notify, Said
 from runner.wiring import Workplace
@@ -33,11 +41,16 @@ MAX_ALERTS_TOLD = 50
 
 def make_telling(workplace: Workplace, *, is_held: bool = False) -> Telling:
     """Return what makes notifications; those of one that `is_held` wait for `send_waiting`."""
-    config = workplace.config
-    routes = config.routes or tuple(
-        Route(name=name, receivers=(name,)) for name in config.receivers
+    return Telling(
+        routes=routes_of(workplace.config),
+        now=workplace.seams.now,
+        holder=this_process() if is_held else "",
     )
-    return Telling(routes=routes, now=workplace.seams.now, holder=this_process() if is_held else "")
+
+
+def routes_of(config: Config) -> tuple[Route, ...]:
+    """Return the routes of hud.toml; without any each receiver has one that leads everything."""
+    return config.routes or tuple(Route(name=name, receivers=(name,)) for name in config.receivers)
 
 
 def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Dispatcher:
@@ -58,8 +71,30 @@ def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Di
     )
 
 
-def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> list[Item]:
-    """Return `notifications` with their alerts as they are now, less those that are no news."""
+def make_updater(workplace: Workplace, *, receivers: Mapping[str, Receiver]) -> Updater:
+    """Return what updates messages that were sent to those of `receivers` that can change them."""
+    seams = workplace.seams
+    return Updater(
+        store=workplace.store(),
+        receivers={name: item for name, item in receivers.items() if isinstance(item, Updatable)},
+        compose=lambda items: compose(items, workplace=workplace, is_update=True),
+        now=seams.now,
+        jitter=_drawn_below,
+        draw=make_draw(workplace),
+    )
+
+
+def _drawn_below(limit_s: float) -> float:
+    return random.uniform(0.0, limit_s)
+
+
+def compose(
+    notifications: Sequence[Notification], *, workplace: Workplace, is_update: bool = False
+) -> list[Item]:
+    """Return `notifications` with their alerts as they are now, less those that are no news.
+
+    A message that was sent, of which this `is_update`, tells of all its alerts.
+    """
     store, at = workplace.store(), workplace.seams.now()
     linker = _linker(workplace)
     wanted = {id for item in notifications for id in item.alert_ids}
@@ -67,26 +102,83 @@ def compose(notifications: Sequence[Notification], *, workplace: Workplace) -> l
     number = newest_change_number(store) if linker else 0
     known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
     news = [
-        [
-            id
-            for id in notification.alert_ids
-            if id in known and is_still_news(notification.kind, known[id], at=at)
-        ]
+        [id for id in notification.alert_ids if id in known]
+        if is_update
+        else _ids_told(notification, known, at=at, store=store)
         for notification in notifications
     ]
     # All at once: what is read of the store for one alert can be read for thousands.
     told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
     shown = dict(zip(told, alerts_json(tuple(told.values()), workplace=workplace), strict=True))
+    told_of_week = _weekly(notifications, workplace=workplace)
     return [
-        Item(
+        told_of_week.get(notification.id)
+        or Item(
             notification=notification,
             alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
             num_alerts=len(ids),
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, news, strict=True)
-        if ids
+        if ids or notification.id in told_of_week
     ]
+
+
+def _weekly(notifications: Sequence[Notification], *, workplace: Workplace) -> dict[str, Item]:
+    """Return the weekly digests among `notifications`, by their ids."""
+    wanted = [item for item in notifications if item.kind is NewsKind.WEEKLY]
+    if not wanted:
+        return {}
+    store, config = workplace.store(), workplace.config
+    alerts, changes = load_alerts(store), load_changes(store)
+    found = {}
+    for notification in wanted:
+        until = notification.created_at
+        routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
+        since = until - timedelta(days=7)
+        weekly = weekly_of(
+            # A receiver that no route leads to has asked for the digest alone.
+            [alert for alert in alerts if not routes or any(r.covers(alert) for r in routes)],
+            fixed_ids=fixed_between(changes, since=since, until=until),
+            since=since,
+            until=until,
+            url=f"{config.dashboard}/alerts",
+        )
+        found[notification.id] = Item(
+            notification=notification, alerts=(), num_alerts=0, weekly=weekly
+        )
+    return found
+
+
+def queue_weekly(workplace: Workplace) -> None:
+    """Put the weekly digests that are due into the outbox, each once."""
+    at = workplace.seams.now()
+    put_missing(
+        workplace.store(),
+        [
+            weekly_notification(
+                name, due=settings.weekly.last(at, timezone=settings.timezone), at=at
+            )
+            for name, settings in workplace.config.receivers.items()
+            if settings.weekly is not None
+        ],
+    )
+
+
+def _ids_told(
+    notification: Notification, known: Mapping[str, Alert], *, at: datetime, store: Store
+) -> list[str]:
+    """Return the ids of alerts that are still news, none where messages of before say it by now."""
+    ids = [
+        id
+        for id in notification.alert_ids
+        if id in known and is_still_news(notification.kind, known[id], at=at)
+    ]
+    states = {id: str(known[id].state) for id in ids}
+    if notification.kind is not NewsKind.FIXED or set(states.values()) != {AlertState.FIXED}:
+        return ids
+    told = load_told(store, receiver=notification.receiver, states=states)
+    return [] if told == states.keys() else ids
 
 
 def _linker(workplace: Workplace) -> Linker | None:
@@ -117,13 +209,17 @@ def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:
     if not workplace.config.receivers:
         return DispatchReport()
     try:
+        queue_weekly(workplace)
         release(workplace.store(), holder=this_process(), at=workplace.seams.now())
-        report = make_dispatcher(workplace).dispatch()
+        dispatcher = make_dispatcher(workplace)
+        # First: what a message that was sent says by now needs no other message.
+        trouble = make_updater(workplace, receivers=dispatcher.receivers).update()
+        report = dispatcher.dispatch()
     except StoreError as error:
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"
         notify(Said(text=text, is_warning=True))
         return DispatchReport()
-    for name, text in report.trouble.items():
+    for name, text in {**trouble, **report.trouble}.items():
         told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
         notify(Said(text=told, is_warning=True))
     if report.num_sent:

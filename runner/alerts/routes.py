@@ -16,7 +16,7 @@ from db.triage import Revision
 from runner.alerts.news import find_news, severity_of, worst_of
 
 # What alerts give reason to tell.
-TOLD: Final = tuple(str(kind) for kind in NewsKind if kind is not NewsKind.TEST)
+TOLD: Final = tuple(str(kind) for kind in NewsKind if kind not in (NewsKind.TEST, NewsKind.WEEKLY))
 # Whoever measures suspects again says when that is over; a process that died cannot.
 MAX_HOLD = timedelta(hours=6)
 
@@ -37,10 +37,13 @@ class Route:
 
     def takes(self, alert: Alert, *, kind: NewsKind) -> bool:
         """Return whether this route leads news of that kind about `alert`."""
+        return kind in self.news and self.covers(alert)
+
+    def covers(self, alert: Alert) -> bool:
+        """Return whether `alert` fits each list, whatever the news about it is."""
         case = alert.case
         return (
-            kind in self.news
-            and alert.verdict in self.verdicts
+            alert.verdict in self.verdicts
             and severity_of(alert) in self.severities
             and _fits(self.models, case.model)
             and (_fits(self.modes, case.mode) or _fits(self.modes, case.variant))

@@ -13,7 +13,7 @@ from db.notifications import Severity
 from db.records import Verdict
 from runner.accepted import flag, seconds, text, texts, timezone_name
 from runner.alerts.http import CONNECT_S, HTTP, MAIL, TOTAL_S, TargetRefused, check_url
-from runner.alerts.quiet import QuietHours, QuietRule, quiet_hours
+from runner.alerts.quiet import QuietHours, QuietRule, WeeklyTime, quiet_hours, weekly_time
 from runner.alerts.routes import TOLD, Route
 from runner.setting import Setting
 
@@ -55,7 +55,7 @@ class _Keys:
 
 _KEYS: Mapping[ReceiverKind, _Keys] = {
     ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
-    ReceiverKind.SLACK: _Keys(needed=("url",)),
+    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token")),
     ReceiverKind.DISCORD: _Keys(needed=("url",)),
     ReceiverKind.TEAMS: _Keys(needed=("url",)),
     ReceiverKind.EMAIL: _Keys(
@@ -81,12 +81,14 @@ class ReceiverSettings:
     password: str | None = None
     repository: str | None = None
     token: str | None = None
+    channel: str | None = None
     publish: tuple[Publication, ...] | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
     quiet: tuple[QuietHours, ...] = ()
     timezone: str = "UTC"
     severe_any_time: bool = False
+    weekly: WeeklyTime | None = None
 
     @property
     def quiet_rule(self) -> QuietRule:
@@ -114,6 +116,9 @@ def check_receiver(settings: ReceiverSettings) -> None:
         if is_given and key not in (*keys.needed, *keys.allowed):
             problem = f"a receiver of kind {settings.kind} has no {key}; omit it"
             raise WrongReceiver(problem, key=key)
+    if settings.kind is ReceiverKind.SLACK and bool(settings.channel) != bool(settings.token):
+        missing, given = ("token", "channel") if settings.channel else ("channel", "token")
+        raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {given}")
     if settings.url is not None and not _is_place(settings.url):
         try:
             check_url(settings.url, schemes=keys.schemes)
@@ -263,7 +268,14 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="token",
         accept=place,
-        description=f"Where the token of `github` is kept: {_PLACES}.",
+        description=f"Where the token of `github`, or of a bot of `slack`, is kept: {_PLACES}.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="channel",
+        accept=text,
+        description="Channel of a bot of `slack`, by its id or its name; `url` is then"
+        " `https://slack.com/api`.",
     ),
     Setting(
         section="receivers.NAME",
@@ -300,7 +312,7 @@ NOTIFICATION_SETTINGS = (
         key="timezone",
         accept=timezone_name,
         default="UTC",
-        description="Time zone of these hours.",
+        description="Time zone of these hours and of `weekly`.",
     ),
     Setting(
         section="receivers.NAME",
@@ -308,6 +320,12 @@ NOTIFICATION_SETTINGS = (
         accept=flag,
         default=False,
         description="Whether what is severe is sent in quiet hours too.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="weekly",
+        accept=weekly_time,
+        description='When a digest of the week is sent, such as `"mon 09:00"`. Default: never.',
     ),
     Setting(
         section="routes.NAME",

@@ -53,4 +53,5 @@ def _notification(item: Item) -> dict[str, Any]:
         "alerts": list(item.alerts),
         "actions": dict(item.actions),
         "picture_url": item.picture_url,
+        **({} if item.weekly is None else {"weekly": item.weekly.to_json()}),
     }

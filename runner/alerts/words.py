@@ -27,6 +27,7 @@ _WORDS = {
     NewsKind.WORSENED: "Worse",
     NewsKind.REOPENED: "Back",
     NewsKind.FIXED: "Fixed",
+    NewsKind.WEEKLY: "Weekly",
     NewsKind.TEST: "Test",
 }
 
@@ -92,12 +93,14 @@ def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
     num_left = item.num_alerts - min(len(item.alerts), MAX_ALERTS_SHOWN)
     if num_left:
         lines.append(f"and {num_left} more alerts")
+    if item.weekly is not None:
+        lines = item.weekly.lines()
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
     return Paragraph(
         title=_short(title, limit=_TITLE_LENGTH),
         lines=tuple(_short(line) for line in lines),
-        url=item.alerts[0]["url"] if item.alerts else "",
+        url=item.alerts[0]["url"] if item.alerts else item.weekly.url if item.weekly else "",
         actions={name.capitalize(): url for name, url in item.actions.items()},
         picture_url=item.picture_url if has_picture else "",
         alert_id=item.alerts[0]["id"] if item.alerts and has_picture else "",
