@@ -111,18 +111,24 @@ def now() -> datetime:
 
 def require(person: Person, role: Role) -> None:
     """Raise NotAllowed unless `person` may do what `role` may."""
+    if text := refusal(person, role):
+        logger.warning("refused: %s by %r, who is %s", _NEEDED[role], person.name, person.role)
+        raise NotAllowed(text)
+
+
+def refusal(person: Person, role: Role) -> str:
+    """Return why `person` may not do what `role` may and what to do about it, "" for who may."""
     if person.may(role):
-        return
-    logger.warning("refused: %s by %r, who is %s", _NEEDED[role], person.name, person.role)
+        return ""
     if person.is_signed_in:
-        raise NotAllowed(
+        return (
             f"{person.name} is {_article(person.role)}; {_NEEDED[role]} takes {_article(role)}."
             " Whoever keeps [auth] in hud.toml can change that"
         )
     if rules().has_sign_in:
         why = f"{person.problem}; " if person.problem else ""
-        raise NotAllowed(f"{why}{_NEEDED[role]} takes {_article(role)}: sign in")
-    raise NotAllowed(
+        return f"{why}{_NEEDED[role]} takes {_article(role)}: sign in"
+    return (
         f"nobody is signed in here, so this dashboard only shows; {_NEEDED[role]} takes"
         f" {_article(role)}. `hud alerts` does it on the command line, [auth] in hud.toml lets"
         " people sign in"

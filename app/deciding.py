@@ -104,10 +104,8 @@ def decision_form(alerts: Sequence[Alert]) -> None:
 
 
 def _only_looking(person: Person) -> None:
-    try:
-        access.require(person, Role.TRIAGER)
-    except access.NotAllowed as error:
-        st.html(notice(f"You can look at this and not decide about it: {error}."))
+    why = access.refusal(person, Role.TRIAGER)
+    st.html(notice(f"You can look at this and not decide about it: {why}."))
     if access.rules().has_sign_in and not person.is_signed_in:
         sign_in_button("sign-in-to-decide")
 

@@ -29,15 +29,23 @@ READY = "the dashboard answers now\n"
 
 
 @contextmanager
-def serving(store_url: str) -> Iterator[str]:
-    """Serve the dashboard of the store and yield its address."""
-    port = _free_port()
+def serving(
+    store_url: str, *, config: Path | None = None, port: int = 0, **env: str
+) -> Iterator[str]:
+    """Serve the dashboard of the store and yield its address.
+
+    With a hud.toml it is `hud serve` that serves it. `env` is what its process has besides.
+    """
+    port = port or free_port()
+    command = ["app", "--port", str(port), "--store", store_url]
+    if config is not None:
+        command = ["runner", "serve", *command[1:], "--config", str(config)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", "--port", str(port), "--store", store_url],
+        [sys.executable, "-m", *command],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
     )
     assert process.stdout is not None
     # What nobody reads would stop the dashboard once the pipe is full.
@@ -83,7 +91,8 @@ def window(
         context.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,0 +1,208 @@
+"""People sign in with a real OpenID Connect provider, and do what their role lets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from db.queries import load_alert, load_changes, load_series_settings
+from db.records import AlertState
+from db.store import Store
+from tests.app import stores
+from tests.e2e.dashboard import ROOT, free_port, serving, window
+from tests.e2e.provider import READY
+
+pytestmark = pytest.mark.slow
+
+PATH = "/alerts?alert=alert-1"
+LISTS = '\n[auth]\ntriagers = ["perf"]\nadmins = "ada@example.org"\nviewers = "*@example.org"\n'
+PEOPLE = {
+    "eve": {"email": "eve@example.org", "email_verified": True},
+    "tom": {"email": "tom@example.org", "email_verified": True, "groups": ["perf"]},
+    "ada": {"email": "ada@example.org", "email_verified": True},
+    "mallory": {"email": "ada@example.org", "email_verified": False},
+}
+# Each would be an admin if what is wrong were not seen.
+LIARS = {
+    "wrong issuer": {"iss": "https://login.example.org"},
+    "wrong audience": {"aud": "wiki"},
+    "audience of another, lent to us": {"aud": "wiki", "azp": "hud"},
+    "expired": {"iat": 1_700_000_000, "exp": 1_700_000_300},
+    "wrong nonce": {"nonce": "another"},
+    "wrong key": {"_key": True},
+    "wrong state": {"_state": True},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A dashboard with sign-in, the hud.toml it runs by, and its store."""
+
+    url: str
+    config: Path
+    store: Store
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Return a dashboard whose people sign in with a provider in a process of its own."""
+    folder = tmp_path_factory.mktemp("sign-in")
+    store = Store(f"duckdb:///{folder / 'hud.duckdb'}")
+    stores.fill(store)
+    port, provider_port = free_port(), free_port()
+    client = {"id": "hud", "secret": "hush", "back": f"http://127.0.0.1:{port}/oauth2callback"}
+    users = {**PEOPLE, **{name: {**PEOPLE["ada"], **fault} for name, fault in LIARS.items()}}
+    command = ["tests.e2e.provider", str(provider_port), json.dumps(client), json.dumps(users)]
+    config = folder / "hud.toml"
+    config.write_text(settings(provider_port), encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as provider:
+        assert provider.stdout is not None
+        try:
+            assert provider.stdout.readline() == READY
+            with serving(store.url, config=config, port=port, HUD_SECRET="hush") as url:
+                yield Place(url=url, config=config, store=store)
+        finally:
+            provider.terminate()
+
+
+def settings(provider_port: int) -> str:
+    own = (
+        f'issuer = "http://127.0.0.1:{provider_port}"\nclient_id = "hud"\n'
+        'client_secret = "env:HUD_SECRET"\n'
+    )
+    return LISTS + own
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Return a page of a fresh profile."""
+    with window(browser) as context:
+        context.set_default_timeout(20_000)
+        yield context.new_page()
+
+
+def sign_in(page: Page, name: str) -> None:
+    page.get_by_role("button", name="Sign in", exact=True).first.click()
+    page.get_by_role("link", name=name, exact=True).click()
+
+
+def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(place: Place, page: Page) -> None:
+    page.goto(place.url + PATH)
+    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+    expect(page.get_by_text("+20.0 %")).to_have_count(0)
+    sign_in(page, "eve")
+    expect(page).to_have_url(place.url + PATH)
+    expect(page.get_by_role("heading", name="bert default +20.0 %")).to_be_visible()
+    # A viewer looks, and that is all.
+    expect(page.get_by_text("eve@example.org is a viewer; deciding about alerts")).to_be_visible()
+    expect(page.get_by_role("button", name="Noise")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
+
+    second = page.context.new_page()
+    second.goto(place.url)
+    expect(second.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+    # Within a poll of the other window, without a touch.
+    expect(second.get_by_text("you have signed out.")).to_be_visible()
+
+
+def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_taken(
+    place: Place, page: Page
+) -> None:
+    page.goto(place.url + PATH)
+    sign_in(page, "tom")
+    page.get_by_label("Reason or comment").fill("after the move")
+    expect(page.get_by_label("Your name")).to_be_disabled()
+    page.get_by_role("button", name="Acknowledge", exact=True).dblclick()
+    expect(page.get_by_role("table", name="changes").get_by_text("after the move")).to_be_visible()
+    changes = load_changes(place.store, alert_id="alert-1")
+    assert [(item.by, item.new) for item in changes] == [("tom@example.org", "acknowledged")]
+    expect(page.get_by_label("Least change that matters")).to_have_count(0)
+
+    before = place.config.read_text(encoding="utf-8")
+    place.config.write_text(before.replace('"perf"', '"others"'), encoding="utf-8")
+    try:
+        expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
+        expect(page.get_by_role("button", name="Noise")).to_have_count(0)
+    finally:
+        place.config.write_text(before, encoding="utf-8")
+    expect(page.get_by_role("button", name="Noise")).to_be_visible()
+    page.goto("about:blank")
+
+
+def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
+    page.goto(place.url + PATH)
+    sign_in(page, "ada")
+    page.get_by_label("Least change that matters").fill("7.5")
+    page.get_by_label("Reason", exact=True).fill("noisy")
+    page.get_by_role("button", name="Save the floor").click()
+    expect(page.get_by_label("Reason", exact=True)).to_have_value("")
+    expect(page.get_by_label("Least change that matters")).to_have_value("7.5")
+    assert [item.floor for item in load_series_settings(place.store)] == [0.075]
+    page.goto("about:blank")
+
+
+def test_address_that_nobody_verified_is_nobodys(place: Place, page: Page) -> None:
+    page.goto(place.url)
+    sign_in(page, "mallory")
+    expect(page.get_by_text("who may not look at this dashboard")).to_be_visible()
+
+
+def test_answers_that_do_not_hold_sign_nobody_in(place: Place, page: Page) -> None:
+    told = {}
+    for liar in LIARS:
+        page.goto(place.url + PATH)
+        sign_in(page, liar)
+        refused = page.get_by_text("The sign-in did not succeed")
+        elsewhere = page.get_by_text("you are signed in to another application")
+        expect(refused.or_(elsewhere).first).to_be_visible()
+        told[liar] = page.request.get(f"{place.url}/traces/result-1").status
+        page.context.clear_cookies()
+    assert told == dict.fromkeys(LIARS, 401)
+
+
+def test_callback_that_was_used_is_refused(place: Place, page: Page) -> None:
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(request.url))
+    page.goto(place.url)
+    sign_in(page, "ada")
+    expect(page.get_by_text("(admin)")).to_be_visible()
+    (used,) = {url for url in seen if "/oauth2callback?" in url}
+    page.context.clear_cookies()
+    page.goto(used)
+    expect(page.get_by_text("The sign-in did not succeed")).to_be_visible()
+    page.goto(place.url)
+    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+
+
+def test_routes_are_for_who_signed_in(place: Place, page: Page) -> None:
+    assert status(place.url, "/traces/result-1") == 401
+    assert status(place.url, "/perfetto/result-1") == 401
+    assert status(place.url, "/healthz") == 200
+    page.goto(place.url)
+    sign_in(page, "eve")
+    expect(page.get_by_text("(viewer)")).to_be_visible()
+    # Nobody kept a trace, which is for who may look to know.
+    assert page.request.get(f"{place.url}/traces/result-1").status == 404
+    assert load_alert(place.store, "alert-1").state is not AlertState.NOISE
+    page.goto("about:blank")
+
+
+def status(url: str, path: str) -> int:
+    with closing(HTTPConnection(urlsplit(url).netloc, timeout=20)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().status
