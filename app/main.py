@@ -10,8 +10,18 @@ import streamlit as st
 from app import access, data, signin
 from app.components import guarded, live, synthetic_banner
 from app.theme import STYLE_SHEET
-from app.views import alerts, compare, kernel_diff, kernels, overview, run, runs, series, studies
-from db.access import Role
+from app.views import (
+    alerts,
+    compare,
+    kernel_diff,
+    kernels,
+    modes,
+    overview,
+    run,
+    runs,
+    series,
+    studies,
+)
 from db.access import Role
 
 
@@ -27,8 +37,9 @@ class View:
 # The first one is the page at `/`.
 VIEWS = (
     View(title="Overview", path="overview", show=overview.show),
-    View(title="Compare", path="compare", show=compare.show),
     View(title="Alerts", path="alerts", show=alerts.show),
+    View(title="Compare", path="compare", show=compare.show),
+    View(title="Modes", path="modes", show=modes.show),
     View(title="Series", path="series", show=series.show),
     View(title="Run", path="run", show=run.show),
     View(title="Kernels", path="kernels", show=kernels.show),

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.format import age, metric_label, moment, percent, percent_interval, scale_for
 from app.markup import Cell, Column, Note
-from app.state import ALL_STATES, OUTCOME, OverviewState, decide_url, run_url, series_url
+from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
@@ -68,7 +68,7 @@ def is_by_machine(alert: Alert) -> bool:
     return alert.cause_kind == "machine"
 
 
-def lets_through(state: OverviewState, case: Case) -> bool:
+def lets_through(state: CaseState, case: Case) -> bool:
     """Return whether the filters of `state` (the machine aside) let `case` through."""
     wanted = (
         (state.device, case.device),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from db.kernels import KINDS, LIBRARIES
@@ -16,6 +16,8 @@ from db.text import shortened
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
 DEFAULT_OVERVIEW_METRIC = "speedup"
 DEFAULT_SERIES_METRIC = "latency_s"
+# Whether a process finds what it compiled before: that is what it pays for its mode.
+CACHES = COLD, WARM = ("cold", "warm")
 # What alerts about a case that fails or vanished have for a metric; any trend shows where it ends.
 OUTCOME = "outcome"
 # In place of one state of the alerts page.
@@ -43,6 +45,34 @@ class OverviewState:
     shape: str = ""
     model: str = ""
     metric: str = DEFAULT_OVERVIEW_METRIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModesState:
+    """What the page of modes shows, as OverviewState; `cache` is the compile time that counts."""
+
+    machine: str = ""
+    toolchain: str = ""
+    device: str = ""
+    phase: str = ""
+    dtype: str = ""
+    shape: str = ""
+    model: str = ""
+    cache: str = COLD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsState:
+    """What the page of models shows, as OverviewState; `text` is in name, family or summary."""
+
+    machine: str = ""
+    toolchain: str = ""
+    device: str = ""
+    phase: str = ""
+    dtype: str = ""
+    shape: str = ""
+    model: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +173,12 @@ class AlertsState:
     state: str = ""
 
 
+# The states of the pages that show the latest results of one machine and toolchain.
+CaseState = OverviewState | ModesState | ModelsState
 _AnyState = (
     OverviewState
+    | ModesState
+    | ModelsState
     | SeriesState
     | RunPageState
     | KernelsState
@@ -155,6 +189,8 @@ _AnyState = (
     | AlertsState
 )
 _State = TypeVar("_State", bound=_AnyState)
+_CaseState = TypeVar("_CaseState", bound=CaseState)
+_CASE_PAGES: Mapping[type, str] = {OverviewState: "./", ModesState: "modes", ModelsState: "models"}
 
 
 def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str, ...]]:
@@ -165,6 +201,17 @@ def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str,
         "metric": OVERVIEW_METRICS,
     }
     return _parse(OverviewState, params, allowed)
+
+
+def parse_modes(params: Mapping[str, str]) -> tuple[ModesState, tuple[str, ...]]:
+    """Return the state of the page of modes and a sentence for each parameter not understood."""
+    allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype), "cache": CACHES}
+    return _parse(ModesState, params, allowed)
+
+
+def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:
+    """Return the state of the page of models and a sentence for each parameter not understood."""
+    return _parse(ModelsState, params, {"phase": tuple(Phase), "dtype": tuple(Dtype)})
 
 
 def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...]]:
@@ -226,6 +273,11 @@ def parse_alerts(params: Mapping[str, str]) -> tuple[AlertsState, tuple[str, ...
 def overview_url(state: OverviewState) -> str:
     """Return the relative URL of the overview in `state`."""
     return _url("./", state)
+
+
+def cases_url(state: CaseState) -> str:
+    """Return the relative URL of the page of the latest results whose state this is."""
+    return _url(_CASE_PAGES[type(state)], state)
 
 
 def series_url(
@@ -301,9 +353,10 @@ def event_url(event_id: str) -> str:
     return _url("alerts", AlertsState(event=event_id))
 
 
-def without(state: OverviewState, *names: str) -> OverviewState:
+def without(state: _CaseState, *names: str) -> _CaseState:
     """Return `state` with the named filters at their defaults."""
-    return dataclasses.replace(state, **dict.fromkeys(names, ""))
+    defaults: dict[str, Any] = dict.fromkeys(names, "")
+    return dataclasses.replace(state, **defaults)
 
 
 def query_params(state: _AnyState) -> dict[str, str]:

@@ -8,8 +8,8 @@ from functools import partial
 
 from app.format import age, moment
 from app.markup import Cell, Note, facts, folded, table
-from app.matrix import Matrix
-from app.pages import ModeSummary, Overview
+from app.matrix import common_dimensions
+from app.pages import ModeSummary
 from app.ranking import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
@@ -18,11 +18,10 @@ from app.ranking import (
     lets_through,
     open_alerts,
 )
-from app.state import OverviewState, query_params, run_url, without
+from app.state import OverviewState, run_url
 from db.records import Alert, Verdict
 from db.summaries import LatestCell
 
-FILTERS = ("model", "phase", "shape", "dtype", "device")
 # One screen; the others are behind a fold.
 _SHOWN_ALERTS = 12
 
@@ -64,56 +63,6 @@ def _concerns(state: OverviewState, alert: Alert) -> bool:
     return alert.case.is_reference or lets_through(state, alert.case)
 
 
-def nothing_fits(
-    state: OverviewState, overview: Overview, candidates: Sequence[LatestCell]
-) -> list[str]:
-    """Return which filters leave nothing of `candidates`, and what they could be."""
-    wanted = query_params(state)
-    if not candidates:
-        return _nothing_there(wanted, overview.cells)
-    names = [name for name in FILTERS if name in wanted]
-    said = _said(wanted, names)
-    one_less = [
-        f"{name} ({num_left})"
-        for name in names
-        if (num_left := _num_fitting(without(state, name), candidates))
-    ]
-    advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
-    return [
-        f"None of the {len(candidates)} results on this machine fits {said}.",
-        advice if one_less else "More than one of these filters must be set back to all.",
-    ]
-
-
-def _nothing_there(wanted: Mapping[str, str], cells: Sequence[LatestCell]) -> list[str]:
-    names = [name for name in ("machine", "toolchain") if name in wanted]
-    places = sorted({(cell.machine, cell.toolchain) for cell in cells})
-    shown = ", ".join(f"{machine} (toolchain {toolchain})" for machine, toolchain in places)
-    # With neither in the URL, the newest run is the first of its machine and has no result yet.
-    said = _said(wanted, names) or "the machine of the newest run"
-    return [f"No result fits {said}.", f"Machines with results: {shown}."]
-
-
-def _said(wanted: Mapping[str, str], names: Sequence[str]) -> str:
-    return ", ".join(f"{name} = {wanted[name]}" for name in names)
-
-
-def toolchains_in(overview: Overview) -> set[str]:
-    """Return the toolchains that have a result or an alert, of all machines."""
-    measured = {cell.toolchain for cell in overview.cells}
-    return measured | {alert.toolchain for alert in overview.alerts}
-
-
-def newest_toolchain(cells: Sequence[LatestCell]) -> str:
-    """Return the toolchain of the newest run of `cells`, "" for none."""
-    newest = max(cells, key=lambda cell: cell.run_started_at, default=None)
-    return newest.toolchain if newest else ""
-
-
-def _num_fitting(state: OverviewState, cells: Sequence[LatestCell]) -> int:
-    return sum(lets_through(state, cell.summary.case) for cell in cells)
-
-
 def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     """Return a mode's name and its headline number, in brackets when the mode never really ran."""
     missing = [f"{number} {kind}" for kind, number in summary.missing]
@@ -135,15 +84,16 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     )
 
 
-def matrix_facts(matrix: Matrix, cells: Sequence[LatestCell], *, now: datetime) -> str:
-    """Return what all cells of the matrix have in common, and the newest run among them."""
+def latest_facts(cells: Sequence[LatestCell], *, now: datetime) -> str:
+    """Return what all cells have in common, and the newest run among them."""
     newest = max(cells, key=lambda cell: cell.run_started_at)
     run = Cell(
         text=age(newest.run_started_at, now=now),
         href=run_url(newest.run_id),
         title=moment(newest.run_started_at),
     )
-    common = [(name, Cell(text=value)) for name, value in matrix.common.items()]
+    shared = common_dimensions(cell.summary.case for cell in cells)
+    common = [(name, Cell(text=value)) for name, value in shared.items()]
     return facts([("newest run", run), ("revision", Cell(text=newest.revision)), *common])
 
 

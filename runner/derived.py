@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from db.metrics import METRICS
 from db.records import Measurement
+from runner.analysis.break_even import calls_to_pay_back
+from runner.analysis.stats import Estimate
 
 
 def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
@@ -16,7 +18,7 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
     speedup = measured.get("speedup")
     # The clock of the speedup: wall time grows with whatever else the machine does.
     latency = measured.get("latency_cpu_s") or measured.get("latency_s")
-    if speedup is None or latency is None or speedup.interval[0] <= 1:
+    if speedup is None or latency is None:
         return ()
     found = []
     for name, cost in (
@@ -25,21 +27,23 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
     ):
         if cost is None:
             continue
-        # Eager minus compiled latency, by the ratio of the two: it repeats where either one drifts.
-        least, most = (
-            side * (ratio - 1)
-            for side, ratio in zip(latency.interval, speedup.interval, strict=True)
+        calls = calls_to_pay_back(
+            _estimate(cost), latency=_estimate(latency), speedup=_estimate(speedup)
         )
-        calls = cost.median / (latency.median * (speedup.median - 1))
-        found.append(
-            Measurement(
-                metric=name,
-                unit=METRICS[name].unit,
-                samples=(calls,),
-                launches=(1,),
-                median=calls,
-                interval=(cost.interval[0] / most, cost.interval[1] / least),
-                method=f"{cost.metric} / ({latency.metric} x (speedup - 1))",
+        if calls is not None:
+            found.append(
+                Measurement(
+                    metric=name,
+                    unit=METRICS[name].unit,
+                    samples=(calls.value,),
+                    launches=(1,),
+                    median=calls.value,
+                    interval=(calls.low, calls.high),
+                    method=f"{cost.metric} / ({latency.metric} x (speedup - 1))",
+                )
             )
-        )
     return tuple(found)
+
+
+def _estimate(measured: Measurement) -> Estimate:
+    return Estimate(measured.median, *measured.interval)

@@ -7,36 +7,24 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import data
-from app.components import choose, empty_store, no_result, notices, stale_note, state_page
+from app.casefilters import draw_filters, show_nothing_fits
+from app.cases import Placed, placed
+from app.components import choose, empty_store, no_result, notices, stale_note
 from app.computed import mode_summaries
 from app.format import metric_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
 from app.matrix import build_matrix
 from app.pages import Overview
-from app.ranking import lets_through
 from app.state import (
     DEFAULT_OVERVIEW_METRIC,
     OVERVIEW_METRICS,
     OverviewState,
-    overview_url,
     parse_overview,
 )
-from app.summary import (
-    FILTERS,
-    alert_sections,
-    dead_letter_notice,
-    matrix_facts,
-    mode_tile,
-    newest_toolchain,
-    nothing_fits,
-    toolchains_in,
-)
+from app.summary import alert_sections, dead_letter_notice, latest_facts, mode_tile
 from db.records import Alert
 from db.summaries import LatestCell
-
-_WIDTHS = {"machine": 210, "model": 190, "metric": 160}
-_DEFAULT_WIDTH = 130
 
 
 def show() -> None:
@@ -52,55 +40,23 @@ def show() -> None:
     if not overview.cells:
         no_result(overview.runs)
         return
-    machine = state.machine or overview.runs[0].run.machine
-    on_machine = [cell for cell in overview.cells if cell.machine == machine]
-    toolchain = state.toolchain or newest_toolchain(on_machine)
-    cells = [cell for cell in on_machine if cell.toolchain == toolchain]
-    alerts = [alert for alert in overview.alerts if alert.machine == machine]
-    has_several = len((toolchains_in(overview) | {toolchain}) - {""}) > 1
-    _show_filters(
-        state, overview, machine=machine, toolchain=toolchain, has_several_toolchains=has_several
-    )
+    place = placed(overview, state)
+    _show_filters(state, overview, place=place)
     if undelivered := dead_letter_notice(overview.dead_letters):
         st.html(notice(undelivered))
-    if moved := machine_notice(overview.machine.get((machine, toolchain), ())):
+    if moved := machine_notice(overview.machine.get((place.machine, place.toolchain), ())):
         st.html(notice(moved))
-    _show_alerts(state, alerts, names_toolchain=has_several)
-    in_toolchain = [alert for alert in alerts if alert.toolchain == toolchain]
-    _show_cells(state, cells, alerts=in_toolchain, overview=overview)
+    _show_alerts(state, place.alerts, names_toolchain=place.has_several_toolchains)
+    if not place.cells:
+        everything = OverviewState(metric=state.metric)
+        show_nothing_fits(state, overview, place=place, everything=everything)
+        return
+    _show_cells(state, place.cells, alerts=place.alerts_in_toolchain)
 
 
-def _show_filters(
-    state: OverviewState,
-    overview: Overview,
-    *,
-    machine: str,
-    toolchain: str,
-    has_several_toolchains: bool,
-) -> None:
-    machines = list(dict.fromkeys(cell.machine for cell in overview.cells))
-    on_machine = [cell for cell in overview.cells if cell.machine == machine]
-    cases = [cell.summary.case for cell in on_machine if cell.toolchain == toolchain]
+def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:
     with st.container(horizontal=True, gap="small"):
-        choose("Machine", name="machine", options=machines, value=machine, width=_width("machine"))
-        if has_several_toolchains:
-            choose(
-                "Toolchain",
-                name="toolchain",
-                options=sorted({cell.toolchain for cell in on_machine}),
-                value=toolchain,
-                width=_width("toolchain"),
-            )
-        for name in FILTERS:
-            values = sorted({str(getattr(case, name)) for case in cases})
-            choose(
-                name.capitalize(),
-                name=name,
-                options=["", *values],
-                value=getattr(state, name),
-                format_func=lambda value: value or "all",
-                width=_width(name),
-            )
+        draw_filters(state, overview, place=place)
         choose(
             "Table shows",
             name="metric",
@@ -108,12 +64,8 @@ def _show_filters(
             value=state.metric,
             default=DEFAULT_OVERVIEW_METRIC,
             format_func=metric_label,
-            width=_width("metric"),
+            width=160,
         )
-
-
-def _width(name: str) -> int:
-    return _WIDTHS.get(name, _DEFAULT_WIDTH)
 
 
 def _show_alerts(state: OverviewState, alerts: Sequence[Alert], *, names_toolchain: bool) -> None:
@@ -124,21 +76,11 @@ def _show_alerts(state: OverviewState, alerts: Sequence[Alert], *, names_toolcha
 
 
 def _show_cells(
-    state: OverviewState,
-    candidates: Sequence[LatestCell],
-    *,
-    alerts: Sequence[Alert],
-    overview: Overview,
+    state: OverviewState, cells: Sequence[LatestCell], *, alerts: Sequence[Alert]
 ) -> None:
-    cells = [cell for cell in candidates if lets_through(state, cell.summary.case)]
-    if not cells:
-        state_page("Nothing matches the filters", text=nothing_fits(state, overview, candidates))
-        everything = OverviewState(metric=state.metric)
-        st.link_button("Show everything", overview_url(everything))
-        return
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
     st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))
-    st.html(matrix_facts(matrix, cells, now=now))
+    st.html(latest_facts(cells, now=now))
     st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))

@@ -34,6 +34,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
     assert {
         "overview": "Nothing has been measured yet",
         "compare": "Nothing has been measured yet",
+        "modes": "Nothing has been measured yet",
         "alerts": "No alerts",
         "series": "Which series?",
         "run": "No such run",
@@ -165,6 +166,7 @@ def test_a_misspelt_parameter_is_reported(path: str, open_page: OpenPage) -> Non
         ("overview", {"machine": "elsewhere"}, "Nothing matches the filters"),
         ("overview", {"model": "elsewhere"}, "Nothing matches the filters"),
         ("compare", {"model": "elsewhere"}, "Nothing matches the filters"),
+        ("modes", {"model": "elsewhere"}, "Nothing matches the filters"),
         ("compare", {"baseline": "elsewhere"}, "Nothing to compare with"),
     ],
 )

@@ -1,0 +1,53 @@
+"""The filters of the pages that show the latest results, and what they say when nothing fits."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.cases import FILTERS, Placed, nothing_fits
+from app.components import choose, state_page
+from app.pages import Overview
+from app.state import CaseState, cases_url
+
+_WIDTHS = {"machine": 210, "model": 190}
+_DEFAULT_WIDTH = 130
+
+
+def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None:
+    """Draw the choices of machine, toolchain and cases, in a container of the caller's."""
+    machines = list(dict.fromkeys(cell.machine for cell in overview.cells))
+    choose(
+        "Machine", name="machine", options=machines, value=place.machine, width=_width("machine")
+    )
+    if place.has_several_toolchains:
+        on_machine = [cell for cell in overview.cells if cell.machine == place.machine]
+        choose(
+            "Toolchain",
+            name="toolchain",
+            options=sorted({cell.toolchain for cell in on_machine}),
+            value=place.toolchain,
+            width=_width("toolchain"),
+        )
+    for name in FILTERS:
+        values = sorted({str(getattr(cell.summary.case, name)) for cell in place.candidates})
+        choose(
+            name.capitalize(),
+            name=name,
+            options=["", *values],
+            value=getattr(state, name),
+            format_func=lambda value: value or "all",
+            width=_width(name),
+        )
+
+
+def show_nothing_fits(
+    state: CaseState, overview: Overview, *, place: Placed, everything: CaseState
+) -> None:
+    """Say which filters leave nothing, and offer the page in the state `everything`."""
+    text = nothing_fits(state, overview, place.candidates)
+    state_page("Nothing matches the filters", text=text)
+    st.link_button("Show everything", cases_url(everything))
+
+
+def _width(name: str) -> int:
+    return _WIDTHS.get(name, _DEFAULT_WIDTH)

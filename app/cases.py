@@ -1,0 +1,105 @@
+"""Which of the latest results a page shows: of one machine and toolchain, and filtered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.pages import Overview
+from app.ranking import lets_through
+from app.state import CaseState, query_params, without
+from db.records import Alert
+from db.summaries import LatestCell
+
+FILTERS = ("model", "phase", "shape", "dtype", "device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The latest results of one machine in one toolchain, and those that the filters let through.
+
+    `alerts` are all of the machine, `has_several_toolchains` says whether results or alerts of more
+    than one toolchain are there.
+    """
+
+    machine: str
+    toolchain: str
+    candidates: tuple[LatestCell, ...]
+    cells: tuple[LatestCell, ...]
+    alerts: tuple[Alert, ...]
+    has_several_toolchains: bool
+
+    @property
+    def alerts_in_toolchain(self) -> tuple[Alert, ...]:
+        """Return the alerts of the toolchain that is shown."""
+        return tuple(alert for alert in self.alerts if alert.toolchain == self.toolchain)
+
+
+def placed(overview: Overview, state: CaseState) -> Placed:
+    """Return what `state` shows of `overview`, which has a run.
+
+    Without a machine in the URL it is that of the latest run, without a toolchain that of the
+    latest result there.
+    """
+    machine = state.machine or overview.runs[0].run.machine
+    on_machine = [cell for cell in overview.cells if cell.machine == machine]
+    toolchain = state.toolchain or newest_toolchain(on_machine)
+    candidates = tuple(cell for cell in on_machine if cell.toolchain == toolchain)
+    return Placed(
+        machine=machine,
+        toolchain=toolchain,
+        candidates=candidates,
+        cells=tuple(cell for cell in candidates if lets_through(state, cell.summary.case)),
+        alerts=tuple(alert for alert in overview.alerts if alert.machine == machine),
+        has_several_toolchains=len((_toolchains_in(overview) | {toolchain}) - {""}) > 1,
+    )
+
+
+def nothing_fits(
+    state: CaseState, overview: Overview, candidates: Sequence[LatestCell]
+) -> list[str]:
+    """Return which filters leave nothing of `candidates`, and what they could be."""
+    wanted = query_params(state)
+    if not candidates:
+        return _nothing_there(wanted, overview.cells)
+    names = [name for name in FILTERS if name in wanted]
+    said = _said(wanted, names)
+    one_less = [
+        f"{name} ({num_left})"
+        for name in names
+        if (num_left := _num_fitting(without(state, name), candidates))
+    ]
+    advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
+    return [
+        f"None of the {len(candidates)} results on this machine fits {said}.",
+        advice if one_less else "More than one of these filters must be set back to all.",
+    ]
+
+
+def _nothing_there(wanted: Mapping[str, str], cells: Sequence[LatestCell]) -> list[str]:
+    names = [name for name in ("machine", "toolchain") if name in wanted]
+    places = sorted({(cell.machine, cell.toolchain) for cell in cells})
+    shown = ", ".join(f"{machine} (toolchain {toolchain})" for machine, toolchain in places)
+    # With neither in the URL, the newest run is the first of its machine and has no result yet.
+    said = _said(wanted, names) or "the machine of the newest run"
+    return [f"No result fits {said}.", f"Machines with results: {shown}."]
+
+
+def _said(wanted: Mapping[str, str], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} = {wanted[name]}" for name in names)
+
+
+def _toolchains_in(overview: Overview) -> set[str]:
+    """Return the toolchains that have a result or an alert, of all machines."""
+    measured = {cell.toolchain for cell in overview.cells}
+    return measured | {alert.toolchain for alert in overview.alerts}
+
+
+def newest_toolchain(cells: Sequence[LatestCell]) -> str:
+    """Return the toolchain of the newest run of `cells`, "" for none."""
+    newest = max(cells, key=lambda cell: cell.run_started_at, default=None)
+    return newest.toolchain if newest else ""
+
+
+def _num_fitting(state: CaseState, cells: Sequence[LatestCell]) -> int:
+    return sum(lets_through(state, cell.summary.case) for cell in cells)

@@ -1,0 +1,84 @@
+"""Which mode to ship: speedup against compile time and memory, and how many calls decide."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import data
+from app.casefilters import draw_filters, show_nothing_fits
+from app.cases import Placed, placed
+from app.components import choose, empty_store, no_result, notices, stale_note
+from app.markup import beside, heading, notice
+from app.modes_data import modes_page
+from app.modeschart import modes_spec
+from app.modespage import ModesPage
+from app.modesrows import answer, calls_table, chart_rows, mode_table, model_table
+from app.pages import Overview
+from app.state import CACHES, COLD, ModesState, parse_modes
+from app.summary import latest_facts
+
+CHART_CAPTION = (
+    "Geometric means over the models that are ok in every mode, with the 95 % interval of the"
+    " speedup. Filled: on the Pareto front; hollow: another mode is better in one of speedup,"
+    " compile time and memory, and worse in none. The line joins the front of speedup and compile"
+    " time; what is filled below it needs less memory. The dashed line is eager."
+)
+MODEL_CAPTION = (
+    "Speedup over eager in the same process, and after how many calls it has paid for the compile"
+    " time; the fastest mode of each model is bold. It never pays for certain where the interval of"
+    " the speedup reaches down to 1."
+)
+
+
+def show() -> None:
+    """Draw the page of modes."""
+    state, problems = parse_modes(st.query_params.to_dict())
+    loaded = data.load_overview()
+    notices(problems)
+    stale_note(loaded)
+    overview = loaded.value
+    if not overview.runs:
+        empty_store(data.store_name())
+        return
+    if not overview.cells:
+        no_result(overview.runs)
+        return
+    place = placed(overview, state)
+    _show_filters(state, overview, place=place)
+    if not place.cells:
+        everything = ModesState(cache=state.cache)
+        show_nothing_fits(state, overview, place=place, everything=everything)
+        return
+    page = modes_page(place.cells, alerts=place.alerts_in_toolchain, cache=state.cache)
+    _show_answer(page, state)
+    st.html(latest_facts(place.cells, now=data.now()))
+    if page.rows:
+        st.html(heading("Model by model", level=2))
+        st.html(model_table(page, {cell.summary.case.key: cell for cell in place.cells}))
+        st.caption(MODEL_CAPTION)
+
+
+def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> None:
+    with st.container(horizontal=True, gap="small"):
+        draw_filters(state, overview, place=place)
+        choose(
+            "Compile cache",
+            name="cache",
+            options=CACHES,
+            value=state.cache,
+            default=COLD,
+            format_func={"cold": "empty (cold)", "warm": "filled (warm)"}.__getitem__,
+            width=160,
+        )
+
+
+def _show_answer(page: ModesPage, state: ModesState) -> None:
+    title, sentences = answer(page, cache=state.cache)
+    st.html(heading(title))
+    st.html(notice(" ".join(sentences)))
+    if not page.modes:
+        return
+    st.html(beside(mode_table(page), calls_table(page)))
+    spec = modes_spec(chart_rows(page), cache=state.cache)
+    st.vega_lite_chart(spec, key="modes", width="stretch")
+    st.caption(CHART_CAPTION)

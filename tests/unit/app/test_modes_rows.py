@@ -1,0 +1,119 @@
+"""The answer and the tables of the page of modes, from latest results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from app.modes_data import modes_page
+from app.modeschart import modes_spec
+from app.modespage import ModesPage
+from app.modesrows import about, answer, chart_rows
+from db.records import Alert, Outcome
+from db.summaries import LatestCell
+from tests.builders import make_alert, make_case
+from tests.unit.app.results import latest
+
+EAGER_S = 0.010
+
+
+def measured(mode: str, speedup: float, compile_s: float, *, model: str = "bert") -> LatestCell:
+    values: Mapping[str, float] = {
+        "latency_s": EAGER_S / speedup,
+        "speedup": speedup,
+        "compile_cold_s": compile_s,
+        "compile_warm_s": compile_s / 10,
+        "peak_bytes": 1e9,
+    }
+    return latest(make_case(model, mode=mode), values=values)
+
+
+def eager(model: str = "bert") -> LatestCell:
+    case = make_case(model, mode="eager")
+    return latest(case, values={"latency_s": EAGER_S, "peak_bytes": 2e9})
+
+
+def page_of(*cells: LatestCell, alerts: tuple[Alert, ...] = (), cache: str = "cold") -> ModesPage:
+    return modes_page(cells, alerts=alerts, cache=cache)
+
+
+BOTH = (eager(), measured("default", 2.0, 5), measured("max-autotune", 2.5, 50))
+
+
+def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit() -> None:
+    title, sentences = answer(page_of(*BOTH), cache="cold")
+    assert title == "Ship max-autotune"
+    assert sentences == [
+        "Over the 1 of 1 models that are ok in every mode it is 2.50x as fast as eager"
+        " [2.48, 2.52], for 50.0 s of cold compile time and -50.0 % peak memory.",
+        "It pays from about 45,000 calls of a process on; below that default is faster in total.",
+    ]
+
+
+def test_a_filled_cache_pays_earlier() -> None:
+    page = page_of(*BOTH, cache="warm")
+    assert [about(span.from_calls) for span in page.spans] == ["1", "100", "4,500"]
+
+
+def test_a_model_that_fails_in_the_best_mode_is_named() -> None:
+    failed = latest(make_case("unet", mode="max-autotune"), outcome=Outcome.FAILED)
+    page = page_of(*BOTH, measured("default", 1.5, 5, model="unet"), failed)
+    _, sentences = answer(page, cache="cold")
+    assert "Over the 1 of 2 models" in sentences[0]
+    assert sentences[-1] == "Not for unet: no result that is ok in this mode."
+
+
+def test_a_model_that_another_mode_serves_better_is_named() -> None:
+    page = page_of(
+        *BOTH,
+        measured("default", 3.0, 5, model="vit"),
+        measured("max-autotune", 2.0, 5, model="vit"),
+    )
+    _, sentences = answer(page, cache="cold")
+    assert page.best == "default"
+    assert "Another mode is faster for bert: see the table by model." in sentences
+
+
+def test_a_vanished_case_is_in_no_mean() -> None:
+    gone = make_alert("gone", case=BOTH[2].summary.case, kind="vanished", metric="outcome", unit="")
+    page = page_of(*BOTH, alerts=(gone,))
+    assert [mode.variant for mode in page.modes] == ["default"]
+    assert page.rows[0].cells["max-autotune"].missing == "vanished"
+
+
+def test_what_pays_back_nothing_for_certain_has_no_break_even() -> None:
+    (row,) = page_of(measured("default", 1.005, 5)).rows
+    assert row.cells["default"].speedup is not None
+    assert row.cells["default"].break_even is None
+
+
+def test_no_gain_means_not_compiling() -> None:
+    page = page_of(measured("default", 0.9, 5))
+    assert page.best == ""
+    assert answer(page, cache="cold")[0] == "Do not compile"
+
+
+def test_without_common_ground_there_is_no_recommendation() -> None:
+    page = page_of(measured("default", 2.0, 5), measured("max-autotune", 2.0, 5, model="vit"))
+    title, sentences = answer(page, cache="warm")
+    assert title == "No mode can be recommended"
+    assert "a speedup and a warm compile time in every mode" in sentences[0]
+    assert len(page.rows) == 2
+
+
+def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
+    rows = chart_rows(page_of(*BOTH, measured("reduce-overhead", 1.5, 20)))
+    assert [(row["mode"], row["is_on_line"], row["is_front"]) for row in rows] == [
+        ("default", True, True),
+        ("reduce-overhead", False, False),
+        ("max-autotune", True, True),
+    ]
+    assert modes_spec(rows, cache="cold")["layer"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"), [(1, "1"), (1234, "1,200"), (99_900, "100,000"), (4.4e7, "44 million")]
+)
+def test_calls_have_two_digits_that_count(calls: float, text: str) -> None:
+    assert about(calls) == text
