@@ -14,6 +14,7 @@ import uvicorn
 from app import access
 from app.data import DEFAULT_URL, URL_VARIABLE
 from db.access import refusal
+from db.logs import FORMAT_VARIABLE, set_up_logging
 
 DEFAULT_PORT = 8501
 _STARTUP_FAILED = 3
@@ -47,12 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_open = options.without_sign_in
     if problem := refusal(options.host, rules=access.rules(), is_open=is_open):
         parser.error(problem)
+    set_up_logging(os.environ.get(FORMAT_VARIABLE, ""), stream=sys.stderr)
     if options.store:
         os.environ[URL_VARIABLE] = options.store
     config = uvicorn.Config(
         "app.asgi:app",
         host=options.host,
         port=options.port,
+        # Ours alone writes; uvicorn's own would write text beside JSON.
+        log_config=None,
         log_level="warning",
         # As Streamlit's own server does: compressing costs more than loopback and LAN gain.
         ws="websockets-sansio",

@@ -15,8 +15,9 @@ from starlette.routing import Route
 
 from app import main
 from app.actionroutes import action_routes
-from app.pictureroutes import picture_routes
 from app.guard import Guard, app_secrets
+from app.metricsroute import metrics_routes
+from app.pictureroutes import picture_routes
 from app.traceroutes import trace_routes
 
 
@@ -37,6 +38,7 @@ app = streamlit.App(
     routes=[
         Route("/healthz", healthz, methods=["GET", "HEAD"]),
         *trace_routes(),
+        *metrics_routes(),
         *action_routes(),
         *picture_routes(),
         # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
+import sys
 from typing import Any
 
 import click
 
 from db.errors import StoreError
+from db.logs import FORMAT_VARIABLE, FORMATS, set_up_logging
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
 from runner.analysis.kernel_script import NoKernelScript
@@ -60,7 +62,10 @@ class _Commands(click.Group):
         except _EXPECTED as error:
             if os.environ.get("HUD_DEBUG") or isinstance(error, BrokenPipeError):
                 raise
-            click.echo(f"hud: {error}", err=True)
+            if ctx.params.get("log_format") == "json":
+                logging.getLogger("hud").error("%s", error)
+            else:
+                click.echo(f"hud: {error}", err=True)
             ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
 
 
@@ -82,9 +87,17 @@ def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> No
     callback=_version,
     help="Show the version and exit.",
 )
-def main() -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    envvar=FORMAT_VARIABLE,
+    help="How progress and logs are written to standard error.",
+)
+def main(*, log_format: str) -> None:
     """Track the performance of PyTorch models under torch.compile."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging(log_format, stream=sys.stderr)
 
 
 kernels_group.add_command(diff_command)

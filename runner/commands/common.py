@@ -16,8 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from db.logs import FORMATS
 from db.text import printable
 from runner.config import load_config
+from runner.log_progress import LogProgress
+from runner.progress import TerminalProgress
 from runner.wiring import Seams, Workplace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -78,6 +81,20 @@ def gather_options(
         return cast("_Function", wrapped)
 
     return decorate
+
+
+def log_format() -> str:
+    """Return how this call of `hud` was asked to log: as `text` or as `json`."""
+    context = click.get_current_context(silent=True)
+    root = None if context is None else context.find_root()
+    return str(root.params.get("log_format", FORMATS[0])) if root else FORMATS[0]
+
+
+def new_progress(workplace: Workplace) -> TerminalProgress | LogProgress:
+    """Return what tells of a run on standard error: in lines for people, or as log records."""
+    if log_format() == "json":
+        return LogProgress()
+    return TerminalProgress(stderr(), now=workplace.seams.now)
 
 
 def as_store_url(text: str) -> str:

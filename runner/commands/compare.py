@@ -21,7 +21,7 @@ from runner.analysis.compare import (
 )
 from runner.analysis.machine import MachineChange, compare_machine, machine_text
 from runner.analysis.sides import run_at_revision
-from runner.commands.common import json_option, print_json, stderr, with_workplace
+from runner.commands.common import json_option, new_progress, print_json, with_workplace
 from runner.commands.differences import differences_json, print_differences
 from runner.commands.run import EXIT_INTERRUPTED
 from runner.commands.selecting import CaseOptions, case_options, make_orders
@@ -31,7 +31,6 @@ from runner.errors import NoSuchDocument
 from runner.events import PairLaunched
 from runner.paired import PairLimits, PairSide, measure_pair
 from runner.plan import make_plan
-from runner.progress import TerminalProgress
 from runner.wiring import RunOrder, Workplace, execute_together
 
 LATEST, PREVIOUS = "latest", "previous"
@@ -169,7 +168,7 @@ def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workp
     plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
     limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
-    progress = TerminalProgress(stderr(), now=workplace.seams.now)
+    progress = new_progress(workplace)
 
     def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
         case = sides[0].order.case

@@ -11,12 +11,11 @@ from db.triage import is_muted
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.analysis.cause import MACHINE
 from runner.analysis.confirmation import fails_run, is_refuted
-from runner.commands.common import stderr
+from runner.commands.common import new_progress
 from runner.confirm import confirm_run
 from runner.detect import DetectReport, detect
 from runner.errors import RunInterrupted
 from runner.events import Notify, Said
-from runner.progress import TerminalProgress
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
@@ -27,7 +26,7 @@ def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
     Returns the alerts that fail the runs. A store that is busy is only said: `hud detect` judges
     later. Raises RunInterrupted when it was stopped while it measured.
     """
-    progress = TerminalProgress(stderr(), now=workplace.seams.now)
+    progress = new_progress(workplace)
     try:
         telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
         report = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)

@@ -25,13 +25,12 @@ from runner.commands.alert_text import SHOWN_ID_LENGTH
 from runner.commands.common import (
     Column,
     json_option,
+    new_progress,
     print_json,
     print_table,
-    stderr,
     with_workplace,
 )
 from runner.plan import find_names
-from runner.progress import TerminalProgress
 from runner.wiring import Workplace
 
 _ALL = "all"
@@ -77,7 +76,7 @@ def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) ->
         if not any(item.id.startswith(id) for item in dead):
             raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
     num_resent = resend(store, wanted, at=workplace.seams.now())
-    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    notify = new_progress(workplace)
     report = send_waiting(workplace, notify=notify)
     if as_json:
         print_json({"resent": num_resent, "sent": report.num_sent})
@@ -92,7 +91,7 @@ def send_now(workplace: Workplace, *, as_json: bool) -> None:
     """Send the notifications that are due."""
     if not workplace.config.receivers:
         click.echo(_NO_RECEIVERS, err=True)
-    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    notify = new_progress(workplace)
     report = send_waiting(workplace, notify=notify)
     if as_json:
         print_json({"sent": report.num_sent, "failed": report.num_failed})

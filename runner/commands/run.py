@@ -13,14 +13,21 @@ import click
 from db.queries import load_document
 from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
 from db.text import first_line
-from runner.commands.common import Column, print_json, print_table, stderr, stdout, with_workplace
+from runner.commands.common import (
+    Column,
+    new_progress,
+    print_json,
+    print_table,
+    stderr,
+    stdout,
+    with_workplace,
+)
 from runner.commands.judging import judge
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
 from runner.errors import DocumentNotWritten, ResumeError
 from runner.nsight import Tool
-from runner.progress import TerminalProgress
 from runner.protocol import write_json
 from runner.suites import Selection
 from runner.text import distinct, metric, mode_text
@@ -143,7 +150,7 @@ def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
 
 def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> list[RunDocument]:
     """Execute `orders` in turn with their progress on standard error and return their runs."""
-    with TerminalProgress(stderr(), now=workplace.seams.now) as progress:
+    with new_progress(workplace) as progress:
         return execute_together(orders, workplace=workplace, notify=progress)
 
 

@@ -14,11 +14,12 @@ import click
 from db.access import refusal
 from db.errors import StoreError
 from db.health import BEAT_S
+from db.logs import FORMAT_VARIABLE
 from db.records import RunState, Verdict
 from db.triage import is_muted
 from models_zoo.spec import UnknownNameError
 from runner.alerts.outlet import make_telling, send_waiting
-from runner.commands.common import stderr, with_workplace
+from runner.commands.common import log_format, new_progress, with_workplace
 from runner.commands.judging import judge, texts_of
 from runner.commands.run import print_results, run_in_terminal
 from runner.commands.toolchain import install_seams
@@ -41,7 +42,6 @@ from runner.jobloop import JobLoop
 from runner.keeper import Keeper
 from runner.links import dashboard_url
 from runner.plan import find_suite
-from runner.progress import TerminalProgress
 from runner.pulse import Pulse
 from runner.schedule import Scheduler, scheduling
 from runner.supervise import (
@@ -85,7 +85,7 @@ def up(
     """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
     workplace = _with_address(workplace, host=host, port=port, is_open=is_open)
     config = workplace.config
-    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    notify = new_progress(workplace)
     command = _command(config)
     environment = dashboard_environment(config)
     # Ctrl-C is how one ends it: exit code 0.
@@ -110,7 +110,7 @@ def up(
 @with_workplace
 def schedule(workplace: Workplace) -> None:
     """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
-    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    notify = new_progress(workplace)
     schedules = workplace.config.schedules
     wake = threading.Event()
     state_dir = workplace.config.state_dir
@@ -144,10 +144,11 @@ def serve_dashboard(workplace: Workplace) -> None:
     config = workplace.config
     command = _command(config)
     url = dashboard_url(host=config.host, port=config.port)
-    click.echo(f"dashboard: {url} (starting)", err=True)
+    new_progress(workplace)(Said(text=f"dashboard: {url} (starting)"))
     sys.stderr.flush()
     sys.stdout.flush()
-    os.execve(command[0], command, dashboard_environment(config))
+    environment = {**dashboard_environment(config), FORMAT_VARIABLE: log_format()}
+    os.execve(command[0], command, environment)
 
 
 def _command(config: Config) -> list[str]:

@@ -15,6 +15,7 @@ from models_zoo.spec import UnknownNameError
 from runner.commands.common import (
     Column,
     json_option,
+    new_progress,
     print_json,
     print_table,
     stderr,
@@ -24,7 +25,6 @@ from runner.config import CURRENT_TOOLCHAIN, Config
 from runner.errors import ToolchainError
 from runner.events import Notify
 from runner.installer import InstallSeams, ToolchainRequest, build_toolchain
-from runner.progress import TerminalProgress
 from runner.toolchains import (
     Probe,
     built_toolchains,
@@ -73,7 +73,7 @@ def add(
         packages=packages,
         is_nightly=is_nightly,
     )
-    notify = TerminalProgress(stderr(), now=workplace.seams.now)
+    notify = new_progress(workplace)
     seams = install_seams(workplace, notify=notify)
     built = build_toolchain(request, state_dir=state_dir, seams=seams)
     text = f"toolchain {name} is ready: {built}. `hud run --toolchain {name}` measures with it"

@@ -13,13 +13,19 @@ from db.store import Store
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.checks import Check, CheckState, run_checks
-from runner.commands.common import json_option, print_json, stderr, stdout, with_workplace
+from runner.commands.common import (
+    json_option,
+    new_progress,
+    print_json,
+    stderr,
+    stdout,
+    with_workplace,
+)
 from runner.commands.serving import serve_dashboard
 from runner.config import CURRENT_TOOLCHAIN, demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
-from runner.progress import TerminalProgress
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
@@ -90,7 +96,7 @@ def detect(workplace: Workplace, *, as_json: bool) -> None:
         timetable=timetable_of(workplace),
         telling=make_telling(workplace),
     )
-    send_waiting(workplace, notify=TerminalProgress(stderr(), now=workplace.seams.now))
+    send_waiting(workplace, notify=new_progress(workplace))
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))
     else:

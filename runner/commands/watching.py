@@ -14,14 +14,13 @@ from db.kernel_queries import load_kernel_runs
 from db.queries import load_result, load_result_summaries
 from db.records import Case, CaseResult
 from runner.analysis.repro import repro_command
-from runner.commands.common import stderr
+from runner.commands.common import new_progress
 from runner.commands.counter_files import import_counters, print_report
 from runner.executor import toolchain_home
 from runner.host import package_links
 from runner.locks import device_lock
 from runner.nsight import Tool, WatchedLaunch, commands_of, csv_of, run_commands
 from runner.plan import PlannedCase, find_names, make_plan
-from runner.progress import TerminalProgress
 from runner.protocol import LaunchRequest, MeasureSettings, write_json
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
@@ -60,7 +59,7 @@ def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
             f"no kernels of {planned.case.key} are stored that counters could go to: `{measure}`"
             " records them; then do this again"
         )
-    progress = TerminalProgress(stderr(), now=workplace.seams.now)
+    progress = new_progress(workplace)
     with device_lock(planned.case.device, lock_dir=workplace.lock_dir(), notify=progress):
         run_commands(commands)
     for report in import_counters([csv], result=result, store=workplace.store()):

@@ -1,0 +1,146 @@
+"""How everything does as Prometheus text, format version 0.0.4. Pure.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from db.health import SchedulerState
+from db.jobs import JobState
+from db.operations import Operations
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# Labels by name, and a value.
+Point = tuple[dict[str, str], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A metric with what it means."""
+
+    name: str
+    text: str
+    points: tuple[Point, ...]
+
+
+def exposition(operations: Operations | None, *, now: datetime) -> str:
+    """Return the text: all that `operations` says, or only that the store cannot be read."""
+    families = [_one("hud_store_up", "Whether the store can be read.", float(bool(operations)))]
+    if operations is not None:
+        families += [*_of_store(operations), *_of_schedulers(operations, now=now)]
+    return "".join(_lines(families))
+
+
+def _of_store(operations: Operations) -> Iterator[Family]:
+    yield _one("hud_store_generation", "Grows with every write.", float(operations.generation))
+    yield _one("hud_runs_running", "Runs that go on.", float(operations.health.num_running))
+    yield Family(
+        name="hud_jobs",
+        text="Jobs by state.",
+        points=tuple(
+            ({"state": state}, float(operations.health.num_jobs.get(state, 0)))
+            for state in JobState
+        ),
+    )
+    yield Family(
+        name="hud_last_run_timestamp_seconds",
+        text="When the newest finished run began.",
+        points=tuple(
+            (
+                {"machine": last.machine, "suite": last.suite, "toolchain": last.toolchain},
+                last.started_at.timestamp(),
+            )
+            for last in operations.last_runs
+        ),
+    )
+    yield Family(
+        name="hud_alerts",
+        text="Alerts by state and verdict.",
+        points=tuple(
+            ({"state": state, "verdict": verdict}, float(number))
+            for (state, verdict), number in sorted(operations.num_alerts.items())
+        ),
+    )
+    yield Family(
+        name="hud_notifications",
+        text="Notifications by receiver and state; dead ones were given up.",
+        points=tuple(
+            ({"receiver": receiver, "state": state}, float(number))
+            for (receiver, state), number in sorted(operations.num_notifications.items())
+        ),
+    )
+
+
+def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[Family]:
+    schedulers = operations.health.schedulers
+
+    def each(name: str, text: str, values: Iterable[tuple[SchedulerState, float]]) -> Family:
+        points = tuple(({"machine": item.machine}, value) for item, value in values)
+        return Family(name=name, text=text, points=points)
+
+    yield each(
+        "hud_scheduler_up",
+        "Whether the scheduler was heard of in the last three minutes.",
+        ((item, float(not item.is_late(now=now))) for item in schedulers),
+    )
+    yield each(
+        "hud_scheduler_heartbeat_timestamp_seconds",
+        "When the scheduler was heard of last.",
+        ((item, item.heartbeat_at.timestamp()) for item in schedulers),
+    )
+    yield each(
+        "hud_spool_waiting_results",
+        "Results that wait for the store.",
+        ((item, float(item.num_waiting)) for item in schedulers),
+    )
+    yield each(
+        "hud_spool_broken_results",
+        "Results that were set aside as broken.",
+        ((item, float(item.num_broken)) for item in schedulers),
+    )
+    yield Family(
+        name="hud_schedule_next_timestamp_seconds",
+        text="When a schedule fires next.",
+        points=tuple(
+            ({"machine": item.machine, "schedule": rule.name}, rule.next_at.timestamp())
+            for item in schedulers
+            for rule in item.schedules
+            if rule.next_at is not None
+        ),
+    )
+    for name, text in (("free", "Bytes free on a disk."), ("total", "Bytes of a disk.")):
+        yield Family(
+            name=f"hud_disk_{name}_bytes",
+            text=text,
+            points=tuple(
+                (
+                    {"machine": item.machine, "disk": disk.name},
+                    float(disk.free_bytes if name == "free" else disk.total_bytes),
+                )
+                for item in schedulers
+                for disk in item.disks
+            ),
+        )
+
+
+def _one(name: str, text: str, value: float) -> Family:
+    return Family(name=name, text=text, points=(({}, value),))
+
+
+def _lines(families: Iterable[Family]) -> Iterator[str]:
+    for family in families:
+        if not family.points:
+            continue
+        yield f"# HELP {family.name} {family.text}\n# TYPE {family.name} gauge\n"
+        for labels, value in family.points:
+            named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            yield f"{family.name}{{{named}}} {value!r}\n" if named else f"{family.name} {value!r}\n"
+
+
+def _escaped(text: str) -> str:
+    return str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

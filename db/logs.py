@@ -1,0 +1,48 @@
+"""Log records as JSON, one object a line, for runner and dashboard alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import datetime, timezone
+from typing import Final, TextIO
+
+FORMAT_VARIABLE: Final = "HUD_LOG_FORMAT"
+FORMATS: Final = ("text", "json")
+_TEXT_FORMAT: Final = "%(levelname)s %(name)s: %(message)s"
+# What a record may say beside its text, as `extra` of the call.
+FIELDS: Final = ("run_id", "case", "outcome", "job")
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes time (UTC), level, logger, text and those of FIELDS that are known."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return `record` as one line of JSON."""
+        document: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "text": record.getMessage(),
+        }
+        document |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
+def set_up_logging(kind: str, *, stream: TextIO) -> None:
+    """Write what is logged to `stream`: from warnings on as text, from news on as JSON.
+
+    As text, news reach the terminal by another way.
+    """
+    is_json = kind == "json"
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(_TEXT_FORMAT))
+    root = logging.getLogger()
+    for old in [item for item in root.handlers if getattr(item, "is_ours", False)]:
+        root.removeHandler(old)
+    handler.is_ours = True  # type: ignore[attr-defined]
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("hud").setLevel(logging.INFO if is_json else logging.WARNING)
