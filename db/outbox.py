@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Row
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
+from db.messages import SentMessage, put_message
 from db.notification_rows import delivery_values, notification_record
 from db.notifications import (
     WAITING,
@@ -41,14 +42,20 @@ def load_outbox(
         return tuple(notification_record(row) for row in connection.execute(wanted))
 
 
+def load_notifications(store: Store, ids: Collection[str]) -> tuple[Notification, ...]:
+    """Return the notifications with these ids, oldest first; those that are gone are left out."""
+    here = OutboxTable.id.in_(ids)
+    wanted = select(OutboxTable.__table__).where(here).order_by(OutboxTable.number)
+    with store.read() as connection:
+        return tuple(notification_record(row) for row in connection.execute(wanted))
+
+
 def load_notification(store: Store, id: str) -> Notification:
     """Return one notification; raise NotFoundError when the store has it no more."""
-    wanted = select(OutboxTable.__table__).where(OutboxTable.id == id)
-    with store.read() as connection:
-        row = connection.execute(wanted).first()
-    if row is None:
+    found = load_notifications(store, [id])
+    if not found:
         raise NotFoundError(f"no notification {id!r} in {store.name}")
-    return notification_record(row)
+    return found[0]
 
 
 def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
@@ -83,12 +90,18 @@ def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
 
 
 def revise_queue(
-    store: Store, receiver: str, decide: Callable[[Queue], Queue], *, looks_first: bool = False
+    store: Store,
+    receiver: str,
+    decide: Callable[[Queue], Queue],
+    *,
+    looks_first: bool = False,
+    message: SentMessage | None = None,
 ) -> Queue:
     """Save what `decide` makes of the queue of `receiver`, and return it.
 
     Nobody changes it between the reading and the saving. Who `looks_first` writes only where there
-    is something to save: a write makes every page load again.
+    is something to save: a write makes every page load again. A `message` that the receiver can
+    change is kept with it or not at all.
     """
     if looks_first:
         with store.read() as connection:
@@ -104,6 +117,8 @@ def revise_queue(
         _save(session, changed)
         if after.health != before.health:
             _save_health(session, after.health)
+        if message is not None:
+            put_message(session, message)
     return after
 
 

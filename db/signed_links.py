@@ -110,7 +110,8 @@ def _opened(purpose: str, token: str, *, key: bytes, now: datetime) -> list[Any]
     if match is None or not _is_same(_mac(purpose, match[1], key=key), match[2]):
         raise LinkRefused("not signed here")
     padding = "=" * (-len(match[1]) % 4)
-    *content, until = json.loads(base64.urlsafe_b64decode(match[1] + padding))
+    content: list[Any] = json.loads(base64.urlsafe_b64decode(match[1] + padding))
+    until = content.pop()
     if now >= datetime.fromtimestamp(until, timezone.utc):
         raise LinkExpired("its time is over")
     return content

@@ -7,16 +7,17 @@ told to call nobody.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from db.text import shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message
-from runner.alerts.multipart import encoded
 from runner.alerts.posting import Poster
 from runner.alerts.words import Paragraph, Words, in_words, without_pictures
 
@@ -34,44 +35,29 @@ _DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """Posts messages in words as `render` makes them; pictures go along where it `takes_files`."""
+    """Posts messages in words as `render` makes them; pictures are addresses in them."""
 
     poster: Poster
     render: Render
-    takes_files: bool = False
 
     def send(self, message: Message) -> Answer:
-        """Send `message` once and return what came of it.
+        """Send `message` once and return what came of it."""
+        return with_or_without_pictures(
+            in_words(message), functools.partial(self._post, now=message.at)
+        )
 
-        What is refused with pictures is sent without: they may be what cannot be taken.
-        """
-        words, files = in_words(message), dict[str, bytes]()
-        if self.takes_files:
-            words, files = attached(words, message)
-        answer = self._post(words, files=files, message=message)
-        has_pictures = any(item.picture_url for item in words.paragraphs)
-        if answer.kind is AnswerKind.REFUSED and has_pictures:
-            return self._post(without_pictures(words), files={}, message=message)
-        return answer
-
-    def _post(self, words: Words, *, files: Mapping[str, bytes], message: Message) -> Answer:
-        content = json.dumps(self.render(words), allow_nan=False).encode("ascii")
-        kind, body = encoded(content, files) if files else ("application/json", content)
-        return self.poster.send(body, headers={"Content-Type": kind}, now=message.at)
+    def _post(self, words: Words, *, now: datetime) -> Answer:
+        body = json.dumps(self.render(words), allow_nan=False).encode("ascii")
+        return self.poster.send(body, headers={"Content-Type": "application/json"}, now=now)
 
 
-def attached(words: Words, message: Message) -> tuple[Words, dict[str, bytes]]:
-    """Return `words` that show pictures which go along, and these by their names."""
-    drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
-    names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
-    paragraphs = tuple(
-        replace(item, picture_url=f"attachment://{names[item.alert_id]}")
-        if item.alert_id in names
-        else item
-        for item in words.paragraphs
-    )
-    files = {name: drawn[id] for id, name in names.items()}
-    return replace(words, paragraphs=paragraphs), files
+def with_or_without_pictures(words: Words, send: Callable[[Words], Answer]) -> Answer:
+    """Send `words`, and without pictures what is refused with them: they may be the reason."""
+    answer = send(words)
+    has_pictures = any(item.picture_url for item in words.paragraphs)
+    if answer.kind is AnswerKind.REFUSED and has_pictures:
+        return send(without_pictures(words))
+    return answer
 
 
 def slack(words: Words) -> dict[str, Any]:

@@ -11,7 +11,7 @@ goes out as one digest; a digest that was answered with an error is halved, down
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -47,7 +47,8 @@ class Answer:
     """What a receiver answered; `text` says what went wrong, or what part of it was not sent.
 
     `is_certain`: whether it surely did not take the message, as when it said so. `is_down`: whether
-    any other message would have fared the same.
+    any other message would have fared the same. `reference` is the receiver's own name for what it
+    took, empty where that cannot be changed later.
     """
 
     kind: AnswerKind
@@ -55,6 +56,7 @@ class Answer:
     is_certain: bool = True
     is_down: bool = False
     retry_after_s: float | None = None
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,11 @@ class Policy:
     # Longer than any attempt takes; whether a process of another host still lives cannot be seen.
     lease_s: float = 600.0
 
+    def limit_s(self, num_failures: int) -> float:
+        """Return how long at most to wait after so many failures in a row."""
+        # A power that no float overflows at.
+        return min(self.cap_s, self.base_s * 2.0 ** min(num_failures - 1, 60))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
@@ -90,11 +97,15 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A delivery with its answer; `dropped` are the ids of those that were not sent after all."""
+    """A delivery with its answer; `dropped` are the ids of those that were not sent after all.
+
+    `told` are the states of alerts that the message says, by their ids.
+    """
 
     delivery: Delivery
     answer: Answer
     dropped: frozenset[str] = frozenset()
+    told: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def was_made(self) -> bool:
@@ -118,9 +129,7 @@ class Moment:
 
     def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
         """Return until when to wait after so many failures in a row."""
-        policy = self.policy
-        # A power that no float overflows at.
-        limit_s = min(policy.cap_s, policy.base_s * 2.0 ** min(num_failures - 1, 60))
+        limit_s = self.policy.limit_s(num_failures)
         pause_s = max(self.jitter(limit_s), min(at_least_s, MAX_RETRY_AFTER_S))
         return self.at + timedelta(seconds=pause_s)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from db.errors import StoreError
+from db.messages import SentMessage
 from db.notifications import Notification, Queue
 from db.outbox import receivers_to_serve, revise_queue
 from db.processes import is_gone, this_process
@@ -81,6 +82,18 @@ class Receiver(Protocol):
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it; raises nothing."""
+        ...
+
+
+@runtime_checkable
+class Updatable(Protocol):
+    """A receiver that can change what it took; its answers to `send` have a reference."""
+
+    def update(self, message: Message, *, reference: str) -> Answer:
+        """Let what was sent say `message` and return what came of it; raises nothing.
+
+        REFUSED is that it can never be changed again.
+        """
         ...
 
 
@@ -171,7 +184,8 @@ class Dispatcher:
                 queue, found[0] = take(queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0)
             return queue
 
-        revise_queue(self.store, name, decide, looks_first=attempt is None)
+        message = None if attempt is None else _kept(name, attempt, at=self.now())
+        revise_queue(self.store, name, decide, looks_first=attempt is None, message=message)
         return found[0]
 
     def _attempt(self, name: str, delivery: Delivery) -> Attempt:
@@ -187,13 +201,33 @@ class Dispatcher:
             return Attempt(delivery=delivery, answer=answer)
         told = {item.notification.id for item in items}
         dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
-        return Attempt(delivery=delivery, answer=answer, dropped=dropped)
+        states = states_told(items)
+        return Attempt(delivery=delivery, answer=answer, dropped=dropped, told=states)
 
     def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
         if not items:
             return Answer(kind=AnswerKind.SENT)
         message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
         return self.receivers[name].send(message)
+
+
+def states_told(items: Iterable[Item]) -> dict[str, str]:
+    """Return the states of alerts that a message of `items` says, by their ids."""
+    return {alert["id"]: alert["state"] for item in items for alert in item.alerts}
+
+
+def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
+    """Return what is kept of a message that its receiver can change, None of any other."""
+    if attempt.answer.kind is not AnswerKind.SENT or not attempt.answer.reference:
+        return None
+    ids = (item.id for item in attempt.delivery.notifications if item.id not in attempt.dropped)
+    return SentMessage(
+        receiver=name,
+        reference=attempt.answer.reference,
+        notification_ids=tuple(ids),
+        told=attempt.told,
+        sent_at=at,
+    )
 
 
 def _ends_pass(answer: Answer) -> bool:

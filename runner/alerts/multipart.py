@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 
 def encoded(content: bytes, files: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """Return the type and the body of JSON `content` with PNG `files` by their names, as Discord
-    takes them: https://discord.com/developers/docs/reference#uploading-files
+    """Return the type and the body of JSON `content` with PNG `files`, by their names.
+
+    The fields are as Discord names them: https://discord.com/developers/docs/reference#uploading-files
     """
     boundary = secrets.token_hex(16)
     parts = [_part('name="payload_json"', "application/json", content)]

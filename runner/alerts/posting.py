@@ -8,7 +8,31 @@ from datetime import datetime
 
 from runner.alerts.answers import answer_of, failure_of
 from runner.alerts.deliveries import Answer, AnswerKind
-from runner.alerts.http import HttpRules, Reply, RequestFailed, TargetRefused, post
+from runner.alerts.http import (
+    HttpRules,
+    Reply,
+    Request,
+    RequestFailed,
+    TargetRefused,
+    post,
+    request,
+)
+
+
+def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Answer, str]:
+    """Send what is `wanted` once; return what came of it and the body of the answer."""
+    return _answered(lambda: request(wanted, rules=rules), now=now)
+
+
+def _answered(send: Callable[[], Reply], *, now: datetime) -> tuple[Answer, str]:
+    try:
+        reply = send()
+    except TargetRefused as error:
+        # Settings are to blame, and nothing is lost while somebody mends them.
+        return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True), ""
+    except RequestFailed as error:
+        return failure_of(error), ""
+    return answer_of(reply, now=now), reply.body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +45,7 @@ class Poster:
 
     def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Answer:
         """Post `body` once and return what came of it."""
-        try:
-            reply = self.post(self.url, body=body, headers=headers, rules=self.rules)
-        except TargetRefused as error:
-            # Settings are to blame, and nothing is lost while somebody mends them.
-            return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True)
-        except RequestFailed as error:
-            return failure_of(error)
-        return answer_of(reply, now=now)
+        answer, _ = _answered(
+            lambda: self.post(self.url, body=body, headers=headers, rules=self.rules), now=now
+        )
+        return answer

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.alerts.chat import Chat, Render, discord, slack, teams
+from runner.alerts.chat import Chat, Render, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
+from runner.alerts.discord import Discord
 from runner.alerts.dispatch import Message, Receiver
 from runner.alerts.github import PUBLISHED, GitHub
 from runner.alerts.github_api import GITHUB_URL, GitHubApi
@@ -16,12 +17,12 @@ from runner.alerts.mail import Mail
 from runner.alerts.posting import Poster
 from runner.alerts.settings import ENV, FILE, ReceiverKind, ReceiverSettings, schemes_of
 from runner.alerts.signing import BadSecret, key_of
+from runner.alerts.slack import SlackBot
 from runner.alerts.smtp import MailServer
 from runner.alerts.webhook import Webhook
 
 _RENDERS: Mapping[ReceiverKind, Render] = {
     ReceiverKind.SLACK: slack,
-    ReceiverKind.DISCORD: discord,
     ReceiverKind.TEAMS: teams,
 }
 
@@ -84,8 +85,11 @@ def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
     if settings.kind is ReceiverKind.WEBHOOK:
         secret = secrets.get("secret")
         return Webhook(poster=poster, key=key_of(secret) if secret else None)
-    is_discord = settings.kind is ReceiverKind.DISCORD
-    return Chat(poster=poster, render=_RENDERS[settings.kind], takes_files=is_discord)
+    if settings.kind is ReceiverKind.DISCORD:
+        return Discord(url=url, rules=rules)
+    if settings.channel:
+        return SlackBot(url=url, channel=settings.channel, token=secrets.get("token"), rules=rules)
+    return Chat(poster=poster, render=_RENDERS[settings.kind])
 
 
 def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from email.parser import BytesParser
 from typing import Any
 
 import pytest
@@ -351,33 +349,3 @@ def test_what_is_refused_without_pictures_stays_refused() -> None:
     chat = Chat(poster=Poster(url="https://example.com/", post=server.post), render=slack)
     assert chat.send(message(item())).kind is AnswerKind.REFUSED
     assert len(server.bodies) == 1
-
-
-def test_discord_gets_pictures_beside_the_message() -> None:
-    asked: list[Sequence[str]] = []
-
-    def draw(ids: Sequence[str]) -> dict[str, bytes]:
-        asked.append(ids)
-        return {ids[0]: b"\x89PNG \r\n--"}
-
-    server = Server(200)
-    chat = Chat(
-        poster=Poster(url="https://example.com/", post=server.post),
-        render=discord,
-        takes_files=True,
-    )
-    many = [item(str(number), id=f"alert-{number}") for number in range(5)]
-    chat.send(replace(message(*many), draw=draw))
-    assert asked == [["alert-0", "alert-1", "alert-2"]]
-    parsed = BytesParser().parsebytes(
-        f"Content-Type: {server.kinds[0]}\r\n\r\n".encode() + server.bodies[0]
-    )
-    content, picture = parsed.get_payload()
-    embeds = json.loads(content.get_payload(decode=True))["embeds"]
-    assert [embed.get("image") for embed in embeds[:2]] == [
-        {"url": "attachment://trend-1.png"},
-        None,
-    ]
-    assert picture.get_filename() == "trend-1.png"
-    assert picture.get_content_type() == "image/png"
-    assert picture.get_payload(decode=True) == b"\x89PNG \r\n--"
