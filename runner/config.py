@@ -59,6 +59,7 @@ class Config:
     traces_folder: Path | None
     trace_rules: TraceRules
     sample_nights: int | None
+    outbox_days: int
     host: str
     port: int
     perfetto_url: str
@@ -163,6 +164,7 @@ def parse_config(
         traces_folder=None if traces["folder"] is None else base / traces["folder"],
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         sample_nights=samples["nights"],
+        outbox_days=_values(source, "outbox", source.tables.get("outbox", {}))["days"],
         host=server["host"],
         port=server["port"],
         perfetto_url=server["perfetto"],

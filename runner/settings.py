@@ -80,6 +80,14 @@ SETTINGS = (
         description='Bytes that all traces may take, or a text such as "2 GB"; the oldest go.',
     ),
     Setting(
+        section="outbox",
+        key="days",
+        accept=count,
+        default=90,
+        description="Days after which the words of notifications that were sent are forgotten, and"
+        " of which alerts they told, unless one is still open or acknowledged.",
+    ),
+    Setting(
         section="samples",
         key="nights",
         accept=count,

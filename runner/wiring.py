@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from db.errors import StoreError
+from db.outbox_upkeep import find_old_notifications, forget_notifications
 from db.queries import load_document
 from db.records import RunDocument
 from db.retention import find_old_samples, remove_samples
@@ -161,7 +162,7 @@ def _prune(workplace: Workplace, *, notify: Notify) -> None:
 
 
 def prune(workplace: Workplace, *, is_dry_run: bool = False) -> list[str]:
-    """Remove the traces and samples that the settings do not keep; return a line about each.
+    """Remove what the settings do not keep, and return a line about each kind of it.
 
     A dry run only says what it would be. Raises OSError and what the store raises.
     """
@@ -174,7 +175,24 @@ def prune(workplace: Workplace, *, is_dry_run: bool = False) -> list[str]:
         )
     if config.sample_nights is not None:
         told.append(_prune_samples(store, num_nights=config.sample_nights, is_dry_run=is_dry_run))
+    told.append(
+        _prune_outbox(
+            store, num_days=config.outbox_days, now=workplace.seams.now(), is_dry_run=is_dry_run
+        )
+    )
     return [text for text in told if text]
+
+
+def _prune_outbox(store: Store, *, num_days: int, now: datetime, is_dry_run: bool) -> str:
+    ids = find_old_notifications(store, before=now - timedelta(days=num_days))
+    if not ids:
+        return ""
+    if not is_dry_run:
+        forget_notifications(store, ids)
+    return (
+        f"{'would forget' if is_dry_run else 'forgot'} what {len(ids)} notifications said that were"
+        f" sent more than {num_days} days ago ([outbox] days)"
+    )
 
 
 def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from db.events import Event
+from db.imported import is_imported
 from db.notifications import News, NewsKind, Notification, Severity, notification_id
 from db.records import Alert, Verdict
 from db.store import utc_now
@@ -23,7 +24,10 @@ MAX_HOLD = timedelta(hours=6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which news go to `receivers`: each list must have something that fits."""
+    """Which news go to `receivers`: each list must have something that fits.
+
+    What was measured elsewhere is told only where `imported` says so.
+    """
 
     name: str
     receivers: tuple[str, ...]
@@ -34,6 +38,7 @@ class Route:
     severities: tuple[str, ...] = tuple(map(str, Severity))
     verdicts: tuple[str, ...] = (str(Verdict.REGRESSION),)
     news: tuple[str, ...] = TOLD
+    imported: bool = False
 
     def takes(self, alert: Alert, *, kind: NewsKind) -> bool:
         """Return whether this route leads news of that kind about `alert`."""
@@ -43,7 +48,8 @@ class Route:
         """Return whether `alert` fits each list, whatever the news about it is."""
         case = alert.case
         return (
-            alert.verdict in self.verdicts
+            (self.imported or not is_imported(alert.toolchain))
+            and alert.verdict in self.verdicts
             and severity_of(alert) in self.severities
             and _fits(self.models, case.model)
             and (_fits(self.modes, case.mode) or _fits(self.modes, case.variant))

@@ -359,6 +359,13 @@ NOTIFICATION_SETTINGS = (
         default=_ROUTE.news,
         description="`opened`, `worsened`, `reopened`, `fixed`.",
     ),
+    Setting(
+        section="routes.NAME",
+        key="imported",
+        accept=flag,
+        default=False,
+        description="Whether alerts of histories that `hud import` stored are told too.",
+    ),
 )
 
 

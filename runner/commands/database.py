@@ -63,7 +63,7 @@ def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
 @with_workplace
 def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
-    """Remove the traces and samples that [traces] and [samples] do not keep.
+    """Remove the traces, samples and words of notifications that the settings do not keep.
 
     After each run this happens by itself.
     """

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from db import queries
+from db.notification_rows import put_notifications
+from db.notifications import NotificationState
 from db.store import Store
-from tests.builders import START, make_result, make_run
+from tests.builders import START, make_notification, make_result, make_run
 from tests.fakes import FakeClock
 from tests.integration.terminal import Terminal
 from tests.integration.test_check import lose
@@ -131,3 +134,19 @@ def test_what_was_set_aside_is_told_until_somebody_looks(terminal: Terminal) -> 
     assert said.exit_code == 1
     assert f"{broken}: 1 results that were set aside as broken" in said.stdout
     assert (broken / "a.json").exists()
+
+
+def test_what_was_told_long_ago_is_forgotten_by_prune(terminal: Terminal) -> None:
+    old = replace(make_notification(), state=NotificationState.SENT)
+    with Store(URL).write() as session:
+        put_notifications(session, [old])
+    terminal.clock.advance(40 * 24 * 3600)
+    assert "forget" not in terminal.hud("db", "prune", "--dry-run").stdout
+    configure("[outbox]", "days = 30")
+    dry = terminal.hud("db", "prune", "--dry-run").stdout
+    assert dry == (
+        "would forget what 1 notifications said that were sent more than 30 days ago"
+        " ([outbox] days)\n"
+    )
+    assert terminal.hud("db", "prune").stdout == dry.replace("would forget", "forgot")
+    assert "nothing is older" in terminal.hud("db", "prune").stdout

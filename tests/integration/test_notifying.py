@@ -306,3 +306,15 @@ def test_alerts_of_many_notifications_are_read_at_once(
 
 def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
     assert compose([make_notification(alert_ids=["gone"])], workplace=place(terminal)) == []
+
+
+def test_nobody_is_told_of_what_was_imported_unless_a_route_says_so(terminal: Terminal) -> None:
+    imported = [
+        replace(night, run=replace(night.run, toolchain="imported:pytorch/main"))
+        for night in nights([2.0] * 12 + [1.4] * 4)
+    ]
+    put(terminal.store(), imported)
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        assert "1 new" in terminal.hud("detect").stdout
+        assert load_outbox(terminal.store()) == ()

@@ -154,6 +154,7 @@ def test_an_alert_that_is_fixed_twice_is_told_twice() -> None:
     [
         (Route(name="r", receivers=("ops",)), True),
         (Route(name="r", receivers=("ops",), models=("b*",)), True),
+        (Route(name="r", receivers=("ops",), imported=True), True),
         (Route(name="r", receivers=("ops",), models=("vit", "gpt*")), False),
         (Route(name="r", receivers=("ops",), modes=("max-*",)), True),
         (Route(name="r", receivers=("ops",), modes=("*-dynamic",)), True),
@@ -196,3 +197,12 @@ def test_what_is_measured_again_first_waits_for_that() -> None:
     (held,) = replace(now, holder="me").notifications([], revisions, events={})
     assert (at_once.due_at, at_once.holder) == (START, "")
     assert (held.due_at, held.holder, held.id) == (START + MAX_HOLD, "me", at_once.id)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_was_imported_is_told_only_where_a_route_says_so(is_told: bool) -> None:
+    imported = replace(ALERT, toolchain="imported:pytorch/main")
+    route = Route(name="r", receivers=("ops",), imported=is_told)
+    assert route.takes(imported, kind=NewsKind.OPENED) is is_told
+    found = notifications_of(news_of(imported, ALERT), routes=[route], at=START)
+    assert [item.alert_ids for item in found] == [(ALERT.id,)]

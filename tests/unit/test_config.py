@@ -151,7 +151,10 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ("[run]\nlanches = 3", "line 2: [run] lanches: unknown key; did you mean launches or "),
         ("[run]\nLAUNCHES = 3", "unknown key; did you mean launches or "),
         ("\n\n[rnu]\nx = 1", "line 3: [rnu]: unknown section; did you mean run"),
-        ("zzz = 1", "[zzz]: unknown section; there is store, paths, traces, samples, machine"),
+        (
+            "zzz = 1",
+            "[zzz]: unknown section; there is store, paths, traces, outbox, samples, machine",
+        ),
         ("run = 1", "[run]: must be a section, write [run] on its own line"),
         ("[suites]\nmine = 1", "[suites.mine]: must be a section"),
         ("[run]\nlaunches = 0", "line 2: [run] launches: got 0, takes a whole number, 1 or more"),
