@@ -15,6 +15,7 @@ from db.batches import put_rows
 from db.imported import Statement, newest_statement
 from db.ingest import put_run, put_samples
 from db.kernel_rows import put_kernels
+from db.latest import put_latest
 from db.records import CaseResult, RunDocument
 from db.rows import (
     Values,
@@ -50,6 +51,7 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
     _put_cases(session, results)
     put_rows(session, CaseResultTable, [result_values(result) for result in results])
     put_kernels(session, results)
+    put_latest(session, [(document.run, result) for document in new for result in document.results])
     measurements = [
         row
         for document in new

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, func, select
 from sqlalchemy.engine import Connection
+from sqlalchemy.orm import InstrumentedAttribute
 
 from db.errors import NotFoundError
 from db.metrics import Direction
+from db.plan_rows import read_runs
 from db.points import PointColumns, PointRun, point_runs
 from db.records import (
     PUT_OFF,
@@ -27,7 +29,6 @@ from db.rows import (
     change_record,
     measurement_record,
     result_record,
-    run_record,
     settings_record,
     utc,
     warnings_of,
@@ -35,6 +36,7 @@ from db.rows import (
 from db.summaries import (
     LatestCell,
     MeasurementSummary,
+    Outline,
     ResultSummary,
     Series,
     SeriesHeader,
@@ -45,16 +47,20 @@ from db.tables import (
     AlertTable,
     CaseResultTable,
     CaseTable,
+    LatestMeasurementTable,
+    LatestResultTable,
     MeasurementTable,
     RunTable,
     SampleTable,
     SeriesSettingsTable,
     SeriesTable,
+    SupersededTable,
 )
 from db.triage import AlertChange, SeriesSettings, with_settings
 
 # Ids in one statement; every driver takes so many parameters.
 IDS_PER_READ: Final = 500
+_PLACE: Final = ("machine", "toolchain", "case_key")
 OLDEST_RUN: Final = (RunTable.started_at, RunTable.id)
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
 LAST_RESULT: Final = (CaseResultTable.finished_at.desc(), CaseResultTable.id.desc())
@@ -89,18 +95,20 @@ def one_run(connection: Connection, run_id: str) -> Run:
     """Return the run with this id or unique start of an id, or the newest for `latest`."""
     runs = select(RunTable.__table__)
     if run_id == "latest":
-        row = connection.execute(runs.order_by(*NEWEST_RUN).limit(1)).first()
-        if row is None:
+        newest = read_runs(connection, runs.order_by(*NEWEST_RUN).limit(1))
+        if not newest:
             raise NotFoundError("no run in this store yet. `hud run` makes one")
-        return run_record(row)
+        return newest[0]
     is_other = case((RunTable.id == run_id, 0), else_=1)
-    fits = runs.where(RunTable.id.startswith(run_id, autoescape=True))
-    found = connection.execute(fits.order_by(is_other, *NEWEST_RUN).limit(3)).all()
-    if len(found) == 1 or (found and found[0].id == run_id):
-        return run_record(found[0])
-    if found:
-        ids = ", ".join(row.id for row in found)
-        raise NotFoundError(f"more than one run starts with {run_id!r}: {ids}, ... Name one whole")
+    fits = select(RunTable.id).where(RunTable.id.startswith(run_id, autoescape=True))
+    ids = connection.execute(fits.order_by(is_other, *NEWEST_RUN).limit(3)).scalars().all()
+    if len(ids) == 1 or (ids and ids[0] == run_id):
+        return read_runs(connection, runs.where(RunTable.id == ids[0]))[0]
+    if ids:
+        names = ", ".join(ids)
+        raise NotFoundError(
+            f"more than one run starts with {run_id!r}: {names}, ... Name one whole"
+        )
     raise NotFoundError(f"no run {run_id!r} in this store. `hud runs` lists them")
 
 
@@ -112,11 +120,13 @@ def is_put_off(results: Subquery | type[CaseResultTable]) -> ColumnElement[bool]
 
 def last_results(*where: ColumnElement[bool]) -> Subquery:
     """Return the results that count: the last of each case in each run."""
-    rank = func.row_number().over(
-        partition_by=(CaseResultTable.run_id, CaseResultTable.case_key), order_by=LAST_RESULT
-    )
-    ranked = select(CaseResultTable.__table__, rank.label("rank")).where(*where).subquery()
-    return select(ranked).where(ranked.c.rank == 1).subquery()
+    counts = does_count(CaseResultTable.id)
+    return select(CaseResultTable.__table__).where(*where, counts).subquery()
+
+
+def does_count(result_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """Return the condition that the case was not measured again in the run of a result."""
+    return result_id.not_in(select(SupersededTable.result_id))
 
 
 def with_case(results: Subquery) -> Select[Any]:
@@ -165,16 +175,20 @@ def summaries(
     """Return the measurements of `results` without samples, by result and metric."""
     found: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
     for row in connection.execute(_measurements(results)):
-        found[row.result_id][row.metric] = MeasurementSummary(
-            metric=row.metric,
-            unit=row.unit,
-            num_samples=row.num_samples,
-            median=row.median,
-            low=row.low,
-            high=row.high,
-            method=row.method,
-        )
+        found[row.result_id][row.metric] = _measurement_summary(row)
     return found
+
+
+def _measurement_summary(row: Row[Any]) -> MeasurementSummary:
+    return MeasurementSummary(
+        metric=row.metric,
+        unit=row.unit,
+        num_samples=row.num_samples,
+        median=row.median,
+        low=row.low,
+        high=row.high,
+        method=row.method,
+    )
 
 
 def result_summary(
@@ -182,33 +196,61 @@ def result_summary(
 ) -> ResultSummary:
     """Return the summary of a row of `with_case`."""
     return ResultSummary(
-        id=row.result_id,
-        run_id=row.run_id,
-        case=case_record(row),
-        outcome=Outcome(row.outcome),
-        reason=row.reason,
-        effective_mode=row.effective_mode,
-        started_at=utc(row.started_at),
-        finished_at=utc(row.finished_at),
-        warnings=warnings_of(row),
+        **_outline_facts(row),
+        measurements=measurements.get(row.result_id, {}),
         details=row.details,
         log_tail=row.log_tail,
-        measurements=measurements.get(row.result_id, {}),
     )
 
 
-def latest_cell(
-    row: Row[Any], measurements: Mapping[str, Mapping[str, MeasurementSummary]]
-) -> LatestCell:
-    """Return the cell of a row of `with_case` that has RUN_COLUMNS too."""
-    return LatestCell(
-        summary=result_summary(row, measurements),
-        run_id=row.run_id,
-        run_started_at=utc(row.run_started_at),
-        revision=row.revision,
-        toolchain=row.toolchain,
-        machine=row.machine,
-        fingerprint=row.fingerprint,
+def _outline_facts(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.result_id,
+        "run_id": row.run_id,
+        "case": case_record(row),
+        "outcome": Outcome(row.outcome),
+        "reason": row.reason,
+        "effective_mode": row.effective_mode,
+        "started_at": utc(row.started_at),
+        "finished_at": utc(row.finished_at),
+        "warnings": warnings_of(row),
+    }
+
+
+def latest_cells(
+    connection: Connection, wanted: Mapping[str, str], *, metrics: Collection[str] | None
+) -> tuple[LatestCell, ...]:
+    """Return the newest results in the order of machine, toolchain and case.
+
+    `wanted` are values that their columns must have; `metrics` leaves out other measurements.
+    """
+    results, measured = LatestResultTable.__table__.c, LatestMeasurementTable.__table__.c
+    cells = (
+        select(*results, *_CASE_COLUMNS)
+        .join(CaseTable, CaseTable.key == results.case_key)
+        .where(*(results[name] == value for name, value in wanted.items()))
+        .order_by(*(results[name] for name in _PLACE))
+    )
+    numbers = select(*measured).where(*(measured[name] == value for name, value in wanted.items()))
+    if metrics is not None:
+        numbers = numbers.where(measured.metric.in_(metrics))
+    found: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
+    for row in connection.execute(numbers):
+        found[row.machine, row.toolchain, row.case_key][row.metric] = _measurement_summary(row)
+    return tuple(
+        LatestCell(
+            summary=Outline(
+                **_outline_facts(row),
+                measurements=found.get((row.machine, row.toolchain, row.case_key), {}),
+            ),
+            run_id=row.run_id,
+            run_started_at=utc(row.run_started_at),
+            revision=row.revision,
+            toolchain=row.toolchain,
+            machine=row.machine,
+            fingerprint=row.fingerprint,
+        )
+        for row in connection.execute(cells)
     )
 
 
@@ -281,9 +323,7 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
         .join(numbers, numbers.c.key == MeasurementTable.series_key)
         .join(run, run.c.id == MeasurementTable.run_id)
     )
-    if _has_superseded(connection):
-        last = last_results()
-        wanted = wanted.where(MeasurementTable.result_id.in_(select(last.c.id)))
+    wanted = wanted.where(does_count(MeasurementTable.result_id))
     number, *columns = numpy_columns(connection, wanted)
     order = _order(columns[0])
     order = order[_order(number[order])]
@@ -300,13 +340,6 @@ def _order(numbers: np.ndarray) -> np.ndarray:
     # Numbers of 16 bits are sorted by radix, ten times as fast as longer ones.
     small = np.min_scalar_type(int(numbers.max(initial=0)))
     return np.argsort(numbers.astype(small), kind="stable")
-
-
-def _has_superseded(connection: Connection) -> bool:
-    """Return whether any case was measured more than once in a run; it hardly ever was."""
-    cell = (CaseResultTable.run_id, CaseResultTable.case_key)
-    twice = select(CaseResultTable.run_id).group_by(*cell).having(func.count() > 1).limit(1)
-    return connection.execute(twice).first() is not None
 
 
 def numpy_columns(connection: Connection, wanted: Select[Any]) -> list[np.ndarray]:

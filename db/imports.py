@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from db import fetch
 from db.bulk import put_documents
 from db.ingest import put_result
+from db.plan_rows import put_plan, read_runs
 from db.records import Case, CaseResult, Run, RunDocument
-from db.rows import run_record
+from db.rows import plan_hash
 from db.store import Store
 from db.tables import CaseResultTable, IngestedTable, RunTable
 
@@ -71,8 +72,8 @@ def put_imported(
     """
     with store.write() as session:
         ids = [document.run.id for document in documents]
-        rows = session.execute(select(RunTable.__table__).where(RunTable.id.in_(ids)))
-        runs = {row.id: run_record(row) for row in rows}
+        wanted = select(RunTable.__table__).where(RunTable.id.in_(ids))
+        runs = {run.id: run for run in read_runs(session.connection(), wanted)}
         fresh = [document for document in documents if document.run.id not in runs]
         done = Imported(num_new=put_documents(session, fresh, at=at))
         for document in documents:
@@ -89,7 +90,8 @@ def _grown(session: Session, run: Run, *, plan: Sequence[Case]) -> Run:
     if not missing:
         return run
     grown = replace(run, plan=(*run.plan, *missing))
-    values = {"plan": [case.to_json() for case in grown.plan], "num_planned": len(grown.plan)}
+    put_plan(session, grown.plan)
+    values = {"plan_hash": plan_hash(grown.plan), "num_planned": len(grown.plan)}
     session.execute(update(RunTable).where(RunTable.id == run.id).values(**values))
     return grown
 

@@ -15,6 +15,8 @@ from db.batches import put_batch
 from db.errors import MixedStoreError, RecordError
 from db.imported import Statement, newest_statement
 from db.kernel_rows import put_kernels
+from db.latest import put_latest, supersede
+from db.plan_rows import put_plan
 from db.records import CaseResult, Run, RunState
 from db.rows import (
     Values,
@@ -61,6 +63,7 @@ def put_run(session: Session, run: Run, *, at: datetime) -> None:
     state = session.execute(select(RunTable.state).where(RunTable.id == run.id)).scalar()
     if state is None:
         _check_not_mixed(session, run)
+        put_plan(session, run.plan)
         session.execute(insert(RunTable).values(**run_values(run), heartbeat_at=at))
     elif state != RunState.FINISHED or run.state is RunState.FINISHED:
         values = run_values(run)
@@ -102,6 +105,9 @@ def put_result(
         session.execute(insert(MeasurementTable), measurements)
         put_samples(session, sample_columns(result))
     put_kernels(session, [result])
+    if was_seen:
+        supersede(session, result)
+    put_latest(session, [(run, result)])
     session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True
 

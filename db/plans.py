@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import select
 
 from db import fetch
+from db.plan_rows import read_plans
 from db.records import RunState
-from db.rows import planned_case, utc
+from db.rows import utc
 from db.store import Store
 from db.summaries import PlannedRun
 from db.tables import RunTable
@@ -23,22 +22,16 @@ _COLUMNS = (
     RunTable.machine,
     RunTable.toolchain,
     RunTable.fingerprint,
+    RunTable.plan_hash,
 )
 
 
 def load_plans(store: Store) -> tuple[PlannedRun, ...]:
     """Return every run with its plan, oldest first."""
-    text = cast(RunTable.plan, Text)
-    digest = func.md5(text).label("digest")
-    # A nightly suite plans the same thousand cases every night: each plan is read once.
-    texts = select(digest, func.min(text).label("text")).group_by(digest)
-    runs = select(*_COLUMNS, digest).order_by(*fetch.OLDEST_RUN)
+    wanted = select(*_COLUMNS).order_by(*fetch.OLDEST_RUN)
     with store.read() as connection:
-        plans = {
-            row.digest: tuple(planned_case(item) for item in json.loads(row.text))
-            for row in connection.execute(texts)
-        }
-        rows = connection.execute(runs).all()
+        rows = connection.execute(wanted).all()
+        plans = read_plans(connection, {row.plan_hash for row in rows})
     return tuple(
         PlannedRun(
             id=row.id,
@@ -49,7 +42,7 @@ def load_plans(store: Store) -> tuple[PlannedRun, ...]:
             machine=row.machine,
             toolchain=row.toolchain,
             fingerprint=row.fingerprint,
-            plan=plans[row.digest],
+            plan=plans[row.plan_hash],
         )
         for row in rows
     )

@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import extract, func, not_, select
+from sqlalchemy import extract, func, select
 
 from db import fetch
 from db.errors import NotFoundError
 from db.kernel_rows import with_kernels
 from db.metrics import METRICS, Direction, metric_of
+from db.plan_rows import read_plans, read_runs
 from db.records import (
     Alert,
     AlertState,
@@ -64,6 +65,7 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
     newest = select(RunTable.__table__).order_by(*fetch.NEWEST_RUN).limit(limit)
     with store.read() as connection:
         rows = connection.execute(newest).all()
+        plans = read_plans(connection, {row.plan_hash for row in rows})
         last = fetch.last_results(CaseResultTable.run_id.in_([row.id for row in rows]))
         took_s = extract("epoch", last.c.finished_at) - extract("epoch", last.c.started_at)
         counts = connection.execute(
@@ -81,7 +83,7 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
         worked_s[count.run_id] += float(count.worked_s)
     return [
         RunSummary(
-            run=run_record(row),
+            run=run_record(row, plan=plans[row.plan_hash]),
             num_by_outcome=by_run.get(row.id, {}),
             worked_s=worked_s[row.id],
             heartbeat_at=utc_or_none(row.heartbeat_at),
@@ -94,8 +96,7 @@ def load_suite_runs(store: Store, suite: str) -> tuple[Run, ...]:
     """Return all runs of the suite called `suite`, newest first."""
     wanted = select(RunTable.__table__).where(RunTable.suite == suite)
     with store.read() as connection:
-        rows = connection.execute(wanted.order_by(*fetch.NEWEST_RUN)).all()
-    return tuple(run_record(row) for row in rows)
+        return tuple(read_runs(connection, wanted.order_by(*fetch.NEWEST_RUN)))
 
 
 def load_run(store: Store, run_id: str) -> Run:
@@ -144,36 +145,22 @@ def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...
 
 
 def load_latest(
-    store: Store, *, machine: str | None = None, toolchain: str | None = None
+    store: Store,
+    *,
+    machine: str | None = None,
+    toolchain: str | None = None,
+    metrics: Collection[str] | None = None,
 ) -> tuple[LatestCell, ...]:
     """Return the newest result of every case on every machine in every toolchain.
 
     A case that was only put off is not there, and one that was put off lately as it was before.
 
-    `machine` and `toolchain` leave out those on others.
+    `machine` and `toolchain` leave out those on others, `metrics` the other measurements.
     """
-    wanted = {RunTable.machine: machine, RunTable.toolchain: toolchain}
-    rank = func.row_number().over(
-        partition_by=(RunTable.machine, RunTable.toolchain, CaseResultTable.case_key),
-        order_by=(RunTable.started_at.desc(), *fetch.LAST_RESULT),
-    )
-    ranked = (
-        select(CaseResultTable.__table__, *fetch.RUN_COLUMNS, rank.label("rank"))
-        .join(RunTable, RunTable.id == CaseResultTable.run_id)
-        .where(
-            not_(fetch.is_put_off(CaseResultTable)),
-            *(column == value for column, value in wanted.items() if value is not None),
-        )
-        .subquery()
-    )
-    latest = select(ranked).where(ranked.c.rank == 1).subquery()
+    given = {"machine": machine, "toolchain": toolchain}
+    wanted = {name: value for name, value in given.items() if value is not None}
     with store.read() as connection:
-        rows = connection.execute(fetch.with_case(latest)).all()
-        measurements = fetch.summaries(connection, latest)
-    cells = [fetch.latest_cell(row, measurements) for row in rows]
-    return tuple(
-        sorted(cells, key=lambda cell: (cell.machine, cell.toolchain, cell.summary.case.key))
-    )
+        return fetch.latest_cells(connection, wanted, metrics=metrics)
 
 
 def find_series(
@@ -297,7 +284,7 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
     """
     newest = select(RunTable.__table__).order_by(*fetch.NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:
-        runs = connection.execute(newest).all()
+        runs = read_runs(connection, newest)
         last = fetch.last_results(CaseResultTable.run_id.in_([run.id for run in runs]))
         ended = {
             (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_put_off)
@@ -313,7 +300,7 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
         }
     cases: dict[str, Case] = {}
     points: dict[tuple[str, str, str], list[OutcomePoint]] = defaultdict(list)
-    for run in map(run_record, reversed(runs)):
+    for run in reversed(runs):
         facts = fetch.outcome_facts(run)
         for case in run.plan:
             key = case.key

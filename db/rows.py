@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -106,14 +107,25 @@ def run_values(run: Run) -> Values:
         "machine": run.machine,
         "fingerprint": run.fingerprint,
         "environment": clean_json(run.environment),
-        "plan": [case.to_json() for case in run.plan],
+        "plan_hash": plan_hash(run.plan),
         "num_planned": len(run.plan),
         "trigger": run.trigger,
         "is_synthetic": run.is_synthetic,
     }
 
 
-def run_record(row: Row[Any]) -> Run:
+def plan_values(plan: Sequence[Case]) -> Values:
+    """Return the row of `plan` in `plans`."""
+    return {"hash": plan_hash(plan), "cases": [case.to_json() for case in plan]}
+
+
+def plan_hash(plan: Sequence[Case]) -> str:
+    """Return the SHA-256 of the cases of `plan`, in their order."""
+    content = json.dumps([case.to_json() for case in plan], sort_keys=True)
+    return sha256(content.encode()).hexdigest()
+
+
+def run_record(row: Row[Any], *, plan: tuple[Case, ...]) -> Run:
     """Return the run of a row that has all columns of `runs`."""
     return Run(
         id=row.id,
@@ -126,20 +138,10 @@ def run_record(row: Row[Any]) -> Run:
         machine=row.machine,
         fingerprint=row.fingerprint,
         environment=row.environment,
-        plan=tuple(planned_case(item) for item in row.plan),
+        plan=plan,
         trigger=row.trigger,
         is_synthetic=row.is_synthetic,
     )
-
-
-def planned_case(document: Mapping[str, str]) -> Case:
-    """Return the case of one entry of a plan; hundreds of plans hold the same few cases."""
-    return _planned_case(tuple(document.items()))
-
-
-@lru_cache(maxsize=4096)
-def _planned_case(items: tuple[tuple[str, str], ...]) -> Case:
-    return Case.from_json(dict(items))
 
 
 def case_values(case: Case) -> Values:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, not_, select
+from sqlalchemy import ColumnElement, Select, func, not_, select
 
 from db import fetch
+from db.plan_rows import read_runs
 from db.records import Run, RunState
-from db.rows import run_record, utc, utc_or_none, warnings_of
+from db.rows import utc, utc_or_none, warnings_of
 from db.store import Store
 from db.summaries import Series
 from db.tables import CaseResultTable, RunTable, SeriesTable
@@ -19,7 +20,7 @@ from db.warning import RunWarning
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
     """Return the runs with this trigger, newest first."""
-    return tuple(run_record(row) for row in _rows(store, RunTable.trigger == trigger))
+    return tuple(_runs(store, RunTable.trigger == trigger))
 
 
 def load_run_ids(store: Store) -> tuple[str, ...]:
@@ -32,15 +33,18 @@ def load_run_ids(store: Store) -> tuple[str, ...]:
 def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | None], ...]:
     """Return the runs on `machine` that are not known to have ended, each with its last beat."""
     is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)
-    rows = _rows(store, is_running)
-    return tuple((run_record(row), utc_or_none(row.heartbeat_at)) for row in rows)
+    wanted = _newest_first(is_running)
+    with store.read() as connection:
+        runs = read_runs(connection, wanted)
+        beats = [row.heartbeat_at for row in connection.execute(wanted)]
+    return tuple(zip(runs, map(utc_or_none, beats), strict=True))
 
 
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return the runs with these ids, by id; those that are not in the store are left out."""
     found: dict[str, Run] = {}
     for ids in fetch.batches(run_ids):
-        found |= {row.id: run_record(row) for row in _rows(store, RunTable.id.in_(ids))}
+        found |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
     return found
 
 
@@ -101,7 +105,10 @@ def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tupl
         return tuple(fetch.with_points(connection, ours))
 
 
-def _rows(store: Store, is_wanted: ColumnElement[bool]) -> Sequence[Row[Any]]:
-    wanted = select(RunTable.__table__).where(is_wanted).order_by(*fetch.NEWEST_RUN)
+def _runs(store: Store, is_wanted: ColumnElement[bool]) -> list[Run]:
     with store.read() as connection:
-        return connection.execute(wanted).all()
+        return read_runs(connection, _newest_first(is_wanted))
+
+
+def _newest_first(is_wanted: ColumnElement[bool]) -> Select[Any]:
+    return select(RunTable.__table__).where(is_wanted).order_by(*fetch.NEWEST_RUN)

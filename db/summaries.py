@@ -43,8 +43,8 @@ class MeasurementSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultSummary:
-    """A case result whose measurements, by metric, have no samples."""
+class Outline:
+    """A case result in short: its measurements, by metric, have no samples."""
 
     id: str
     run_id: str
@@ -55,16 +55,22 @@ class ResultSummary:
     started_at: datetime
     finished_at: datetime
     warnings: tuple[RunWarning, ...]
+    measurements: Mapping[str, MeasurementSummary]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSummary(Outline):
+    """A case result with everything but samples and kernels."""
+
     details: Mapping[str, Any]
     log_tail: str
-    measurements: Mapping[str, MeasurementSummary]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestCell:
     """The newest result of a case on a machine, and the run it is from."""
 
-    summary: ResultSummary
+    summary: Outline
     run_id: str
     run_started_at: datetime
     revision: str

@@ -22,7 +22,7 @@ class Base(DeclarativeBase):
 
 
 class RunTable(Base):
-    """One row a run; `plan` is the list of its cases as JSON, `num_planned` their number."""
+    """One row a run; `plan_hash` names its row of `plans`, `num_planned` counts the cases there."""
 
     __tablename__ = "runs"
 
@@ -37,10 +37,19 @@ class RunTable(Base):
     machine: Mapped[str] = mapped_column(String)
     fingerprint: Mapped[str] = mapped_column(String)
     environment: Mapped[dict[str, Any]] = mapped_column(JSON)
-    plan: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    plan_hash: Mapped[str] = mapped_column(String)
     num_planned: Mapped[int] = mapped_column(Integer)
     trigger: Mapped[str] = mapped_column(String)
     is_synthetic: Mapped[bool] = mapped_column(Boolean)
+
+
+class PlanTable(Base):
+    """The cases that runs planned, as a list in JSON, each plan once: nights plan the same."""
+
+    __tablename__ = "plans"
+
+    hash: Mapped[str] = mapped_column(String, primary_key=True)
+    cases: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
 
 
 class CaseTable(Base):
@@ -61,11 +70,11 @@ class CaseTable(Base):
 
 
 class CaseResultTable(Base):
-    """One row a case result; the numbers are in `measurements` and `samples`."""
+    """One row a case result; the numbers are in `measurements` and `samples`. The key is id."""
 
     __tablename__ = "case_results"
 
-    id: Mapped[str] = mapped_column(String, primary_key=True)
+    id: Mapped[str] = mapped_column(String)
     run_id: Mapped[str] = mapped_column(String)
     case_key: Mapped[str] = mapped_column(String)
     outcome: Mapped[str] = mapped_column(String)
@@ -76,6 +85,17 @@ class CaseResultTable(Base):
     warnings: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
     details: Mapped[dict[str, Any]] = mapped_column(JSON)
     log_tail: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (Index("ix_case_results_id", "id").ddl_if(dialect="postgresql"),)
+    __mapper_args__ = {"primary_key": [id]}
+
+
+class SupersededTable(Base):
+    """Kept by ingest: the results that no longer count, as the run measured their case again."""
+
+    __tablename__ = "superseded"
+
+    result_id: Mapped[str] = mapped_column(String, primary_key=True)
 
 
 class MeasurementTable(Base):
@@ -206,6 +226,58 @@ class SeriesTable(Base):
     last_value: Mapped[float] = mapped_column(Double)
     direction: Mapped[str | None] = mapped_column(String)
     direction_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class LatestResultTable(Base):
+    """Summary kept by ingest: the newest result of each case on each machine in each toolchain.
+
+    What a run had no time for is none. The key is (machine, toolchain, case_key).
+    """
+
+    __tablename__ = "latest_results"
+
+    machine: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    case_key: Mapped[str] = mapped_column(String)
+    result_id: Mapped[str] = mapped_column(String)
+    run_id: Mapped[str] = mapped_column(String)
+    run_started_at: Mapped[datetime] = mapped_column(UtcTime)
+    revision: Mapped[str] = mapped_column(String)
+    fingerprint: Mapped[str] = mapped_column(String)
+    outcome: Mapped[str] = mapped_column(String)
+    reason: Mapped[str] = mapped_column(Text)
+    effective_mode: Mapped[str] = mapped_column(String)
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    finished_at: Mapped[datetime] = mapped_column(UtcTime)
+    warnings: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+
+    __table_args__ = (Index("ix_latest_results_case", "case_key").ddl_if(dialect="postgresql"),)
+    __mapper_args__ = {"primary_key": [machine, toolchain, case_key]}
+
+
+class LatestMeasurementTable(Base):
+    """Summary kept by ingest: the measurements of the results in `latest_results`.
+
+    The key is (machine, toolchain, case_key, metric).
+    """
+
+    __tablename__ = "latest_measurements"
+
+    machine: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    case_key: Mapped[str] = mapped_column(String)
+    metric: Mapped[str] = mapped_column(String)
+    unit: Mapped[str] = mapped_column(String)
+    num_samples: Mapped[int] = mapped_column(Integer)
+    median: Mapped[float] = mapped_column(Double)
+    low: Mapped[float] = mapped_column(Double)
+    high: Mapped[float] = mapped_column(Double)
+    method: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (
+        Index("ix_latest_measurements_case", "case_key").ddl_if(dialect="postgresql"),
+    )
+    __mapper_args__ = {"primary_key": [machine, toolchain, case_key, metric]}
 
 
 class AlertTable(Base):
@@ -377,12 +449,15 @@ class MessageAlertTable(Base):
 
 
 class IngestedTable(Base):
-    """The spool files that are in: what makes ingest exactly-once."""
+    """The spool files that are in: what makes ingest exactly-once. The key is spool_id."""
 
     __tablename__ = "ingested"
 
-    spool_id: Mapped[str] = mapped_column(String, primary_key=True)
+    spool_id: Mapped[str] = mapped_column(String)
     ingested_at: Mapped[datetime] = mapped_column(UtcTime)
+
+    __table_args__ = (Index("ix_ingested_spool_id", "spool_id").ddl_if(dialect="postgresql"),)
+    __mapper_args__ = {"primary_key": [spool_id]}
 
 
 class JobTable(Base):

@@ -32,8 +32,9 @@ def make_old_store(url: str, revision: str = "m0001") -> Alert:
 
 def insert_known(connection: Connection, table: str, values: Values) -> None:
     """Insert those of `values` that `table` has a column for."""
-    types = Base.metadata.tables[table].c
+    columns = Base.metadata.tables[table].c
+    types = {name: columns[name].type for name in values if name in columns}
     there = {column["name"] for column in sa.inspect(connection).get_columns(table)}
     known = {name: value for name, value in values.items() if name in there}
-    into = sa.table(table, *(sa.column(name, types[name].type) for name in known))
+    into = sa.table(table, *(sa.column(name, types.get(name)) for name in known))
     connection.execute(sa.insert(into).values(**known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from db import migrate, queries
 from db.engine import open_database
 from db.errors import StoreTooNew, StoreUnavailable
 from db.metrics import Direction
+from db.plans import load_plans
 from db.records import CaseResult, Run, series_key
-from db.rows import Values, case_values, result_values, run_values
+from db.rows import Values, case_values, measurement_values, result_values, run_values
 from db.store import Store
 from db.tables import Base
 from tests.builders import START, make_result, make_run
@@ -149,7 +151,7 @@ def test_directions_that_records_stated_are_kept_by_an_upgrade(shared_url: str) 
             run = make_run(f"r{night}", trigger="import", started_at=START + timedelta(days=night))
             details = {"imported": {"directions": {"depth": said}}}
             result = make_result(f"c{night}", run=run, details=details)
-            insert_known(connection, "runs", run_values(run))
+            insert_known(connection, "runs", run_values(run) | {"plan": plan_text(run)})
             insert_known(connection, "case_results", result_values(result))
         insert_known(connection, "cases", case_values(result.case))
         insert_known(connection, "series", _series("depth", result=result, run=run))
@@ -158,6 +160,34 @@ def test_directions_that_records_stated_are_kept_by_an_upgrade(shared_url: str) 
     store.migrate()
     found = {header.metric: header.direction for header in queries.find_series(store)}
     assert found == {"depth": Direction.HIGHER_IS_BETTER, "latency_s": None}
+
+
+def plan_text(run: Run) -> str:
+    """Return the plan of `run` as runs kept it until each plan was kept once."""
+    return json.dumps([case.to_json() for case in run.plan])
+
+
+def test_plans_and_what_pages_read_are_kept_by_an_upgrade(shared_url: str) -> None:
+    database = open_database(shared_url, patience=PATIENCE)
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, to="m0008")
+        for night in range(2):
+            run = make_run(f"r{night}", started_at=START + timedelta(days=night))
+            insert_known(connection, "runs", run_values(run) | {"plan": plan_text(run)})
+        insert_known(connection, "cases", case_values(run.plan[0]))
+        for place in range(2):
+            end = run.started_at + timedelta(seconds=9 - place)
+            result = make_result(f"c{place}", run=run, finished_at=end)
+            insert_known(connection, "case_results", result_values(result))
+            for row in measurement_values(result, run=run):
+                insert_known(connection, "measurements", row)
+    store = Store(shared_url)
+    store.migrate()
+    assert [found.plan for found in load_plans(store)] == [run.plan] * 2
+    (cell,) = queries.load_latest(store)
+    assert (cell.run_id, cell.summary.id) == ("r1", "c0")
+    assert cell.summary.measurements["latency_s"].median == 0.011
+    assert [item.id for item in queries.load_document(store, "r1").results] == ["c0"]
 
 
 def _series(metric: str, *, result: CaseResult, run: Run) -> Values:

@@ -1,0 +1,132 @@
+"""What ingest keeps for the pages is what a query over all results says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from db import queries
+from db.bulk import put_documents
+from db.plans import load_plans
+from db.records import PUT_OFF, CaseResult, Outcome, Run, RunDocument
+from db.store import Store
+from db.tables import LatestMeasurementTable, LatestResultTable, PlanTable, SupersededTable
+from tests.builders import START, make_case, make_measurement, make_result, make_run
+
+CASES = tuple(make_case(mode=mode) for mode in ("eager", "default", "max-autotune"))
+SUMMARIES = (SupersededTable, LatestResultTable, LatestMeasurementTable)
+# The migration fills the summaries from the raw rows of older stores.
+FROM_RAW_ROWS = import_module("db.migrations.m0009_keep_what_pages_read").STATEMENTS
+
+
+def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:
+    """Return results of some runs in any order, cases measured again and put off among them."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(6):
+        run = make_run(
+            f"run-{number}",
+            plan=CASES,
+            machine=draw.choice(["box", "shed"]),
+            toolchain=draw.choice(["stable", "nightly"]),
+            started_at=START + timedelta(days=draw.randrange(4)),
+        )
+        for place in range(draw.randrange(1, 6)):
+            outcome = draw.choice([Outcome.OK, Outcome.OK, Outcome.FAILED, Outcome.SKIPPED])
+            result = make_result(
+                f"{draw.randrange(10**6):06}-{number}-{place}",
+                run=run,
+                case=draw.choice(CASES),
+                outcome=outcome,
+                reason=f"{PUT_OFF}: no time left" if outcome is Outcome.SKIPPED else None,
+                finished_at=run.started_at + timedelta(seconds=draw.randrange(1, 4)),
+                measurements=_drawn_measurements(draw) if outcome is Outcome.OK else (),
+            )
+            found.append((run, result))
+    draw.shuffle(found)
+    return found
+
+
+def _drawn_measurements(draw: random.Random) -> list[Any]:
+    names = draw.sample(["latency_s", "speedup", "compile_cold_s"], k=2)
+    return [make_measurement(name, samples=(draw.random() + 0.1,)) for name in names]
+
+
+def rows_of(store: Store) -> list[list[tuple[Any, ...]]]:
+    with store.read() as connection:
+        return [
+            sorted((tuple(row) for row in connection.execute(sa.select(table.__table__))), key=str)
+            for table in SUMMARIES
+        ]
+
+
+def rows_from_raw(store: Store) -> list[list[tuple[Any, ...]]]:
+    """Return the same, made anew of all results."""
+    with store.write() as session:
+        for table in SUMMARIES:
+            session.execute(sa.delete(table))
+        for statement in FROM_RAW_ROWS:
+            session.execute(sa.text(statement))
+    return rows_of(store)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_summaries_kept_by_ingest_are_those_of_the_raw_rows(seed: int) -> None:
+    store = Store("duckdb:///:memory:")
+    for run, result in drawn_results(seed):
+        store.ingest(run, result, spool_id=result.id)
+        kept = rows_of(store)
+    assert kept[1]
+    assert kept == rows_from_raw(store)
+
+
+def test_summaries_kept_by_ingest_are_those_of_the_raw_rows_on_every_store(store: Store) -> None:
+    for run, result in drawn_results(99):
+        store.ingest(run, result, spool_id=result.id)
+    assert rows_of(store) == rows_from_raw(store)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_summaries_of_runs_that_come_at_once_are_those_of_the_raw_rows(seed: int) -> None:
+    store = Store("duckdb:///:memory:")
+    for document in _documents(drawn_results(seed)):
+        with store.write() as session:
+            put_documents(session, [document], at=START)
+    assert rows_of(store) == rows_from_raw(store)
+
+
+def _documents(results: Sequence[tuple[Run, CaseResult]]) -> list[RunDocument]:
+    by_run: dict[str, tuple[Run, dict[str, CaseResult]]] = {}
+    for run, result in results:
+        by_run.setdefault(run.id, (run, {}))[1][result.case.key] = result
+    return [RunDocument(run=run, results=tuple(found.values())) for run, found in by_run.values()]
+
+
+def test_the_newest_results_have_the_metrics_that_were_asked_for(store: Store) -> None:
+    run = make_run(plan=CASES)
+    measurements = [make_measurement("latency_s"), make_measurement("speedup")]
+    for place, case in enumerate(CASES):
+        result = make_result(f"r{place}", run=run, case=case, measurements=measurements)
+        store.ingest(run, result, spool_id=result.id)
+    cells = queries.load_latest(store, machine="box", metrics=["speedup"])
+    assert [set(cell.summary.measurements) for cell in cells] == [{"speedup"}] * 3
+    assert cells[0].summary.measurements["speedup"].median == measurements[1].median
+    assert queries.load_latest(store, machine="elsewhere") == ()
+
+
+def test_a_plan_is_kept_once_however_many_runs_have_it(store: Store) -> None:
+    for night in range(3):
+        store.save_run(make_run(f"r{night}", plan=CASES, started_at=START + timedelta(days=night)))
+    with store.read() as connection:
+        num_plans = connection.execute(sa.select(sa.func.count()).select_from(PlanTable)).scalar()
+    assert num_plans == 1
+    plans = [run.plan for run in load_plans(store)]
+    assert plans == [CASES] * 3
+    assert all(plan is plans[0] for plan in plans)
+    assert queries.load_run(store, "r1").plan == CASES
