@@ -43,6 +43,7 @@ class Repository:
             (r"PATCH issues/(\d+)", self._change_issue),
             (r"GET issues/(\d+)/comments", self._list_comments),
             (r"POST issues/(\d+)/comments", self._comment),
+            (r"PATCH issues/comments/(\d+)", self._change_comment),
             (r"GET commits/(\w+)", self._commit),
             (r"POST statuses/(\w+)", self._status),
             (r"GET commits/(\w+)/check-runs", self._list_checks),
@@ -87,8 +88,16 @@ class Repository:
 
     def _comment(self, number: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
-        self.comments.setdefault(int(number), []).append(body)
+        id = 1 + sum(map(len, self.comments.values()))
+        self.comments.setdefault(int(number), []).append({**body, "id": id})
         return 201, body
+
+    def _change_comment(self, id: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
+        del query
+        every = [comment for found in self.comments.values() for comment in found]
+        (comment,) = (item for item in every if item["id"] == int(id))
+        comment.update(body)
+        return 200, comment
 
     def _commit(self, ref: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query, body

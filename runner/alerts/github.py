@@ -8,7 +8,7 @@ everybody who reads it could follow them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from db.notifications import NewsKind, Notification, stable_id
 from db.text import shortened
+from db.triage import ONGOING
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.github_api import GitHubApi, GitHubFailed
@@ -31,6 +32,8 @@ LOOK_BACK = timedelta(days=90)
 # Clocks differ; what a list leaves out for that would be told twice.
 _SLACK = timedelta(hours=1)
 _OVER = (NewsKind.FIXED, NewsKind.TEST)
+# What is changed later is found by markers; it needs no name.
+_REFERENCE = "issues"
 # What people did not commit has no commit that could show it.
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -54,75 +57,89 @@ class GitHub:
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it."""
+        return self._each(message, self._tell_issue)
+
+    def update(self, message: Message, *, reference: str) -> Answer:
+        """Let what was sent say `message` and return what came of it; markers say where it is."""
+        del reference
+        return self._each(message, self._revise_issue)
+
+    def _each(self, message: Message, handle: Callable[[Item, Paragraph], None]) -> Answer:
         try:
             for item in message.items:
                 alone = Message(id=item.notification.id, at=message.at, items=(item,))
                 (paragraph,) = in_words(alone).paragraphs
-                self._publish(item, paragraph)
+                if Publication.ISSUE in self.published:
+                    handle(item, paragraph)
+                self._show_commits(item, paragraph)
         except GitHubFailed as error:
             return error.answer
-        return Answer(kind=AnswerKind.SENT)
+        return Answer(kind=AnswerKind.SENT, reference=_REFERENCE)
 
-    def _publish(self, item: Item, paragraph: Paragraph) -> None:
-        if Publication.ISSUE in self.published:
-            self._tell_issue(item.notification, paragraph)
-        for commit in self._commits(item):
-            if Publication.STATUS in self.published:
-                self._set_status(commit, item.notification, paragraph)
-            if Publication.CHECK in self.published:
-                self._set_check(commit, item.notification, paragraph)
-
-    def _tell_issue(self, notification: Notification, paragraph: Paragraph) -> None:
-        is_over = notification.kind in _OVER
-        marker = _marker("notification", notification.id)
+    def _tell_issue(self, item: Item, paragraph: Paragraph) -> None:
+        notification = item.notification
+        title = shortened(paragraph.title, limit=MAX_TITLE)
         issue = self._find_issue(notification)
         if issue is None and notification.kind is NewsKind.FIXED:
             return
         if issue is None:
-            body = "\n".join((_marker("event", notification.subject), marker, _body(paragraph)))
-            title = shortened(paragraph.title, limit=MAX_TITLE)
+            body = _issue_body(notification, paragraph)
             issue = self.api.write("POST", "issues", title=title, body=body, labels=[LABEL])
-        elif marker not in (issue["body"] or ""):
-            self._comment(issue["number"], notification, body=f"{marker}\n{_body(paragraph)}")
-        self._set_state(issue, title=paragraph.title, is_over=is_over)
+        elif _marker_of(notification) not in (issue["body"] or ""):
+            path = f"issues/{issue['number']}/comments"
+            if self._find_comment(path, notification) is None:
+                self.api.write("POST", path, body=_comment_body(notification, paragraph))
+        self._change(issue, title=title, state="closed" if _is_over(item) else "open")
+
+    def _revise_issue(self, item: Item, paragraph: Paragraph) -> None:
+        notification = item.notification
+        issue = self._find_issue(notification)
+        if issue is None:
+            return
+        if _marker_of(notification) in (issue["body"] or ""):
+            self._change(issue, body=_issue_body(notification, paragraph))
+        else:
+            path = f"issues/{issue['number']}/comments"
+            comment = self._find_comment(path, notification)
+            body = _comment_body(notification, paragraph)
+            if comment is not None and comment["body"] != body:
+                self.api.write("PATCH", f"issues/comments/{comment['id']}", body=body)
+        if _is_over(item):
+            self._change(issue, state="closed")
 
     def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
         marker = _marker("event", notification.subject)
         since = _since(notification.created_at - LOOK_BACK)
         query = {"labels": LABEL, "state": "all", "since": since}
-        for issue in self.api.pages("issues", query=query):
-            if marker in (issue["body"] or ""):
-                return issue
-        return None
+        return _with_marker(self.api.pages("issues", query=query), marker)
 
-    def _comment(self, number: int, notification: Notification, *, body: str) -> None:
-        marker = _marker("notification", notification.id)
-        path = f"issues/{number}/comments"
+    def _find_comment(self, path: str, notification: Notification) -> Mapping[str, Any] | None:
         since = _since(notification.created_at - _SLACK)
-        known = self.api.pages(path, query={"since": since})
-        if not any(marker in (comment["body"] or "") for comment in known):
-            self.api.write("POST", path, body=body)
+        return _with_marker(self.api.pages(path, query={"since": since}), _marker_of(notification))
 
-    def _set_state(self, issue: Mapping[str, Any], *, title: str, is_over: bool) -> None:
-        wanted = {
-            "title": shortened(title, limit=MAX_TITLE),
-            "state": "closed" if is_over else "open",
-        }
+    def _change(self, issue: Mapping[str, Any], **wanted: str) -> None:
         if any(issue[name] != value for name, value in wanted.items()):
             self.api.write("PATCH", f"issues/{issue['number']}", **wanted)
 
+    def _show_commits(self, item: Item, paragraph: Paragraph) -> None:
+        shows = {
+            Publication.STATUS: self._set_status,
+            Publication.CHECK: self._set_check,
+        }
+        wanted = [show for kind, show in shows.items() if kind in self.published]
+        for commit in self._commits(item) if wanted else ():
+            for show in wanted:
+                show(commit, item.notification, paragraph)
+
     def _commits(self, item: Item) -> list[_Commit]:
         """Return the commits of this repository that alerts of `item` began with."""
-        if not {Publication.STATUS, Publication.CHECK} & set(self.published):
-            return []
-        found = {}
-        for alert in item.alerts:
-            commit = changed_commit(alert)
-            if commit:
-                found[alert["model"], commit] = alert["url"]
-        is_over = item.notification.kind in _OVER
+        found = {
+            (alert["model"], commit): alert["url"]
+            for alert in item.alerts
+            if (commit := changed_commit(alert))
+        }
         return [
-            _Commit(sha=known["sha"], model=model, is_over=is_over, url=url)
+            _Commit(sha=known["sha"], model=model, is_over=_is_over(item), url=url)
             for (model, commit), url in found.items()
             # A model of another repository has its commits there.
             if (known := self.api.get(f"commits/{commit}", missing=(404, 422))) is not None
@@ -169,6 +186,28 @@ def changed_commit(alert: Mapping[str, Any]) -> str:
     before, after = (alert["environment_diff"] or {}).get(f"models.{alert['model']}", (None, None))
     is_commit = isinstance(after, str) and _COMMIT.fullmatch(after) is not None
     return after if is_commit and before != after else ""
+
+
+def _is_over(item: Item) -> bool:
+    """Return whether nobody needs to look after the alerts of `item` any more."""
+    states = {alert["state"] for alert in item.alerts}
+    return item.notification.kind in _OVER or bool(states) and states.isdisjoint(ONGOING)
+
+
+def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str, Any] | None:
+    return next((item for item in found if marker in (item["body"] or "")), None)
+
+
+def _issue_body(notification: Notification, paragraph: Paragraph) -> str:
+    return f"{_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
+
+
+def _comment_body(notification: Notification, paragraph: Paragraph) -> str:
+    return f"{_marker_of(notification)}\n{_body(paragraph)}"
+
+
+def _marker_of(notification: Notification) -> str:
+    return _marker("notification", notification.id)
 
 
 def _name(commit: _Commit, told: Notification) -> str:

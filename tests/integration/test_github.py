@@ -14,7 +14,7 @@ import pytest
 from db.notifications import NewsKind
 from runner.alerts import github_api
 from runner.alerts.deliveries import Answer
-from runner.alerts.dispatch import Item
+from runner.alerts.dispatch import Item, Updatable
 from runner.alerts.github import LABEL, GitHub, changed_commit
 from runner.alerts.github_api import GitHubApi
 from runner.alerts.http import HttpRules
@@ -31,7 +31,7 @@ NOW = datetime.now(timezone.utc)
 EVERYTHING = tuple(Publication)
 
 
-def send(repository: Repository, *items: Item, published: Sequence[Publication] = ()) -> Answer:
+def hub(repository: Repository, *, published: Sequence[Publication] = ()) -> GitHub:
     api = GitHubApi(
         url=repository.url,
         repository="me/models",
@@ -39,7 +39,18 @@ def send(repository: Repository, *items: Item, published: Sequence[Publication] 
         now=lambda: NOW,
         rules=RULES,
     )
-    return GitHub(api=api, published=published or [Publication.ISSUE]).send(message(*items))
+    return GitHub(api=api, published=published or [Publication.ISSUE])
+
+
+def send(repository: Repository, *items: Item, published: Sequence[Publication] = ()) -> Answer:
+    return hub(repository, published=published).send(message(*items))
+
+
+def update(repository: Repository, *items: Item) -> None:
+    receiver = hub(repository, published=EVERYTHING)
+    assert isinstance(receiver, Updatable)
+    told = receiver.send(message())
+    assert str(receiver.update(message(*items), reference=told.reference).kind) == "sent"
 
 
 def news(name: str, kind: str = "opened", **given: Any) -> Item:
@@ -104,6 +115,37 @@ def test_what_was_done_before_its_answer_was_lost_is_found_again(lost: str) -> N
         assert str(send(repository, *told, published=EVERYTHING).kind) == "sent"
     assert (len(repository.issues), len(repository.comments[1])) == (1, 1)
     assert len(repository.checks) == 1
+
+
+def decided(told: Item, state: str) -> Item:
+    alerts = tuple({**alert, "state": state} for alert in told.alerts)
+    return replace(told, alerts=alerts)
+
+
+def test_what_is_decided_is_said_where_it_was_told() -> None:
+    first = of_commit(news("a"), None, SHA[:10])
+    second = of_commit(news("b", "worsened"), None, SHA[:10])
+    with github_server(SHA) as repository:
+        send(repository, first, second, published=EVERYTHING)
+        for state in ("acknowledged", "noise"):
+            for told in (first, second):
+                update(repository, decided(told, state))
+            (issue,), (comment,) = repository.issues, repository.comments[1]
+            assert f"; now {state}" in issue["body"]
+            assert f"; now {state}" in comment["body"]
+            assert issue["state"] == ("open" if state == "acknowledged" else "closed")
+            over = "failure" if state == "acknowledged" else "success"
+            assert repository.statuses[-1]["state"] == repository.checks[0]["conclusion"] == over
+        repository.requests.clear()
+        update(repository, decided(first, "noise"))
+    assert issue["title"] == "Worse (major): bert is slower"
+    assert not any(method == "PATCH" and "issues" in path for method, path in repository.requests)
+
+
+def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
+    with github_server() as repository:
+        update(repository, decided(news("a"), "noise"))
+    assert repository.issues == []
 
 
 def test_events_have_issues_of_their_own() -> None:
