@@ -1,4 +1,4 @@
-"""hud doctor: what is here, what is missing, and what to do about it."""
+"""What a run needs: what is here, what is missing, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from db.errors import StoreError
 from db.outbox import count_dead_letters
 from db.queries import load_runs
 from db.store import Store
+from runner.check import Check, CheckState
+from runner.machine_checks import COSTS
 from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable
 from runner.pulse import existing
 from runner.spool import Spool
@@ -29,38 +29,18 @@ _PROBE_TIMEOUT_S = 60.0
 _PROBE_SOURCE = "#include <vector>\nint main() { return std::vector<int>().size(); }\n"
 
 
-class CheckState(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of `hud doctor`; `hint` says what to do unless the state is ok."""
-
-    name: str
-    state: CheckState
-    text: str
-    hint: str = ""
-
-
 def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> Iterator[Check]:
     """Yield one check after the other; `python` is the toolchain's interpreter."""
     yield Check(name="python", state=CheckState.OK, text=platform.python_version())
     yield check_package("duckdb")
     yield check_torch(python)
     yield check_compiler(os.environ.get("CXX", "g++"))
-    yield check_gpu()
     yield check_disk(free_bytes=shutil.disk_usage(existing(state_dir)).free, place=state_dir)
     yield check_store(store)
     yield check_spool(spool)
     yield check_notifications(store)
     load = os.getloadavg()[0]
     yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
-    yield check_governor(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
     yield check_counters(LinuxKernel())
 
 
@@ -108,22 +88,6 @@ def check_compiler(compiler: str) -> Check:
             return Check(name="compiler", state=CheckState.FAIL, text=text, hint=hint)
     version = (_ask([compiler, "--version"]) or compiler).splitlines()[0]
     return Check(name="compiler", state=CheckState.OK, text=version)
-
-
-def check_gpu() -> Check:
-    """Return which GPU there is; none is fine."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    if shutil.which(query[0]) is None:
-        return Check(name="gpu", state=CheckState.OK, text="none; cases run on the CPU")
-    answer = _ask(query)
-    if answer is None:
-        return Check(
-            name="gpu",
-            state=CheckState.WARN,
-            text="nvidia-smi finds no GPU",
-            hint="check the driver; in a container, `--gpus all`",
-        )
-    return Check(name="gpu", state=CheckState.OK, text=answer.replace("\n", "; "))
 
 
 def check_disk(*, free_bytes: int, place: Path) -> Check:
@@ -181,19 +145,7 @@ def check_load(load: float, *, num_cpus: int) -> Check:
     if load <= _MAX_LOAD_PER_CPU * num_cpus:
         return Check(name="cpu", state=CheckState.OK, text=text)
     hint = "neighbours disturb wall times; measure when it is quiet"
-    return Check(name="cpu", state=CheckState.WARN, text=text, hint=hint)
-
-
-def check_governor(path: Path) -> Check:
-    """Return whether the CPU's clock is held steady."""
-    try:
-        governor = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return Check(name="governor", state=CheckState.OK, text="not adjustable here")
-    if governor == "performance":
-        return Check(name="governor", state=CheckState.OK, text=governor)
-    hint = "`cpupower frequency-set -g performance` makes numbers steadier"
-    return Check(name="governor", state=CheckState.WARN, text=governor, hint=hint)
+    return Check(name="cpu", state=CheckState.WARN, text=text, hint=hint, cost=COSTS["cpu"])
 
 
 def check_counters(kernel: Kernel) -> Check:

@@ -20,6 +20,7 @@ from runner.commands.alerts import alerts_group
 from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.database import db_group
+from runner.commands.doctor import doctor
 from runner.commands.export import export
 from runner.commands.importing import import_
 from runner.commands.kernel_counters import counters_command
@@ -31,7 +32,7 @@ from runner.commands.run import EXIT_INTERRUPTED, run
 from runner.commands.serving import schedule, serve, up
 from runner.commands.study import study_group
 from runner.commands.toolchain import toolchain_group
-from runner.commands.upkeep import demo, detect, doctor, ingest
+from runner.commands.upkeep import demo, detect, ingest
 from runner.errors import RunInterrupted, RunnerError
 
 EXIT_USAGE = 2

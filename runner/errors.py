@@ -14,6 +14,7 @@ RunnerError
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
 |-- WatchFailed       what a schedule watches cannot be looked at now
+|-- FixError          what doctor changed, or would change, cannot be noted or read
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
@@ -80,6 +81,10 @@ class SchedulerUnavailable(RunnerError):
 
 class WatchFailed(RunnerError):
     """A repository or an index does not answer; it is asked again later."""
+
+
+class FixError(RunnerError):
+    """Without a note of what was before nothing is changed."""
 
 
 class NoSuchDocument(RunnerError, LookupError):

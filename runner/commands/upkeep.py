@@ -1,4 +1,4 @@
-"""hud ingest, detect, doctor and demo: keep it running."""
+"""hud ingest, detect and demo: keep it running."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ from db.records import RunDocument
 from db.store import Store
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
-from runner.checks import Check, CheckState, run_checks
 from runner.commands.common import (
     json_option,
     new_progress,
     print_json,
     stderr,
-    stdout,
     with_workplace,
 )
 from runner.commands.serving import serve_dashboard
-from runner.config import CURRENT_TOOLCHAIN, demo_store_url
+from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
-
-_STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
 
 
 @click.command()
@@ -107,32 +103,6 @@ def detect(workplace: Workplace, *, as_json: bool) -> None:
 
 
 @click.command()
-@json_option
-@with_workplace
-def doctor(workplace: Workplace, *, as_json: bool) -> None:
-    """Check what a run needs; exit with 1 when something is missing."""
-    config = workplace.config
-    checks = []
-    for check in run_checks(
-        python=config.toolchains[CURRENT_TOOLCHAIN],
-        store=workplace.store(),
-        spool=workplace.spool(),
-        state_dir=config.state_dir,
-    ):
-        checks.append(check)
-        if not as_json:
-            _print_check(check)
-    if as_json:
-        print_json(
-            [
-                {"name": item.name, "state": item.state, "text": item.text, "hint": item.hint}
-                for item in checks
-            ]
-        )
-    sys.exit(int(any(check.state is CheckState.FAIL for check in checks)))
-
-
-@click.command()
 @click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
 @with_workplace
 def demo(workplace: Workplace, *, is_served: bool) -> None:
@@ -149,11 +119,3 @@ def demo(workplace: Workplace, *, is_served: bool) -> None:
         serve_dashboard(workplace)
     else:
         click.echo(f"`hud serve --store {url}` shows it")
-
-
-def _print_check(check: Check) -> None:
-    console = stdout()
-    style = _STYLES[check.state]
-    console.print(f"[{style}]{check.state:4}[/] {check.name:9}", end=" ")
-    hint = f"; {check.hint}" if check.hint else ""
-    console.print(f"{check.text}{hint}", markup=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
+from runner.machine_checks import COSTS
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
 from tests.project.sources import ROOT, documents, text_of
@@ -177,3 +178,8 @@ def test_unknown_generated_part_is_refused_by_name() -> None:
 
 def test_cells_may_hold_bars() -> None:
     assert "a\\|b" in GENERATE.table(("x",), [("a|b",)])
+
+
+def test_doctor_costs_what_its_document_says() -> None:
+    text = text_of("docs/doctor.md")
+    assert not [name for name, cost in COSTS.items() if f"| `{name}` | {cost} |" not in text]
