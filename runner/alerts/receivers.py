@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner.alerts.apprise import Apprise, is_installed
 from runner.alerts.chat import Chat, Render, slack, teams
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.discord import Discord
@@ -66,6 +67,10 @@ class _Secrets:
 
 def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
     url = secrets.get("url") or GITHUB_URL
+    if settings.kind is ReceiverKind.APPRISE:
+        if not is_installed():
+            raise NotReady('Apprise is not installed; `pip install "compile-hud[apprise]"`')
+        return Apprise(url=url, timeout_s=settings.timeout_s)
     check_url(url, schemes=schemes_of(settings.kind))
     rules = HttpRules(
         allow_private=settings.allow_private,

@@ -34,6 +34,7 @@ class ReceiverKind(StrEnum):
     TEAMS = "teams"
     EMAIL = "email"
     GITHUB = "github"
+    APPRISE = "apprise"
 
 
 class Publication(StrEnum):
@@ -61,6 +62,8 @@ _KEYS: Mapping[ReceiverKind, _Keys] = {
     ReceiverKind.EMAIL: _Keys(
         needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
     ),
+    # Addresses of its own form that hold secrets: they are kept elsewhere.
+    ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
     ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
 }
 _OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
@@ -119,7 +122,14 @@ def check_receiver(settings: ReceiverSettings) -> None:
     if settings.kind is ReceiverKind.SLACK and bool(settings.channel) != bool(settings.token):
         missing, given = ("token", "channel") if settings.channel else ("channel", "token")
         raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {given}")
+    if settings.kind is ReceiverKind.APPRISE and not settings.allow_private:
+        raise WrongReceiver(
+            "Apprise looks addresses up itself, so private ones cannot be refused; say that you"
+            " know with `allow_private = true`"
+        )
     if settings.url is not None and not _is_place(settings.url):
+        if not keys.schemes:
+            raise WrongReceiver(f"takes {_PLACES}, since it holds secrets", key="url")
         try:
             check_url(settings.url, schemes=keys.schemes)
         except TargetRefused as error:
@@ -217,7 +227,7 @@ NOTIFICATION_SETTINGS = (
         accept=_kind,
         default=ReceiverKind.WEBHOOK,
         description="What it speaks: `webhook` (JSON by the Standard Webhooks specification),"
-        " `slack`, `discord`, `teams`, `email` or `github`.",
+        " `slack`, `discord`, `teams`, `email`, `github` or `apprise`.",
     ),
     Setting(
         section="receivers.NAME",

@@ -109,6 +109,14 @@ def test_receivers_and_routes_are_read() -> None:
             '[receivers.a]\nkind = "email"\nsender = "Me <a@x.org>"',
             "line 3: .*sender: .*takes an address such as hud@example.org",
         ),
+        (
+            '[receivers.a]\nkind = "apprise"\nurl = "env:A"',
+            r"\[receivers.a\]: Apprise looks addresses up itself.*`allow_private = true`",
+        ),
+        (
+            '[receivers.a]\nkind = "apprise"\nurl = "https://x.org"\nallow_private = true',
+            "line 3: .*url: takes `env:NAME` or `file:PATH`, since it holds secrets",
+        ),
         ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
         (
             '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
