@@ -6,6 +6,7 @@ stands between them comes from the code. `--check` changes nothing and fails whe
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -14,7 +15,9 @@ from pathlib import Path
 import click
 
 from db.metrics import METRICS
+from db.migrate import MIGRATIONS
 from db.schema_doc import markdown as schema
+from db.text import first_line
 from models_zoo.catalog import CATALOG
 from models_zoo.tags import GENERATION_STEP, TAGS
 from models_zoo.variants import VARIANTS
@@ -171,6 +174,15 @@ def foreign_words() -> str:
     )
 
 
+def upgrades() -> str:
+    """Return the table of the schema's revisions."""
+    rows = []
+    for path in sorted(MIGRATIONS.glob("m[0-9]*.py")):
+        described = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        rows.append((f"`{path.stem.partition('_')[0]}`", first_line(described)))
+    return table(("schema", "what it does to a store"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "foreign-metrics": foreign_metrics,
@@ -182,6 +194,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "studies": studies,
     "suites": suites,
     "tags": tags,
+    "upgrades": upgrades,
     "variants": variants,
 }
 

@@ -24,6 +24,7 @@ from runner.errors import ConfigError
 from runner.links import dashboard_url
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.own_models import OwnModelError, installed_models, own_model
+from runner.passwords import with_password
 from runner.protocol import MeasureSettings
 from runner.schedule_rules import Schedule, ScheduleError, make_schedule
 from runner.setting import Setting
@@ -148,7 +149,9 @@ def parse_config(
     toolchains = _toolchains(source, base, built=own_toolchains)
     return Config(
         path=path,
-        store_url=env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir),
+        store_url=with_password(
+            env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir), env=env
+        ),
         state_dir=state_dir,
         machine=_values(source, "machine", source.tables.get("machine", {}))["name"]
         or socket.gethostname(),

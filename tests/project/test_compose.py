@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from runner.cli import main as hud
 from runner.config import load_config
-from tests.project.sources import ROOT, text_of
+from runner.schedule import scheduling
+from tests.project.sources import ROOT, python_files, text_of
 
 COMPOSE: dict[str, Any] = yaml.safe_load(text_of("docker-compose.yml"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
@@ -24,7 +28,7 @@ def dockerfile(service: str) -> str:
 
 def test_there_are_a_dashboard_a_runner_and_a_database_on_demand() -> None:
     assert set(SERVICES) == {*OURS, "postgres"}
-    assert SERVICES["postgres"]["profiles"] == ["postgres"]
+    assert SERVICES["postgres"]["profiles"] == ["cluster"]
     assert not any("profiles" in SERVICES[name] for name in OURS)
 
 
@@ -77,7 +81,7 @@ def test_what_a_dockerfile_copies_reaches_the_builder(service: str) -> None:
 def test_runner_reserves_one_gpu_and_the_dashboard_none() -> None:
     devices = SERVICES["runner"]["deploy"]["resources"]["reservations"]["devices"]
     assert devices == [{"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]
-    assert "deploy" not in SERVICES["dashboard"]
+    assert "reservations" not in SERVICES["dashboard"]["deploy"]["resources"]
 
 
 def test_runner_keeps_its_name_when_its_container_changes() -> None:
@@ -92,7 +96,8 @@ def test_runner_image_can_compile() -> None:
 def test_ports_are_bound_to_the_loopback_address() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
+    local = ("127.0.0.1:", "${HUD_POSTGRES_ADDRESS:-127.0.0.1}:")
+    assert all(port.startswith(local) for port in ports)
 
 
 def test_health_of_the_dashboard_is_asked_at_healthz() -> None:
@@ -106,8 +111,75 @@ def test_database_is_healthy_when_it_answers_and_keeps_its_data() -> None:
     assert postgres["volumes"] == ["postgres-data:/var/lib/postgresql/data"]
 
 
-def test_no_password_is_written_down() -> None:
-    assert SERVICES["postgres"]["environment"]["POSTGRES_PASSWORD"] == "${HUD_POSTGRES_PASSWORD:-}"
+def test_secrets_are_files_that_are_empty_unless_somebody_names_others() -> None:
+    for name, secret in COMPOSE["secrets"].items():
+        assert secret == {"file": f"${{HUD_{name.upper()}_FILE:-./docker/no-secret}}"}
+    assert (ROOT / "docker" / "no-secret").read_bytes() == b""
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_no_secret_is_in_the_environment(service: str) -> None:
+    for name, value in SERVICES[service]["environment"].items():
+        if re.search("PASSWORD|TOKEN|SECRET", name):
+            assert name.endswith("_FILE")
+            assert value.removeprefix("/run/secrets/") in SERVICES[service]["secrets"]
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_nothing_is_written_but_to_volumes_and_memory(service: str) -> None:
+    described = SERVICES[service]
+    assert described["read_only"] is True
+    assert described["cap_drop"] == ["ALL"]
+    assert any(place.startswith("/tmp:") for place in described["tmpfs"])
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_every_service_has_a_health_check_limits_and_a_bounded_log(service: str) -> None:
+    described = SERVICES[service]
+    assert {"test", "interval", "timeout", "retries"} <= set(described["healthcheck"])
+    assert {"memory", "pids"} <= set(described["deploy"]["resources"]["limits"])
+    assert described["logging"]["options"]["max-size"]
+
+
+def test_health_of_the_runner_is_whether_its_scheduler_holds_its_lock(tmp_path: Path) -> None:
+    """The very command, on the very lock that the code takes."""
+    kind, command = SERVICES["runner"]["healthcheck"]["test"]
+    lock = tmp_path / "scheduler.lock"
+    assert kind == "CMD-SHELL"
+    asked = ["sh", "-c", command.replace("/data/scheduler.lock", str(lock))]
+    assert "/data/scheduler.lock" in command
+    with scheduling({}, state_dir=tmp_path, wake=threading.Event()):
+        assert lock.exists()
+        assert subprocess.run(asked, check=False).returncode == 0
+    assert subprocess.run(asked, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_variables_of_a_service_are_read_by_the_code(service: str) -> None:
+    sources = "".join(text_of(name) for name in python_files("runner", "app", "db"))
+    ours = [name for name in SERVICES[service]["environment"] if name.startswith("HUD_")]
+    assert ours
+    assert [name for name in ours if f'"{name}"' not in sources] == []
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_an_image_starts_a_command_that_there_is(service: str) -> None:
+    (command,) = re.findall(r"^CMD (\[.*\])$", dockerfile(service), re.MULTILINE)
+    program, name = yaml.safe_load(command)
+    assert program == "hud"
+    assert name in hud.commands
+
+
+def test_only_what_compose_knows_is_said() -> None:
+    """The keys that we use, as the Compose Specification has them."""
+    known = {
+        "build", "cap_drop", "depends_on", "deploy", "environment", "healthcheck", "hostname",
+        "image", "init", "logging", "ports", "profiles", "read_only", "restart", "secrets",
+        "security_opt", "shm_size", "stop_grace_period", "tmpfs", "user", "volumes",
+    }  # fmt: skip
+    assert set().union(*SERVICES.values()) <= known
+    places = {"name", "services", "volumes", "secrets"}
+    assert {key for key in COMPOSE if not key.startswith("x-")} == places
 
 
 def test_settings_inside_the_containers_are_valid() -> None:
