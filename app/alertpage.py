@@ -58,17 +58,30 @@ _CHANGE_COLUMNS = (
 )
 
 
-def alerts_table(alerts: Sequence[Alert], *, now: datetime) -> str:
-    """Return a row for each alert; its state leads to its own page."""
+def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = False) -> str:
+    """Return a row for each alert; its state leads to its own page, a box can select it."""
     has_several = len({alert.toolchain for alert in alerts}) > 1
     rows = [
         (
-            _state_cell(alert, now=now),
+            *([pick_cell([alert], alert.case.key)] if can_pick else []),
+            dataclasses.replace(_state_cell(alert, now=now), style="jump"),
             *alert_row(alert, now=now, names_toolchain=has_several, has_link=False),
         )
         for alert in alerts
     ]
-    return table(_COLUMNS, rows, label="alerts")
+    return table((*pick_column(alerts, can_pick=can_pick), *_COLUMNS), rows, label="alerts")
+
+
+def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[Column, ...]:
+    """Return the column of boxes, whose heading selects all; none where nothing is selected."""
+    picks = tuple(alert.id for alert in alerts)
+    title = f"select all {len(alerts)} alerts of this table"
+    return (Column(label="", title=title, picks=picks),) if can_pick else ()
+
+
+def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
+    """Return the box that selects `alerts`, which are called `name`."""
+    return Cell(text="", title=f"select {name}", picks=tuple(alert.id for alert in alerts))
 
 
 def alert_title(alert: Alert) -> str:

@@ -79,8 +79,11 @@ class _Memory:
         st.session_state.pop(self._note, None)
 
 
-def decision_form(alerts: Sequence[Alert]) -> None:
-    """Draw what one may decide about `alerts` at once, and save what is chosen."""
+def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
+    """Draw what one may decide about `alerts` at once, and save what is chosen.
+
+    What is brief does not say what each decision means, and sets no floor.
+    """
     person = access.present()
     if not person.may(Role.TRIAGER):
         _only_looking(person)
@@ -92,14 +95,17 @@ def decision_form(alerts: Sequence[Alert]) -> None:
         until=_shared([_day(alert.muted_until) for alert in alerts], None),
     )
     problems = st.container()
-    given = _ask(alerts, shown=shown, person=person, number=memory.round)
+    with st.form("decide", border=False):
+        given = _ask(alerts, shown=shown, person=person, number=memory.round)
+    if not is_brief:
+        st.caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}")
     problem = _save(seen, given, shown=shown)
     if problem == "":
         memory.forget()
         st.rerun()
     with problems:
         notices([problem] if problem else _told(memory.meanwhile()))
-    if len(alerts) == 1 and alerts[0].kind in ("step", "drift"):
+    if not is_brief and len(alerts) == 1 and alerts[0].kind in ("step", "drift"):
         _floor_form(alerts[0], person=person, memory=memory)
 
 
@@ -118,26 +124,22 @@ def _told(changed: Sequence[str]) -> list[str]:
 
 def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) -> _Given:
     key = f"{alerts[0].id}-{len(alerts)}-{number}"
-    with st.form("decide", border=False):
-        with st.container(horizontal=True, gap="small"):
-            name = _name_field(person)
-            why = st.text_input("Reason or comment", key=f"why-{key}", width=420)
-        with st.container(horizontal=True, gap="small"):
-            chosen = [
-                state
-                for label, state in DECISIONS.items()
-                if st.form_submit_button(
-                    label, key=f"decide-{state}", disabled=not decidable(alerts, state)
-                )
-            ]
-            is_comment = st.form_submit_button("Comment only", key="decide-comment")
-        st.caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}")
-        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-            owner = st.text_input("Owner", value=shown.owner, key=f"owner-{key}", width=200)
-            until = st.date_input(
-                "Muted until (UTC)", value=shown.until, key=f"until-{key}", width=200
+    with st.container(horizontal=True, gap="small"):
+        name = _name_field(person)
+        why = st.text_input("Reason or comment", key=f"why-{key}", width=420)
+    with st.container(horizontal=True, gap="small"):
+        chosen = [
+            state
+            for label, state in DECISIONS.items()
+            if st.form_submit_button(
+                label, key=f"decide-{state}", disabled=not decidable(alerts, state)
             )
-            is_care = st.form_submit_button("Save owner and mute", key="decide-save")
+        ]
+        is_comment = st.form_submit_button("Comment only", key="decide-comment")
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        owner = st.text_input("Owner", value=shown.owner, key=f"owner-{key}", width=200)
+        until = st.date_input("Muted until (UTC)", value=shown.until, key=f"until-{key}", width=200)
+        is_care = st.form_submit_button("Save owner and mute", key="decide-save")
     return _Given(
         said=Said(name=name, why=why.strip()),
         care=_Care(owner=owner.strip(), until=until),

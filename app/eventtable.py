@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.alertpage import alerts_table, sighting_cell
+from app.alertpage import alerts_table, pick_cell, pick_column, sighting_cell
 from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
 from app.ranking import alert_topic, change_text, revision_cell, verdict_style
 from app.state import decide_url, event_url
 from db.events import Event
-from db.ranking import worst_first
+from db.metrics import METRICS
+from db.ranking import is_higher_better, worsening, worst_first
 from db.records import Alert, AlertState
 from db.triage import ONGOING
 
@@ -22,7 +23,7 @@ _COLUMNS = (
     Column(label="worst change", is_number=True),
     Column(label="series", is_number=True),
     Column(label="first bad revision", title="that of most of its alerts; opens the run"),
-    Column(label="cause", title="as far as the measurements tell", is_brief=True),
+    Column(label="cause", title="as far as the measurements tell"),
 )
 _UNKNOWN = "unknown"
 
@@ -77,23 +78,28 @@ def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> lis
     return [by_worst[alert.id] for alert in worst_first(group.worst for group in groups)]
 
 
-def event_table(groups: Sequence[EventGroup], *, now: datetime) -> str:
-    """Return a row for each event; it opens to its alerts."""
+def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool = False) -> str:
+    """Return a row for each event; it opens to its alerts, and boxes can select them."""
+    every = [alert for group in groups for alert in group.alerts]
     rows = [
         Group(
-            row=_row(group, now=now),
+            row=(
+                *([pick_cell(group.alerts, group.title)] if can_pick else []),
+                *_row(group, now=now),
+            ),
             summary=_counted(len(group.alerts), "alert"),
-            content=alerts_table(group.alerts, now=now),
+            content=alerts_table(group.alerts, now=now, can_pick=can_pick),
         )
         for group in groups
     ]
-    return grouped_table(_COLUMNS, rows, label="events")
+    return grouped_table((*pick_column(every, can_pick=can_pick), *_COLUMNS), rows, label="events")
 
 
 def event_facts(group: EventGroup) -> str:
     """Return what is known of one event."""
     worst, onset = group.worst, group.onset
     interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
+    change = f"{alert_topic(worst)} {change_text(worst)}{interval}"
     cases = {alert.case.key for alert in group.alerts}
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts))),
@@ -102,7 +108,7 @@ def event_facts(group: EventGroup) -> str:
         ("models", Cell(text=", ".join(sorted({alert.case.model for alert in group.alerts})))),
         (
             "worst change",
-            Cell(text=f"{alert_topic(worst)} {change_text(worst)}{interval}"),
+            Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
         ),
         ("first bad", sighting_cell(onset.first_bad)),
         ("last good", sighting_cell(onset.last_good)),
@@ -148,7 +154,7 @@ def _row(group: EventGroup, *, now: datetime) -> Sequence[Cell]:
         Cell(
             text=group.title,
             href=group.url,
-            style="strong prose",
+            style="strong prose jump",
             title="opens the page on which people decide about it",
             notes=(Note(text=", ".join(notes)),),
         ),
@@ -156,17 +162,33 @@ def _row(group: EventGroup, *, now: datetime) -> Sequence[Cell]:
             text=change_text(worst),
             style=verdict_style(worst),
             title=worst.case.key,
-            notes=(Note(text=topic),) if topic != worst.kind else (),
+            notes=tuple(Note(text=text) for text in (topic, _in_title(worst)) if text)
+            if topic != worst.kind
+            else (),
         ),
         Cell(text=str(_num_series(group)), notes=(Note(text=_counted(num_cases, "case")),)),
         revision_cell(group.onset, now=now),
         Cell(
             text=kinds or told,
-            style="prose",
+            style="prose clip",
             title=told,
             notes=(Note(text=told),) if kinds else (),
         ),
     )
+
+
+def _in_title(alert: Alert) -> str:
+    """Return the change as titles of events tell it, in time, where the metric tells another.
+
+    Of what is the better the more there is of it: 13.5 % more speedup is 11.9 % less time.
+    """
+    metric = METRICS.get(alert.metric)
+    has_ideal = metric is not None and metric.ideal is not None
+    if alert.change_pct is None or has_ideal or not is_higher_better(alert):
+        return ""
+    factor = worsening(alert)
+    word = "slower" if factor > 1 else "faster"
+    return f"{word} by {abs(100 * factor - 100):.1f} %"
 
 
 def _num_series(group: EventGroup) -> int:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import access, data, signin
 from app.components import guarded, live, synthetic_banner
+from app.scripts import keys
 from app.theme import STYLE_SHEET
 from app.views import (
     alerts,
@@ -82,6 +83,7 @@ def _draw(show: Callable[[], None]) -> None:
         synthetic_banner(loaded.value)
         live(loaded.value, known_generation=known_generation, known_person=person)
     signin.foot(person, store=data.store_name())
+    keys()
 
 
 if __name__ == "__main__":

@@ -30,13 +30,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py."""
+    """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
+
+    `picks` are ids that a box in it selects (app/picks.js), which `title` is the name of.
+    """
 
     text: str
     href: str = ""
     title: str = ""
     style: str = ""
     notes: tuple[Note, ...] = ()
+    picks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class Column:
     """A column: its heading, what the heading means, and whether it holds numbers.
 
     Where the window is narrow one that `is_spare` is left out, and one that `is_brief` has no notes
-    and a few lines of its text.
+    and a few lines of its text. `picks` are as those of a cell.
     """
 
     label: str
@@ -52,6 +56,7 @@ class Column:
     is_number: bool = False
     is_spare: bool = False
     is_brief: bool = False
+    picks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +233,8 @@ def notice(text: str, *, style: str = "") -> str:
 def _heading(column: Column) -> str:
     style = _column_style(column)
     named = f' class="{style}"' if style else ""
-    return f'<th scope="col"{named}{_title(column.title)}>{escaped(column.label)}</th>'
+    content = _box(column.picks, column.title) or escaped(column.label)
+    return f'<th scope="col"{named}{_title(column.title)}>{content}</th>'
 
 
 def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
@@ -238,7 +244,16 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 def _cell(cell: Cell, column: Column) -> str:
     style = f"{_column_style(column)} {cell.style}".strip()
-    return f'<td class="{style}"{_title(cell.title)}>{_content(cell)}</td>'
+    content = _box(cell.picks, cell.title) or _content(cell)
+    return f'<td class="{style}"{_title(cell.title)}>{content}</td>'
+
+
+def _box(ids: Sequence[str], name: str) -> str:
+    if not ids:
+        return ""
+    named = f'aria-label="{escaped(name)}"'
+    listed = html.escape(" ".join(ids), quote=True)
+    return f'<input type="checkbox" class="hud-pick" data-pick="{listed}" {named}>'
 
 
 def _column_style(column: Column) -> str:

@@ -80,6 +80,13 @@ table.hud td.revision .text { white-space: normal; max-width: 22em; overflow-wra
 table.hud tbody.group > tr:first-child { border-bottom: 0; }
 table.hud tbody.group > tr:first-child > :is(.bad, .good) { border-radius: 4px; }
 table.hud tbody.group > tr + tr > td { padding-top: 0; }
+table.hud input.hud-pick { margin: 3px 2px 0 0; cursor: pointer; }
+table.hud td.jump .text { overflow: visible; }
+.stLayoutWrapper:has(> .st-key-decide-picked) { position: sticky; bottom: 0; z-index: 5; }
+.st-key-decide-picked { padding: 8px 0 12px; background: var(--hud-paper);
+  border-top: 1px solid var(--hud-line); }
+.hud-legend kbd { border: 1px solid var(--hud-line); border-radius: 3px; padding: 0 4px;
+  font: inherit; }
 table.hud tbody.group details.hud { margin-top: 0; }
 table.hud .number { text-align: right; }
 table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
@@ -103,6 +110,8 @@ table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
   table.hud .spare, table.hud td.brief .note { display: none; }
   table.hud td.brief .text { display: -webkit-box; -webkit-box-orient: vertical;
     -webkit-line-clamp: 3; max-width: 12em; }
+  table.hud td.clip :is(.text, .note) { display: -webkit-box; -webkit-box-orient: vertical;
+    -webkit-line-clamp: 5; min-width: 13em; }
 }
 .note { font-size: 11.5px; color: var(--hud-dim); }
 .bad > .text, .note.bad { color: var(--hud-bad); font-weight: 600; }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import data, diff_data
+from app import access, data, diff_data
 from app.alertpage import alert_facts, alert_title, alerts_table, changes_table
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
@@ -15,8 +15,10 @@ from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
 from app.ranking import alert_metric
+from app.scripts import KEYS_LEGEND, picked
 from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, kernel_diff_url, parse_alerts
 from app.trendview import show_repro, show_trend
+from db.access import Role
 from db.errors import NotFoundError
 from db.ranking import worst_first
 from db.records import Alert, AlertState
@@ -56,12 +58,27 @@ def _show_list(state: str) -> None:
     )
     page = loaded.value
     if page.alerts:
-        st.html(event_table(event_groups(page.alerts, events=page.events), now=data.now()))
+        can_pick = access.present().may(Role.TRIAGER)
+        groups = event_groups(page.alerts, events=page.events)
+        st.html(event_table(groups, now=data.now(), can_pick=can_pick))
+        st.html(KEYS_LEGEND)
+        if can_pick:
+            _show_picked(page.alerts)
         return
     text = "No alert is in this state. Choose all to see what there was."
     if not page.has_others:
         text = "A change that lasts, a case that fails or one that vanishes makes the first line."
     state_page("No alerts", text=[text])
+
+
+def _show_picked(alerts: Sequence[Alert]) -> None:
+    """Draw the decision about what is selected in the table, once something is."""
+    ids = picked([alert.id for alert in alerts], key="picked")
+    chosen = [alert for alert in alerts if alert.id in ids]
+    if chosen:
+        with st.container(key="decide-picked"):
+            st.html(heading(f"Decide about {len(chosen)} selected", level=2))
+            decision_form(chosen, is_brief=True)
 
 
 def _show_event(event_id: str) -> None:

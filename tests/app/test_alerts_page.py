@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app import access, scripts
+from db.access import AccessRules
 from db.errors import StoreLocked
-from db.queries import load_alert, load_changes
+from db.queries import load_alert, load_alerts, load_changes
 from db.records import AlertState
 from db.store import Store
+from db.triage import ONGOING
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from tests.app import stores
 from tests.app.conftest import OpenPage
@@ -56,13 +61,14 @@ def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decide
 ) -> None:
     page = open_page("alerts")
     rows = texts_of_rows(page, "events")
-    assert [row[:3] for row in rows[::2]] == [
-        [f"{stores.FAILING.key}: fails 1 open", "fails", "1 1 case"],
-        [f"{stores.REGRESSED.key}: +20.0 % 1 open", "+20.0 % latency", "1 1 case"],
-        [f"{FASTER}: +13.9 % 1 open", "+13.9 % speedup", "1 1 case"],
+    assert [row[:4] for row in rows[::2]] == [
+        ["", f"{stores.FAILING.key}: fails 1 open", "fails", "1 1 case"],
+        ["", f"{stores.REGRESSED.key}: +20.0 % 1 open", "+20.0 % latency", "1 1 case"],
+        ["", f"{FASTER}: +13.9 % 1 open", "+13.9 % speedup faster by 12.2 %", "1 1 case"],
     ]
     assert [row[0].split(" state ")[0] for row in rows[1::2]] == ["1 alert"] * 3
-    assert texts_of_rows(page, "alerts")[1][:3] == [
+    assert texts_of_rows(page, "alerts")[1][:4] == [
+        "",
         "open",
         "+20.0 % [+18.0, +22.0] %",
         "bert default inference tiny fp32 cuda",
@@ -71,13 +77,54 @@ def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decide
     assert links_of(page).count(f"alerts?alert={ID}") == 2
 
 
+def test_what_is_selected_in_the_list_is_decided_at_once(
+    store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
+    monkeypatch.setattr("app.views.alerts.picked", lambda _known, **_: ids)
+    page = open_page("alerts")
+    assert "Decide about 2 selected" in text_of(page)
+    press(page, "decide-acknowledged", why="one cause")
+    assert {alert.id for alert in load_alerts(store, states=[AlertState.ACKNOWLEDGED])} == set(ids)
+    assert {item.alert_id for item in load_changes(store)} == set(ids)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_boxes_select_an_alert_an_event_and_all(open_page: OpenPage) -> None:
+    html = html_of(open_page("alerts"))
+    boxes = [text.split('"')[0] for text in html.split('data-pick="')[1:]]
+    assert len(boxes) == 1 + 2 * 3 + 3
+    assert len(boxes[0].split()) == 3
+    assert sorted(set(boxes[1:])) == sorted(boxes[0].split())
+
+
+@pytest.mark.usefixtures("seeded")
+def test_who_only_looks_selects_nothing(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "rules", AccessRules)
+    page = open_page("alerts")
+    assert "hud-pick" not in html_of(page)
+    assert len(texts_of_rows(page, "events")) == 6
+
+
+@pytest.mark.parametrize("said", [["alert-1", "nobody", 7], "alert-1", None, {"alert-1": 1}])
+def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
+    said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = SimpleNamespace(picked=said)
+    monkeypatch.setattr(st.components.v2, "component", lambda *_, **__: lambda **_: mount)
+    found = scripts.picked(["alert-1", "alert-2"], key="picked")
+    assert found == (["alert-1"] if isinstance(said, list) else [])
+
+
 def test_events_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
     decided = open_page("alerts", alert=ID)
     press(decided, "decide-noise")
     rows = texts_of_rows(open_page("alerts", state="noise"), "alerts")
-    assert "bert default inference tiny fp32 cuda" in {row[2] for row in rows}
-    assert {row[0] for row in rows} == {"noise"}
-    assert "noise" not in {row[0] for row in texts_of_rows(open_page("alerts"), "alerts")}
+    assert "bert default inference tiny fp32 cuda" in {row[3] for row in rows}
+    assert {row[1] for row in rows} == {"noise"}
+    assert "noise" not in {row[1] for row in texts_of_rows(open_page("alerts"), "alerts")}
     everything = texts_of_rows(open_page("alerts", state="all"), "alerts")
     assert len(everything) == 4
     assert "No alert is in this state" in text_of(open_page("alerts", state="expected"))

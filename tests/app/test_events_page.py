@@ -65,7 +65,8 @@ def test_event_is_listed_whole_in_each_state_that_an_alert_of_it_is_in(
 ) -> None:
     page = open_page("alerts", **({"state": state} if state else {}))
     head, fold, *others = texts_of_rows(page, "events")
-    assert head[:3] == [
+    assert head[:4] == [
+        "",
         f"{TITLE} 1 open, 1 acknowledged, 1 noise, 1 fixed",
         # What people called noise is not the worst of it.
         "+30.0 % latency",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -13,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from db.queries import load_alert, load_changes, load_series_settings
 from db.records import AlertState
@@ -142,6 +143,54 @@ def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_tak
         place.config.write_text(before, encoding="utf-8")
     expect(page.get_by_role("button", name="Noise")).to_be_visible()
     page.goto("about:blank")
+
+
+def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -> None:
+    page.goto(place.url + "/alerts")
+    sign_in(page, "tom")
+    events = page.get_by_role("table", name="events")
+    links = events.locator("td.jump .text a")
+    expect(links.first).to_be_visible()
+    press_until(page, "j", lambda: has_focus(links.nth(0)))
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    assert has_focus(links.nth(0))
+    page.keyboard.press("x")
+    expect(page.get_by_role("heading", name="Decide about 1 selected")).to_be_visible()
+    # The box that selects all says that some are.
+    box = page.get_by_role("checkbox", name="select all 3 alerts of this table")
+    assert box.evaluate("box => box.indeterminate")
+    page.keyboard.press("d")
+    page.keyboard.type("jjx/ by keys")
+    expect(page.get_by_label("Reason or comment")).to_have_value("jjx/ by keys")
+    page.get_by_role("button", name="Comment only").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Reason or comment")).to_have_value("")
+    said = [item.new for item in load_changes(place.store) if item.by == "tom@example.org"]
+    assert "jjx/ by keys" in said
+
+    links.nth(0).focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/alerts\?alert="))
+    expect(page.get_by_role("heading", name="Decide")).to_be_visible()
+    press_until(page, "/", lambda: "alert=" not in page.url)
+    expect(page.locator("input[aria-label=Model]:focus")).to_be_visible()
+    page.goto("about:blank")
+
+
+def press_until(page: Page, key: str, is_done: Callable[[], bool]) -> None:
+    # A key that nobody listens to yet is lost.
+    for _ in range(100):
+        page.keyboard.press(key)
+        page.wait_for_timeout(100)
+        if is_done():
+            return
+    raise AssertionError(f"{key} does nothing")
+
+
+def has_focus(link: Locator) -> bool:
+    return bool(link.evaluate("link => link === document.activeElement"))
 
 
 def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:

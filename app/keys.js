@@ -1,0 +1,80 @@
+// Keys for those who do without a mouse: j and k move through alerts, x selects one, d leads to the
+// form that decides, / to the search of models. Enter is the browser's own: j and k move the focus from link to link, which
+// screen readers announce.
+const OFF = "hud-keys-off";
+const SEARCH = "#search";
+
+export default function (component) {
+  const page = document;
+  const controller = new AbortController();
+  const heard = { signal: controller.signal };
+
+  page.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (localStorage.getItem(OFF) || isTyping(event.target)) return;
+    const acts = { j: () => move(1), k: () => move(-1), x: pick, d: decide, "/": search };
+    const act = acts[event.key];
+    if (act && act()) event.preventDefault();
+  }, heard);
+  page.addEventListener("change", (event) => {
+    if (!event.target.matches?.("input.hud-keys")) return;
+    if (event.target.checked) localStorage.removeItem(OFF);
+    else localStorage.setItem(OFF, "1");
+  }, heard);
+
+  for (const box of page.querySelectorAll("input.hud-keys")) {
+    box.checked = !localStorage.getItem(OFF);
+  }
+  if (location.hash === SEARCH) {
+    history.replaceState(history.state, "", location.pathname + location.search);
+    search(20);
+  }
+  return () => controller.abort();
+}
+
+function isTyping(target) {
+  if (target.isContentEditable) return true;
+  if (target.matches("textarea, select")) return true;
+  return target.matches("input") && !["checkbox", "radio", "button"].includes(target.type);
+}
+
+function stops() {
+  return [...document.querySelectorAll("td.jump .text a")].filter((link) => link.checkVisibility());
+}
+
+function rowOf(element) {
+  return element && element.closest("tr");
+}
+
+function move(step) {
+  const links = stops();
+  const row = rowOf(document.activeElement);
+  const here = links.findIndex((link) => row && rowOf(link) === row);
+  const next = links[here < 0 ? (step > 0 ? 0 : links.length - 1) : here + step];
+  if (!next) return false;
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+function pick() {
+  const row = rowOf(document.activeElement);
+  const box = row && row.querySelector("input.hud-pick");
+  if (box) box.click();
+  return Boolean(box);
+}
+
+function decide() {
+  const field = document.querySelector("[data-testid=stForm] input:not([disabled])");
+  if (field) field.focus();
+  return Boolean(field);
+}
+
+function search(patience = 0) {
+  const fields = [...document.querySelectorAll("input[aria-label]")];
+  const field = fields.find((one) => /\bmodels?\b/i.test(one.getAttribute("aria-label")));
+  if (field) field.focus();
+  else if (patience > 0) setTimeout(() => search(patience - 1), 250);
+  else if (location.pathname.replace(/\/$/, "")) location.assign("./" + SEARCH);
+  return true;
+}

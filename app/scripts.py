@@ -1,0 +1,52 @@
+"""The two small scripts of the pages: keys, and what is selected in a table of alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import streamlit as st
+
+_FOLDER = Path(__file__).parent
+# What the keys do, and the box that turns them off: single letters are in the way of some who speak
+# to their machine.
+KEYS_LEGEND = (
+    '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
+    " <span><kbd>j</kbd> <kbd>k</kbd> next, previous</span><span><kbd>Enter</kbd> opens</span>"
+    "<span><kbd>x</kbd> selects</span><span><kbd>d</kbd> decides</span><span><kbd>/</kbd> searches models</span></div>"
+)
+
+
+# What a screen reader says of the selection, and nobody sees.
+_STATUS = (
+    '<div role="status" style="position:absolute;width:1px;height:1px;overflow:hidden;'
+    'clip-path:inset(50%)"></div>'
+)
+
+
+def keys() -> None:
+    """Let keys move through alerts and lead to the search of models."""
+    st.components.v2.component("hud_keys", js=_script("keys"))(key="keys")
+
+
+def picked(known: Collection[str], *, key: str) -> list[str]:
+    """Return those of the `known` ids that are selected in the tables of the page."""
+    before: Sequence[str] = st.session_state.get(key, {}).get("picked") or []
+    mount = st.components.v2.component("hud_picks", html=_STATUS, js=_script("picks"))
+    found = mount(
+        key=key,
+        data={"known": sorted(known), "picked": [id for id in before if id in known]},
+        default={"picked": []},
+        on_picked_change=_nothing,
+    )
+    # A browser may say anything.
+    said = found.picked if isinstance(found.picked, list) else []
+    return [id for id in said if isinstance(id, str) and id in known]
+
+
+def _nothing() -> None:
+    """Take part in a rerun, which is all that a change is for."""
+
+
+def _script(name: str) -> str:
+    return (_FOLDER / f"{name}.js").read_text(encoding="utf-8")
