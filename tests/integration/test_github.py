@@ -20,6 +20,7 @@ from runner.alerts.github_api import GitHubApi
 from runner.alerts.http import HttpRules
 from runner.alerts.receivers import Unready, make_receiver
 from runner.alerts.settings import Publication
+from runner.alerts.weekly import weekly_notification, weekly_of
 from runner.config import parse_config
 from tests.builders import make_alert, make_case
 from tests.github_server import Repository, github_server
@@ -146,6 +147,20 @@ def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
     with github_server() as repository:
         update(repository, decided(news("a"), "noise"))
     assert repository.issues == []
+
+
+def test_digests_of_weeks_are_comments_on_one_issue() -> None:
+    with github_server() as repository:
+        for week in range(3):
+            due = NOW - timedelta(days=7 * (2 - week))
+            digest = weekly_of([], fixed_ids=(), since=due, until=due, url="http://hud/alerts")
+            about = weekly_notification("hub", due=due, at=due)
+            told = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
+            assert str(send(repository, told, published=EVERYTHING).kind) == "sent"
+    (issue,) = repository.issues
+    assert issue["state"] == "open"
+    assert len(repository.comments[1]) == 2
+    assert "open: nothing" in issue["body"]
 
 
 def test_events_have_issues_of_their_own() -> None:

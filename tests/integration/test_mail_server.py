@@ -15,6 +15,7 @@ from runner.alerts.receivers import make_receiver
 from runner.alerts.settings import ReceiverSettings
 from runner.alerts.smtp import MailServer
 from runner.config import parse_config
+from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_webhook_servers import self_signed
 from tests.mail_server import HANG_UP, MailBox, mail_server
 from tests.unit.test_chat import item, message
@@ -175,6 +176,26 @@ def test_private_addresses_only_on_demand() -> None:
         answer = send(box, rules=HttpRules())
     assert (str(answer.kind), box.lines) == ("failed", [])
     assert "`allow_private = true` of the receiver allows it" in answer.text
+
+
+def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    with mail_server({B: "550 no such user"}) as box:
+        (tmp_path / "hud.toml").write_text(f"""{CONFIG}
+            [receivers.post]
+            kind = "email"
+            url = "smtp+plain://localhost:{box.port}"
+            sender = "hud@example.org"
+            to = ["a@example.org", "b@example.org"]
+            allow_private = true
+        """)
+        told = terminal.hud("alerts", "test")
+    assert told.stdout == "post: sent, did not reach b@example.org: 550 no such user\n"
+    assert told.exit_code == 0
+    assert b"Test of the receiver post" in box.letters[0][1]
 
 
 def settings(more: str = "") -> ReceiverSettings:
