@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app import data
 from app.cases import FILTERS, Placed, nothing_fits
 from app.components import choose, state_page
+from app.markup import notice
+from app.overview_data import load_silent_schedulers
 from app.pages import Overview
 from app.state import CaseState, cases_url
+from app.summary import silence_text
 
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130
@@ -38,6 +42,12 @@ def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None
             format_func=lambda value: value or "all",
             width=_width(name),
         )
+
+
+def draw_silence(place: Placed) -> None:
+    """Say that the scheduler of the machine is silent, where it was and no longer is heard of."""
+    if late := load_silent_schedulers().get(place.machine):
+        st.html(notice(silence_text(late, now=data.now())))
 
 
 def show_nothing_fits(

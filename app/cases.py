@@ -30,6 +30,12 @@ class Placed:
     has_several_toolchains: bool
 
     @property
+    def newest_runs(self) -> set[str]:
+        """Return the id of the newest run that has a result."""
+        newest = max(self.candidates, key=lambda cell: cell.run_started_at, default=None)
+        return set() if newest is None else {newest.run_id}
+
+    @property
     def alerts_in_toolchain(self) -> tuple[Alert, ...]:
         """Return the alerts of the toolchain that is shown."""
         return tuple(alert for alert in self.alerts if alert.toolchain == self.toolchain)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +17,8 @@ _TEXT_LIMIT = 240
 _TITLE_LIMIT = 600
 # Shades of a bar's parts in theme.py; a further part begins with the first again.
 _NUM_SHADES = 6
+# On either side of the median a small trend line has room for this share of it at least.
+_TREND_MARGIN = 0.1
 # A narrower part has no room for its number; its tooltip has it.
 _LABELLED_SHARE = 0.06
 
@@ -33,6 +37,7 @@ class Cell:
     """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
 
     `picks` are ids that a box in it selects (app/picks.js), which `title` is the name of.
+    `trend` is a small line of numbers beside the text, oldest first; one number alone draws none.
     """
 
     text: str
@@ -41,6 +46,7 @@ class Cell:
     style: str = ""
     notes: tuple[Note, ...] = ()
     picks: tuple[str, ...] = ()
+    trend: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +112,15 @@ def link(text: str, href: str) -> str:
     return f'<a href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str) -> str:
-    """Return a table that scrolls sideways when it is too wide; `label` is for screen readers."""
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
+) -> str:
+    """Return a table that scrolls sideways when it is too wide; `label` is for screen readers.
+
+    `style` is a class of theme.py: in `lines` the notes are beside their text.
+    """
     body = "".join(_row(row, columns) for row in rows)
-    return _table(columns, f"<tbody>{body}</tbody>", label=label)
+    return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
 
 
 def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: str) -> str:
@@ -141,10 +152,11 @@ def long_table(
     return shown + folded(f"{len(others)} {rest}", table(columns, others, label=f"further {label}"))
 
 
-def _table(columns: Sequence[Column], bodies: str, *, label: str) -> str:
+def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "") -> str:
     head = "".join(_heading(column) for column in columns)
+    names = f"hud {style}".strip()
     return (
-        f'<div class="hud-scroll"><table class="hud" aria-label="{escaped(label)}">'
+        f'<div class="hud-scroll"><table class="{names}" aria-label="{escaped(label)}">'
         f"<thead><tr>{head}</tr></thead>{bodies}</table></div>"
     )
 
@@ -271,7 +283,22 @@ def _content(cell: Cell) -> str:
     text = escaped(cell.text, limit=_TITLE_LIMIT) if is_whole else _linked(cell.text, cell.href)
     if "revision" in cell.style.split():
         text = text.replace("+", "+<wbr>").replace("@", "@<wbr>")
-    return f'<div class="text">{text}</div>{_notes(cell.notes)}'
+    return f'{_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
+
+
+def _trend(values: Sequence[float]) -> str:
+    """Return a line of `values` as the outline of a box; "" where there is nothing to see."""
+    numbers = [value for value in values if math.isfinite(value)]
+    if len(numbers) < 2:
+        return ""
+    middle = statistics.median(numbers)
+    # What moves less than the floor of an alert must not look like much.
+    margin = _TREND_MARGIN * abs(middle)
+    low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
+    share = [(high - value) / ((high - low) or 1.0) for value in numbers]
+    step = 100 / (len(numbers) - 1)
+    line = ", ".join(f"{place * step:.1f}% {100 * part:.0f}%" for place, part in enumerate(share))
+    return f'<div class="hud-trend" style="clip-path:polygon({line}, 100% 100%, 0% 100%)"></div>'
 
 
 def _notes(notes: Iterable[Note]) -> str:

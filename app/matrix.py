@@ -23,6 +23,7 @@ MISSING_KINDS = ("vanished", "late")
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; what is older than this missed a night.
 _STALE_AFTER = timedelta(hours=36)
+_NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +69,17 @@ def effective_note(case: Case, effective_mode: str) -> str:
 
 
 def build_matrix(
-    cells: Sequence[LatestCell], *, alerts: Sequence[Alert], metric: str, now: datetime
+    cells: Sequence[LatestCell],
+    *,
+    alerts: Sequence[Alert],
+    metric: str,
+    now: datetime,
+    trends: Mapping[tuple[str, str], tuple[float, ...]] = _NO_TRENDS,
 ) -> Matrix:
     """Return the latest results as a table, worst first.
 
-    `cells` and `alerts` are of one machine and one toolchain.
+    `cells` and `alerts` are of one machine and one toolchain, and so are `trends`, the last medians
+    by case key and metric.
     """
     variants = variants_in_order(cell.summary.case for cell in cells)
     common = common_dimensions([cell.summary.case for cell in cells])
@@ -92,6 +99,7 @@ def build_matrix(
                 metric=metric,
                 scale=scales[name],
                 newest=newest,
+                trends=trends,
             )
             for name in variants
         ]
@@ -154,6 +162,11 @@ def _is_regression(alert: Alert) -> bool:
     return alert.verdict is Verdict.REGRESSION
 
 
+def shown_metrics(metric: str) -> list[str]:
+    """Return the metrics that a matrix of `metric` shows of any variant."""
+    return list(dict.fromkeys(_shown_metric(variant, metric) for variant in MODE_ORDER))
+
+
 def _shown_metric(variant: str, metric: str) -> str:
     # Eager is 1.00x by definition; its latency is what the speedups stand on.
     return "latency_s" if variant == "eager" and metric == "speedup" else metric
@@ -184,6 +197,7 @@ def _cell(
     metric: str,
     scale: Scale,
     newest: datetime,
+    trends: Mapping[tuple[str, str], tuple[float, ...]],
 ) -> Cell:
     if cell is None:
         return Cell(text="-", style="quiet", title="not measured on this machine in this toolchain")
@@ -206,6 +220,7 @@ def _cell(
         style=_style(mark, summary.outcome, has_value=measured is not None),
         title=_title(cell, measured=measured),
         notes=tuple(notes),
+        trend=trends.get((summary.case.key, name), ()),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
 from app.format import age, moment
 from app.markup import Cell, Note, facts, folded, table
-from app.matrix import common_dimensions
+from app.matrix import DIMENSIONS, common_dimensions
+from app.needs import needs_of, needs_table, needs_title
 from app.pages import ModeSummary
 from app.ranking import (
     ALERT_COLUMNS,
@@ -19,43 +20,59 @@ from app.ranking import (
     open_alerts,
 )
 from app.state import OverviewState, run_url
+from db.health import SchedulerState
 from db.records import Alert, Verdict
 from db.summaries import LatestCell
 
-# One screen; the others are behind a fold.
-_SHOWN_ALERTS = 12
+# A notice has room for so many.
+_SHOWN_SCHEDULES = 3
+# Half a screen; the others are behind a fold.
+_SHOWN_NEEDS = 12
 
 
 def alert_sections(
-    state: OverviewState, alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool = False
+    state: OverviewState,
+    alerts: Sequence[Alert],
+    *,
+    now: datetime,
+    newest_runs: Collection[str] = (),
+    common: Collection[str] = (),
+    names_toolchain: bool = False,
 ) -> tuple[str, list[str]]:
     """Return the title and the tables of what is open: regressions, then folded the others.
 
-    The others are what the machine did, and improvements.
-
-    `names_toolchain` puts the toolchain of an alert into its row.
+    The others are what the machine did, and improvements. `newest_runs` are the ids of the newest
+    run of each toolchain, which make an alert a new one. What the dimensions `common` say of the
+    cases is told elsewhere; `names_toolchain` puts the toolchain of an alert into its row.
     """
-    draw = partial(_alert_table, now=now, names_toolchain=names_toolchain)
     found = open_alerts(alerts, verdict=Verdict.REGRESSION)
     by_machine = [alert for alert in found if is_by_machine(alert)]
     regressions = [alert for alert in found if not is_by_machine(alert)]
     shown = [alert for alert in regressions if lets_through(state, alert.case)]
-    num_hidden = len(regressions) - len(shown)
-    hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
+    needs = needs_of(shown, newest_runs=newest_runs)
+    num_hidden = len(needs_of(regressions, newest_runs=())) - len(needs)
+    varied = [
+        name
+        for name in DIMENSIONS
+        if name not in common or len({getattr(alert.case, name) for alert in shown}) > 1
+    ]
+    draw = partial(needs_table, now=now, varied=varied, names_toolchain=names_toolchain)
     sections = []
-    if shown:
-        sections.append(draw(shown[:_SHOWN_ALERTS], label="open regressions"))
-    if rest := shown[_SHOWN_ALERTS:]:
+    if needs:
+        sections.append(draw(needs[:_SHOWN_NEEDS], label="open regressions"))
+    if rest := needs[_SHOWN_NEEDS:]:
         more = draw(rest, label="more open regressions")
         sections.append(folded(f"{len(rest)} more, less severe", more))
+    others = partial(_alert_table, now=now, names_toolchain=names_toolchain)
     if its := [alert for alert in by_machine if _concerns(state, alert)]:
-        content = draw(its, label="machine side")
+        content = others(its, label="machine side")
         sections.append(folded(f"The machine, not the code: {len(its)}", content))
     improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
     if better := [alert for alert in improvements if _concerns(state, alert)]:
-        content = draw(better, label="improvements")
+        content = others(better, label="improvements")
         sections.append(folded(f"Improvements: {len(better)}", content))
-    return f"Open regressions: {len(shown)}{hidden}", sections
+    hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
+    return f"{needs_title(needs)}{hidden}", sections
 
 
 def _concerns(state: OverviewState, alert: Alert) -> bool:
@@ -94,7 +111,10 @@ def latest_facts(cells: Sequence[LatestCell], *, now: datetime) -> str:
     )
     shared = common_dimensions(cell.summary.case for cell in cells)
     common = [(name, Cell(text=value)) for name, value in shared.items()]
-    return facts([("newest run", run), ("revision", Cell(text=newest.revision)), *common])
+    places = [("revision", newest.revision), ("toolchain", newest.toolchain)]
+    return facts(
+        [("newest run", run), *((name, Cell(text=text)) for name, text in places), *common]
+    )
 
 
 def _alert_table(
@@ -104,6 +124,25 @@ def _alert_table(
     columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
     rows = [alert_row(alert, now=now, names_toolchain=names_toolchain) for alert in alerts]
     return table(columns, rows, label=label)
+
+
+def silence_text(late: SchedulerState, *, now: datetime) -> str:
+    """Return since when a scheduler is silent, what it should have done, and what to do now."""
+    due = [
+        schedule
+        for schedule in late.schedules
+        if schedule.next_at is not None and schedule.next_at < now
+    ]
+    missed = "".join(
+        f" Schedule {schedule.name} was due {moment(schedule.next_at)}."
+        for schedule in due[:_SHOWN_SCHEDULES]
+        if schedule.next_at is not None
+    )
+    return (
+        f"The scheduler of {late.machine} has been silent since {moment(late.heartbeat_at)}"
+        f" ({age(late.heartbeat_at, now=now)}): what is shown gets older.{missed} Start `hud up` or"
+        f" `hud schedule` there again; `hud doctor` says what is wrong."
+    )
 
 
 def dead_letter_notice(counts: Mapping[str, int]) -> str:

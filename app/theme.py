@@ -102,7 +102,17 @@ table.hud td.good, table.hud td.cell-good { background: var(--hud-good-fill); }
 .heat3 { background: color-mix(in srgb, currentColor 17%, transparent); }
 .heat4 { background: color-mix(in srgb, currentColor 24%, transparent); }
 .heat5 { background: color-mix(in srgb, currentColor 32%, transparent); }
+table.hud.lines td > div { display: inline; }
+table.hud.lines td > .note { margin-left: 6px; }
+table.hud.lines td { white-space: nowrap; }
+.hud-trend { display: inline-block; vertical-align: -1px; height: 14px; width: 60px;
+  margin-right: 8px; background: color-mix(in srgb, currentColor 30%, transparent); }
+table.hud td:has(.hud-trend) { white-space: nowrap; }
+table.hud td .hud-trend + .text { display: inline-block; min-width: 3.2em; }
 @media (max-width: 900px) {
+  table.hud.lines td { white-space: normal; }
+  table.hud.lines td > .note { display: block; margin-left: 0; }
+  .hud-trend { width: 34px; margin-right: 4px; }
   table.hud th { white-space: normal; }
   table.hud th, table.hud td { padding: 4px 6px; }
   table.hud td.wraps .text { white-space: normal; min-width: 6.5em; }

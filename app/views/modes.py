@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, show_nothing_fits
+from app.casefilters import draw_filters, draw_silence, show_nothing_fits
 from app.cases import Placed, placed
 from app.components import choose, empty_store, no_result, notices, stale_note
 from app.markup import beside, heading, notice
@@ -45,6 +45,7 @@ def show() -> None:
         return
     place = placed(overview, state)
     _show_filters(state, overview, place=place)
+    draw_silence(place)
     if not place.cells:
         everything = ModesState(cache=state.cache)
         show_nothing_fits(state, overview, place=place, everything=everything)

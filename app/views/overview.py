@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, show_nothing_fits
+from app.casefilters import draw_filters, draw_silence, show_nothing_fits
 from app.cases import Placed, placed
 from app.components import choose, empty_store, no_result, notices, stale_note
 from app.computed import mode_summaries
 from app.format import metric_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
-from app.matrix import build_matrix
+from app.matrix import build_matrix, common_dimensions
+from app.overview_data import load_trends
 from app.pages import Overview
 from app.state import (
     DEFAULT_OVERVIEW_METRIC,
@@ -23,8 +22,6 @@ from app.state import (
     parse_overview,
 )
 from app.summary import alert_sections, dead_letter_notice, latest_facts, mode_tile
-from db.records import Alert
-from db.summaries import LatestCell
 
 
 def show() -> None:
@@ -42,16 +39,17 @@ def show() -> None:
         return
     place = placed(overview, state)
     _show_filters(state, overview, place=place)
+    draw_silence(place)
     if undelivered := dead_letter_notice(overview.dead_letters):
         st.html(notice(undelivered))
     if moved := machine_notice(overview.machine.get((place.machine, place.toolchain), ())):
         st.html(notice(moved))
-    _show_alerts(state, place.alerts, names_toolchain=place.has_several_toolchains)
+    _show_alerts(state, place)
     if not place.cells:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)
         return
-    _show_cells(state, place.cells, alerts=place.alerts_in_toolchain)
+    _show_cells(state, place)
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:
@@ -68,19 +66,28 @@ def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) ->
         )
 
 
-def _show_alerts(state: OverviewState, alerts: Sequence[Alert], *, names_toolchain: bool) -> None:
-    title, sections = alert_sections(state, alerts, now=data.now(), names_toolchain=names_toolchain)
-    st.html(heading(title, level=2))
-    for section in sections:
-        st.html(section)
+def _show_alerts(state: OverviewState, place: Placed) -> None:
+    title, sections = alert_sections(
+        state,
+        place.alerts,
+        now=data.now(),
+        newest_runs=place.newest_runs,
+        common=common_dimensions(cell.summary.case for cell in place.candidates),
+        names_toolchain=place.has_several_toolchains,
+    )
+    st.html(heading(title))
+    if sections:
+        st.html("".join(sections))
 
 
-def _show_cells(
-    state: OverviewState, cells: Sequence[LatestCell], *, alerts: Sequence[Alert]
-) -> None:
+def _show_cells(state: OverviewState, place: Placed) -> None:
+    cells, alerts = place.cells, place.alerts_in_toolchain
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
+    trends = load_trends(
+        machine=place.machine, toolchain=place.toolchain, metric=state.metric
+    ).value
     now = data.now()
-    matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now)
+    matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now, trends=trends)
     st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))
     st.html(latest_facts(cells, now=now))
     st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from app.casetable import case_table
@@ -11,7 +13,8 @@ from app.measured import measurement_table
 from app.pages import ModeSummary
 from app.seriestable import alert_notices, header_facts, metrics_of, point_tables, sibling_table
 from app.state import OverviewState
-from app.summary import alert_sections, mode_tile
+from app.summary import alert_sections, mode_tile, silence_text
+from db.health import SchedulerState, ScheduleState
 from db.metrics import Direction
 from db.records import Outcome, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
@@ -184,11 +187,57 @@ def test_a_vanished_series_is_told_without_numbers() -> None:
 
 
 def test_more_regressions_than_fit_are_folded() -> None:
-    alerts = [make_alert(str(number), change_pct=5.0 + number) for number in range(14)]
+    alerts = [
+        make_alert(str(number), case=make_case(f"model-{number}"), change_pct=5.0 + number)
+        for number in range(14)
+    ]
     title, sections = alert_sections(OverviewState(), alerts, now=START)
-    assert title == "Open regressions: 14"
+    assert title == "14 cases need you: 14 worse"
     assert [section.count("<tr>") for section in sections] == [13, 3]
     assert "2 more, less severe" in sections[1]
+
+
+def test_a_case_is_one_line_however_many_alerts_it_has() -> None:
+    case = make_case("bert")
+    alerts = [
+        make_alert("a", case=case, change_pct=20.0),
+        make_alert("b", case=case, metric="speedup", unit="x", change_pct=-9.0),
+        make_alert("c", case=make_case("vit"), kind="vanished", metric="outcome", unit=""),
+        make_alert("d", case=make_case("unet"), kind="outcome", metric="outcome", unit=""),
+    ]
+    title, (section,) = alert_sections(OverviewState(), alerts, now=START, newest_runs={"run-1"})
+    assert title == "3 cases need you: 3 new, 1 failing, 1 worse, 1 vanished"
+    assert section.count("<tr>") == 4
+    assert "and speedup -9.0 %" in section
+
+
+def test_what_all_cases_have_in_common_is_not_said_in_each_line() -> None:
+    alerts = [make_alert(str(number), case=make_case(f"m{number}")) for number in range(2)]
+    common = ("phase", "shape", "dtype", "device")
+    _, (section,) = alert_sections(OverviewState(), alerts, now=START, common=common)
+    assert "inference tiny" not in section
+    other = make_alert("other", case=make_case(dtype="bf16"))
+    _, (section,) = alert_sections(OverviewState(), [*alerts, other], now=START, common=common)
+    assert '<div class="note">bf16</div>' in section
+
+
+def test_a_silent_scheduler_is_told_with_what_it_missed_and_what_to_do() -> None:
+    schedule = ScheduleState(
+        name="nightly", suite="all", toolchain="stable", rule="daily", next_at=START
+    )
+    late = SchedulerState(
+        machine="box",
+        process="host/1/1",
+        version="0",
+        started_at=START,
+        heartbeat_at=START - timedelta(hours=3),
+        schedules=(schedule,),
+    )
+    assert silence_text(late, now=START + timedelta(hours=1)) == (
+        "The scheduler of box has been silent since 2025-12-31 23:30 UTC (4 h ago): what is shown"
+        " gets older. Schedule nightly was due 2026-01-01 02:30 UTC. Start `hud up` or"
+        " `hud schedule` there again; `hud doctor` says what is wrong."
+    )
 
 
 def test_improvements_are_folded_and_not_called_bad() -> None:
@@ -200,14 +249,17 @@ def test_improvements_are_folded_and_not_called_bad() -> None:
 
 
 def test_toolchains_are_named_in_every_table_of_alerts() -> None:
-    alerts = [make_alert(str(number), toolchain="nightly") for number in range(13)]
+    alerts = [
+        make_alert(str(number), case=make_case(f"model-{number}"), toolchain="nightly")
+        for number in range(13)
+    ]
     alerts.append(make_alert("better", toolchain="nightly", verdict=Verdict.IMPROVEMENT))
     _, sections = alert_sections(OverviewState(), alerts, now=START, names_toolchain=True)
     assert [section.count("toolchain nightly") for section in sections] == [12, 1, 1]
 
 
 def test_nothing_open_is_said_in_the_title_alone() -> None:
-    assert alert_sections(OverviewState(), [], now=START) == ("Open regressions: 0", [])
+    assert alert_sections(OverviewState(), [], now=START) == ("Nothing needs you", [])
 
 
 def test_a_real_mean_stands_as_it_is() -> None:

@@ -1,0 +1,59 @@
+"""The last points of every case, for small trend lines."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from db.bulk import put_documents
+from db.recent import load_recent
+from db.records import Run, RunDocument
+from db.store import Store
+from tests.builders import START, make_case, make_measurement, make_result, make_run
+
+BERT, VIT = make_case("bert"), make_case("vit")
+
+
+def document(number: int, seconds: float, **values: str) -> RunDocument:
+    run: Run = make_run(
+        f"run-{number}-{values.get('toolchain', '')}",
+        started_at=START + timedelta(days=number),
+        plan=(BERT, VIT),
+        **values,
+    )
+    measured = [
+        make_measurement(samples=(seconds,)),
+        make_measurement("peak_bytes", samples=(1.0,)),
+    ]
+    cases = (BERT, VIT) if number != 2 else (BERT,)
+    results = [
+        make_result(f"{run.id}-{case.model}", run=run, case=case, measurements=measured)
+        for case in cases
+    ]
+    return RunDocument(run=run, results=tuple(results))
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Return a store with five nights of two cases, and one of another toolchain."""
+    documents = [document(number, 0.01 * (number + 1)) for number in range(5)]
+    documents.append(document(9, 9.0, toolchain="nightly"))
+    with store.write() as session:
+        put_documents(session, documents, at=START + timedelta(days=9))
+    return store
+
+
+def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) -> None:
+    found = load_recent(
+        filled, metrics=["latency_s"], machine="box", toolchain="stable", num_runs=3
+    )
+    assert found == {
+        (BERT.key, "latency_s"): pytest.approx((0.03, 0.04, 0.05)),
+        (VIT.key, "latency_s"): pytest.approx((0.04, 0.05)),
+    }
+
+
+def test_a_place_without_a_run_has_none(filled: Store) -> None:
+    where = {"machine": "elsewhere", "toolchain": "stable"}
+    assert load_recent(filled, metrics=["latency_s"], num_runs=3, **where) == {}
