@@ -17,14 +17,14 @@ from runner.analysis.triage import AlertStateError, Decision, set_state
 
 
 class MeanwhileChanged(Exception):
-    """What the message showed is not how things are; nothing was changed."""
+    """An alert is not as it was a moment ago; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a link asks for: `alerts` are those it would change, `settled` those as it wants them.
 
-    `num_changed` others were changed after the message was sent.
+    `changed` are others whose states were changed after the message was sent.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Asked:
     state: AlertState
     alerts: tuple[Alert, ...]
     settled: tuple[Alert, ...]
-    num_changed: int
+    changed: tuple[Alert, ...]
 
 
 def link_key() -> bytes | None:
@@ -50,22 +50,19 @@ def load_asked(link: ActionLink) -> Asked:
     alerts = load_alerts_with_ids(store, notification.alert_ids)
     if not alerts:
         raise NotFoundError("the alerts of this message are not in the store any more")
-    changed = load_ids_changed_after(store, link.number, alert_ids=[item.id for item in alerts])
     state = ACTION_STATES[link.action]
-    settled = tuple(alert for alert in alerts if alert.state is state)
+    others = [alert for alert in alerts if alert.state is not state]
+    ids = [alert.id for alert in others]
+    changed = load_ids_changed_after(store, link.number, alert_ids=ids)
     # As on the page of an event, even for one alert: what is fixed stays fixed.
-    wanted = [
-        alert
-        for alert in alerts
-        if alert.state in ONGOING and alert.state is not state and alert.id not in changed
-    ]
+    wanted = [item for item in others if item.id not in changed and item.state in ONGOING]
     return Asked(
         title=notification.title,
         receiver=notification.receiver,
         state=state,
         alerts=tuple(wanted),
-        settled=settled,
-        num_changed=len(alerts) - len(wanted) - len(settled),
+        settled=tuple(alert for alert in alerts if alert.state is state),
+        changed=tuple(alert for alert in others if alert not in wanted),
     )
 
 

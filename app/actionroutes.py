@@ -6,6 +6,7 @@ changes nothing. A token says who may do what; nothing else of a request is beli
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -143,7 +144,8 @@ def _doing(token: str, key: bytes, *, form: dict[str, str]) -> Response:
             raise
         return _nothing_left(asked)
     title = f"Done: {len(asked.alerts)} now {asked.state}"
-    return _page(title, f"{_list(asked.alerts)}{_changed_text(asked)}{_TO_ALERTS}")
+    decided = [dataclasses.replace(alert, state=asked.state) for alert in asked.alerts]
+    return _page(title, f"{_list(decided)}{_changed_text(asked)}{_TO_ALERTS}")
 
 
 def _load(token: str, key: bytes) -> Asked:
@@ -153,7 +155,8 @@ def _load(token: str, key: bytes) -> Asked:
 def _nothing_left(asked: Asked) -> Response:
     """Return a page for a link that has nothing to do: it was done, or somebody was faster."""
     if not asked.settled:
-        raise MeanwhileChanged
+        text = "What the message was about was changed after it was sent. It is now:"
+        return _refusal(HTTPStatus.CONFLICT, text, now=asked.changed)
     content = f"{_list(asked.settled)}{_changed_text(asked)}{_TO_ALERTS}"
     return _page(f"Already {asked.state}", content)
 
@@ -164,25 +167,26 @@ _TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
 def _list(alerts: Sequence[Alert]) -> str:
     items = [
         f'<li><a href="../{escaped(decide_url(alert.id))}">{escaped(alert.case.key)}</a>:'
-        f" {escaped(alert_topic(alert))} {escaped(change_text(alert))}</li>"
+        f" {escaped(alert_topic(alert))} {escaped(change_text(alert))}, {alert.state}</li>"
         for alert in alerts[:_MAX_ALERTS_SHOWN]
     ]
     num_left = len(alerts) - len(items)
     more = f"<li>and {num_left} more</li>" if num_left else ""
-    return f"<ul>{''.join(items)}{more}</ul>"
+    return f"<ul>{''.join(items)}{more}</ul>" if items else ""
 
 
 def _changed_text(asked: Asked) -> str:
-    if not asked.num_changed:
+    if not asked.changed:
         return ""
     text = "more of this message changed after it was sent and stay as they are."
-    return f'<p class="dim">{asked.num_changed} {text}</p>'
+    return f'<p class="dim">{len(asked.changed)} {text}</p>'
 
 
-def _refusal(status: HTTPStatus, text: str) -> Response:
+def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Response:
+    """Return a page that says why nothing was done, and how alerts are `now`."""
     # Of what was not signed here even the depth of its path is a stranger's choice.
     way = "" if status is HTTPStatus.FORBIDDEN else _TO_ALERTS
-    content = f"<p>{text}</p><p>The dashboard's page of alerts decides too.</p>{way}"
+    content = f"<p>{text}</p>{_list(now)}<p>The dashboard's page of alerts decides too.</p>{way}"
     return _page("Nothing was changed", content, status=status)
 
 

@@ -138,7 +138,6 @@ def parse_config(
     base = Path() if path is None else path.parent
     run = _values(source, "run", source.tables.get("run", {}))
     server = _values(source, "server", source.tables.get("server", {}))
-    auth = _values(source, "auth", source.tables.get("auth", {}))
     state = _values(source, "paths", source.tables.get("paths", {}))["state"]
     state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
     url = _values(source, "store", source.tables.get("store", {}))["url"]
@@ -168,21 +167,32 @@ def parse_config(
         trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
         sample_nights=samples["nights"],
         outbox_days=_values(source, "outbox", source.tables.get("outbox", {}))["days"],
-        host=server["host"],
-        port=server["port"],
-        perfetto_url=server["perfetto"],
-        sign_in=make_sign_in(
-            auth,
-            is_open=server["without_sign_in"],
-            base=base,
-            fail=lambda key, problem: source.fail("auth", key=key, problem=problem),
-        ),
-        public_url=(server["url"] or "").rstrip("/"),
-        link_secret=server["link_secret"],
-        link_days=server["link_days"],
+        sign_in=_sign_in(source, base, is_open=server["without_sign_in"]),
+        **_reached(server),
         receivers=_receivers(source, base),
         routes=_routes(source),
     )
+
+
+def _sign_in(source: _Source, base: Path, *, is_open: bool) -> SignIn:
+    return make_sign_in(
+        _values(source, "auth", source.tables.get("auth", {})),
+        is_open=is_open,
+        base=base,
+        fail=lambda key, problem: source.fail("auth", key=key, problem=problem),
+    )
+
+
+def _reached(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the dashboard is and where it leads, as fields of Config."""
+    return {
+        "host": server["host"],
+        "port": server["port"],
+        "perfetto_url": server["perfetto"],
+        "public_url": (server["url"] or "").rstrip("/"),
+        "link_secret": server["link_secret"],
+        "link_days": server["link_days"],
+    }
 
 
 def _measure_settings(run: Mapping[str, Any]) -> MeasureSettings:

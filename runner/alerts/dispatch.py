@@ -44,7 +44,8 @@ class Item:
     `num_alerts` counts those too that are left out of `alerts` because there are too many.
     `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
     trend of the first; empty where hud.toml does not say where the dashboard is.
-    `weekly` is what a weekly digest has instead.
+    `deciders` set the states of alerts that are not open, by the alerts' ids. `weekly` is what a
+    weekly digest has instead.
     """
 
     notification: Notification
@@ -52,6 +53,7 @@ class Item:
     num_alerts: int
     actions: Mapping[str, str] = field(default_factory=dict)
     picture_url: str = ""
+    deciders: Mapping[str, str] = field(default_factory=dict)
     weekly: Weekly | None = None
 
 
@@ -209,6 +211,18 @@ class Dispatcher:
             return Answer(kind=AnswerKind.SENT)
         message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
         return self.receivers[name].send(message)
+
+
+def answered(send: Callable[[], Answer], *, what: str) -> Answer:
+    """Return what `send` returns, a failure where it raises anything but what the store raises."""
+    try:
+        return send()
+    except StoreError:
+        raise
+    except Exception:
+        # A defect in one message must end neither the scheduler nor a run.
+        logger.exception("%s failed", what)
+        return Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
 
 
 def states_told(items: Iterable[Item]) -> dict[str, str]:

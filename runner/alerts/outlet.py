@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.alert_queries import load_alerts_with_ids, newest_change_number
+from db.alert_queries import load_alerts_with_ids, load_changes_of, newest_change_number
 from db.errors import StoreError
 from db.messages import load_told
 from db.notifications import NewsKind, Notification
@@ -18,6 +18,7 @@ from db.processes import this_process
 from db.queries import load_alerts, load_changes
 from db.records import Alert, AlertState
 from db.store import Store
+from db.triage import ChangedField
 from runner.alerts.deliveries import Policy
 from runner.alerts.dispatch import Dispatcher, DispatchReport, Item, Receiver, Updatable
 from runner.alerts.documents import alerts_json
@@ -110,6 +111,7 @@ def compose(
     # All at once: what is read of the store for one alert can be read for thousands.
     told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
     shown = dict(zip(told, alerts_json(tuple(told.values()), workplace=workplace), strict=True))
+    deciders = _deciders(told.values(), store=store)
     told_of_week = _weekly(notifications, workplace=workplace)
     return [
         told_of_week.get(notification.id)
@@ -117,6 +119,7 @@ def compose(
             notification=notification,
             alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
             num_alerts=len(ids),
+            deciders=deciders,
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, news, strict=True)
@@ -163,6 +166,13 @@ def queue_weekly(workplace: Workplace) -> None:
             if settings.weekly is not None
         ],
     )
+
+
+def _deciders(alerts: Iterable[Alert], *, store: Store) -> dict[str, str]:
+    """Return who set the states of those `alerts` that are not open, by the alerts' ids."""
+    ids = [alert.id for alert in alerts if alert.state is not AlertState.OPEN]
+    changes = load_changes_of(store, ids) if ids else ()
+    return {item.alert_id: item.by for item in changes if item.field is ChangedField.STATE}
 
 
 def _ids_told(

@@ -12,18 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from db.errors import StoreError
 from db.messages import SentMessage, forget_message, load_outdated, put_message
 from db.notifications import Notification, stable_id
 from db.outbox import load_notifications
 from db.store import Store
 from runner.alerts.deliveries import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
 from runner.alerts.dispatch import (
-    DEFECT,
     Draw,
     Item,
     Message,
     Updatable,
+    answered,
     draw_nothing,
     states_told,
 )
@@ -85,15 +84,11 @@ class Updater:
         told = sorted(states_told(items).items())
         id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in told))
         wanted = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
-        try:
-            receiver = self.receivers[message.receiver]
-            return receiver.update(wanted, reference=message.reference)
-        except StoreError:
-            raise
-        except Exception:
-            # As of a delivery: a defect in one message must end neither the scheduler nor a run.
-            logger.exception("the update of message %s failed", message.reference)
-            return Answer(kind=AnswerKind.FAILED, text=DEFECT)
+        receiver = self.receivers[message.receiver]
+        return answered(
+            lambda: receiver.update(wanted, reference=message.reference),
+            what=f"the update of message {message.reference}",
+        )
 
     def _put_off(self, message: SentMessage, answer: Answer) -> None:
         num_failures = message.num_failures + 1

@@ -9,6 +9,7 @@ from typing import Any
 from db.notifications import NewsKind
 from db.records import AlertState
 from db.text import one_line, shortened, signed
+from db.triage import JUDGE
 from runner.alerts.dispatch import Item, Message
 from runner.text import percent, quantity
 
@@ -21,6 +22,7 @@ MAX_PICTURES_SHOWN = 3
 # Of an alert: the page of its kernels has the rest.
 MAX_KERNELS_SHOWN = 3
 _TITLE_LENGTH = 200
+_SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, AlertState.NOISE)}
 _PART_LENGTH = 300
 _WORDS = {
     NewsKind.OPENED: "New",
@@ -82,12 +84,11 @@ def without_pictures(words: Words) -> Words:
 
 def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
     notification = item.notification
-    title = f"{_WORDS[notification.kind]} ({notification.severity}): {notification.title}"
-    is_over = notification.kind is NewsKind.FIXED
+    title = f"{_headline(item)} ({notification.severity}): {notification.title}"
     lines = [
         line
         for alert in item.alerts[:MAX_ALERTS_SHOWN]
-        for line in (_line(alert, is_over=is_over), _kernels_line(alert))
+        for line in (_line(alert, decided=_decided(alert, item)), _kernels_line(alert))
         if line
     ]
     num_left = item.num_alerts - min(len(item.alerts), MAX_ALERTS_SHOWN)
@@ -107,10 +108,33 @@ def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
     )
 
 
-def _line(alert: Mapping[str, Any], *, is_over: bool) -> str:
-    """Return what is known of an alert: whose, how much, since when and why, and what was decided.
+def _headline(item: Item) -> str:
+    """Return the word for what happened: what has become of all alerts meanwhile, else the news.
 
-    That something is fixed needs no saying where the title says that it `is_over`.
+    What got worse may have been acknowledged before, and is news all the same.
+    """
+    states = {alert["state"] for alert in item.alerts}
+    is_new = item.notification.kind in (NewsKind.OPENED, NewsKind.REOPENED)
+    said = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
+    if len(states) == 1 and states <= said:
+        return str(*states).capitalize()
+    return _WORDS[item.notification.kind]
+
+
+def _decided(alert: Mapping[str, Any], item: Item) -> str:
+    """Return what became of an alert, by whom and why; "" where the title has said it."""
+    if alert["state"] == AlertState.OPEN or item.notification.kind is NewsKind.FIXED:
+        return ""
+    by = item.deciders.get(alert["id"], JUDGE)
+    who = "" if by == JUDGE else f" by {_short(by, limit=60)}"
+    why = f": {_short(alert['note'], limit=60)}" if alert["note"] else ""
+    return f"now {alert['state']}{who}{why}"
+
+
+def _line(alert: Mapping[str, Any], *, decided: str) -> str:
+    """Return what is known of an alert: whose, how much, since when, what was `decided`, and why.
+
+    The cause is last, since it may be long and is then cut.
     """
     who = " ".join(_short(str(alert[name]), limit=60) for name in ("model", "phase", "dtype"))
     parts = [f"{who} {_short(alert['variant'], limit=60)}, {_short(alert['metric'], limit=60)}"]
@@ -122,12 +146,7 @@ def _line(alert: Mapping[str, Any], *, is_over: bool) -> str:
     good = alert["last_good"]
     since = f"since {_short(alert['first_bad']['revision'], limit=60)}"
     parts.append(since + (f" (last good {_short(good['revision'], limit=60)})" if good else ""))
-    if alert["cause"]["text"]:
-        parts.append(alert["cause"]["text"])
-    if alert["state"] != AlertState.OPEN and not (is_over and alert["state"] == AlertState.FIXED):
-        why = f": {_short(alert['note'], limit=60)}" if alert["note"] else ""
-        parts.append(f"now {alert['state']}{why}")
-    return "; ".join(parts)
+    return "; ".join(filter(None, (*parts, decided, alert["cause"]["text"])))
 
 
 def _kernels_line(alert: Mapping[str, Any]) -> str:

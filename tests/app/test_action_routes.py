@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app import data
+from app.action_data import MeanwhileChanged, act, load_asked
 from app.actionroutes import MAX_WHY_LENGTH, action_routes
 from db.alert_queries import newest_change_number
 from db.errors import StoreLocked
@@ -148,6 +149,37 @@ def test_two_clicks_at_once_decide_once(
     assert len(load_changes(store, alert_id="a")) == 2
 
 
+def test_what_changes_while_it_is_decided_is_refused(
+    store: Store, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alert = make_alert("a")
+    tell(store, alert)
+    path = link(store)
+    revise_alerts = Store.revise_alerts
+
+    def after_another(self: Store, *args: object, **named: object) -> object:
+        monkeypatch.setattr(Store, "revise_alerts", revise_alerts)
+        revise(store, [replace(alert, state=AlertState.NOISE)])
+        return revise_alerts(self, *args, **named)  # type: ignore[arg-type]
+
+    proof = re.findall(r'name="page" value="([^"]+)"', client.get(path).text)[0]
+    monkeypatch.setattr(Store, "revise_alerts", after_another)
+    answer = client.post(path, data={"page": proof})
+    assert (answer.status_code, states(store, "a")) == (409, ["noise"])
+    assert ", noise</li>" in answer.text
+
+
+def test_what_was_asked_a_while_ago_is_not_done(store: Store) -> None:
+    alert = make_alert("a")
+    tell(store, alert)
+    wanted = ActionLink(notification_id="msg_1", action=Action.NOISE, number=99)
+    asked = load_asked(wanted)
+    revise(store, [replace(alert, state=AlertState.FIXED)])
+    with pytest.raises(MeanwhileChanged):
+        act(asked, why="")
+    assert states(store, "a") == ["fixed"]
+
+
 def test_a_link_from_before_a_change_is_refused(store: Store, client: TestClient) -> None:
     alert = make_alert("a")
     tell(store, alert)
@@ -171,7 +203,8 @@ def test_what_changes_between_the_page_and_the_button_is_refused(
     revise(store, [replace(alert, state=AlertState.FIXED)])
     answer = client.post(path, data={"page": proof})
     assert (answer.status_code, states(store, "a")) == (409, ["fixed"])
-    assert "Nothing was done" in answer.text
+    assert "Nothing was changed" in answer.text
+    assert ": latency +20.0 %, fixed</li>" in answer.text
 
 
 def test_of_an_event_what_changed_stays_and_is_counted(store: Store, client: TestClient) -> None:

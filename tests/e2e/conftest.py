@@ -11,10 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
 from db.records import Run
+from db.signed_links import LINK_SECRET_VARIABLE
 from db.store import Store, utc_now
 from tests.app import stores
 from tests.e2e.dashboard import CHROMIUM, browsing, serving, window
 
+LINK_SECRET = "0123456789abcdef0123456789abcdef"
 # Streamlit's page looks for its server under each part of its own path first: `/run/_stcore/...`
 # before `/_stcore/...`. The 404 of that probe is the browser's only allowed complaint.
 _PROBE = "/_stcore/"
@@ -72,7 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.fixture(scope="session")
 def address(store: Store) -> Iterator[str]:
     """Return where a dashboard process serves the store."""
-    with serving(store.url) as found:
+    with serving(store.url, **{LINK_SECRET_VARIABLE: LINK_SECRET}) as found:
         yield found
 
 

@@ -136,7 +136,7 @@ def test_what_was_decided_shows_in_the_message_and_nothing_else_is_sent(office: 
     office.revise(ACKNOWLEDGED)
     assert office.send() == []
     assert office.asked() == [UPDATES[kind_of(office)]]
-    assert "now acknowledged: known since May" in office.shown()
+    assert "now acknowledged by somebody: known since May" in office.shown()
     office.send()
     assert office.asked() == []
 

@@ -97,18 +97,41 @@ def test_words_say_who_how_much_since_when_and_why() -> None:
 
 def test_words_name_the_kernels_and_what_was_decided() -> None:
     decided = full(state=AlertState.ACKNOWLEDGED, note="known since May")
+    decided = replace(decided, deciders={"alert-1": "team link"})
     (paragraph,) = in_words(message(decided)).paragraphs
-    assert paragraph.lines[0].endswith("; now acknowledged: known since May")
+    assert paragraph.title == "Acknowledged (major): bert is slower"
+    assert "; now acknowledged by team link: known since May; compiler" in paragraph.lines[0]
     assert paragraph.lines[1] == "kernels: triton_gelu +1438 us, gemm -3 us"
     assert paragraph.actions == {name.capitalize(): url for name, url in ACTIONS.items()}
     assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
 
 
-def test_what_is_fixed_is_said_once() -> None:
-    found = item(state=AlertState.FIXED)
-    assert "now fixed" in in_words(message(found)).paragraphs[0].lines[0]
+def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
+    found = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
+    (paragraph,) = in_words(message(found)).paragraphs
+    assert paragraph.title.startswith("Fixed (major)")
+    assert "; now fixed; compiler side" in paragraph.lines[0]
     news = replace(found, notification=replace(found.notification, kind=NewsKind.FIXED))
     assert "now fixed" not in in_words(message(news)).paragraphs[0].lines[0]
+
+
+def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
+    found = item(state=AlertState.ACKNOWLEDGED)
+    worse = replace(found, notification=replace(found.notification, kind=NewsKind.WORSENED))
+    assert in_words(message(worse)).heading.startswith("Worse (major)")
+    noise = replace(worse, alerts=tuple({**alert, "state": "noise"} for alert in worse.alerts))
+    assert in_words(message(noise)).heading.startswith("Noise (major)")
+    both = replace(worse, alerts=(*worse.alerts, *noise.alerts))
+    assert in_words(message(both)).heading.startswith("Worse (major)")
+
+
+def test_a_long_cause_cuts_nothing_else() -> None:
+    found = item(state=AlertState.NOISE)
+    (alert,) = found.alerts
+    long = {**alert, "cause": {**alert["cause"], "text": "x" * 1000}}
+    (line, *_) = in_words(message(replace(found, alerts=(long,)))).paragraphs[0].lines
+    assert "now noise" in line
+    assert line.endswith("...")
 
 
 EVERYTHING = {
