@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from db.records import PUT_OFF, Case, CaseResult, Outcome
 from runner.paired import PairSide
 from runner.text import clock
 
+# A case with an open regression is worth four nights of waiting: it is measured nearly every night,
+# and yet what waited longer than that comes first, so that nothing starves.
+SUSPECT_WEIGHT = 4.0
+# Somebody asked for it by name, to be measured every night.
+TRACKED_WEIGHT = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What makes cases worth measuring.
+
+    `last_measured` tells when a run last measured a case, by its key; `suspects` are the keys of
+    those with an open regression. `is_tracked` tells whether hud.toml wants the shape of a case
+    measured every night.
+    """
+
+    last_measured: Mapping[str, datetime] = field(default_factory=dict)
+    suspects: Collection[str] = ()
+    is_tracked: Callable[[Case], bool] = lambda _case: False
+
+    def weight(self, case: Case) -> float:
+        """Return how much more than another case this one is worth after the same wait."""
+        suspect = SUSPECT_WEIGHT if case.key in self.suspects else 1.0
+        return suspect * (TRACKED_WEIGHT if self.is_tracked(case) else 1.0)
+
 
 class TimeBudget:
     """How long a run may start cases, and in which order.
 
-    It is `limit_s` seconds from now, None for as long as it takes. `last_measured` tells when a run
-    last measured a case, by the keys of cases.
+    It is `limit_s` seconds from now, None for as long as it takes.
     """
 
     def __init__(
         self,
         limit_s: float | None,
         *,
-        last_measured: Mapping[str, datetime] | None = None,
+        worth: Worth | None = None,
         now: Callable[[], datetime],
     ) -> None:
         self._limit_s = limit_s
-        self._last_measured = last_measured or {}
+        self._worth = worth or Worth()
         self._now = now
         self._started_at = now()
         self._has_begun = False
@@ -40,13 +65,20 @@ class TimeBudget:
     def in_turn(self, cases: Sequence[Sequence[PairSide]]) -> list[Sequence[PairSide]]:
         """Return `cases`, each with its sides, in the order in which it is their turn.
 
-        The reference cases come first, then what was never measured, then what was so longest ago.
+        The reference cases come first. Of the others those are next that are worth most: the time
+        since they were measured, times their weight. What was never measured waits as long as what
+        waits longest, and comes before it.
         """
+        last = self._worth.last_measured
+        waits = {key: (self._started_at - at).total_seconds() for key, at in last.items()}
+        keys = [sides[0].order.case.key for sides in cases]
+        longest_s = max((waits[key] for key in keys if key in waits), default=1.0)
 
-        def turn(sides: Sequence[PairSide]) -> tuple[bool, float]:
+        def turn(sides: Sequence[PairSide]) -> tuple[bool, float, bool]:
             case = sides[0].order.case
-            at = self._last_measured.get(case.key)
-            return (not case.is_reference, 0.0 if at is None else at.timestamp())
+            waited_s = waits.get(case.key, longest_s)
+            worth = waited_s * self._worth.weight(case)
+            return (not case.is_reference, -worth, case.key in waits)
 
         return sorted(cases, key=turn)
 

@@ -19,7 +19,7 @@ from typing import Any
 from db.records import Case, CaseResult, Run, RunDocument, RunState
 from models_zoo.spec import ModelSpec
 from runner.again import measure_undisturbed
-from runner.budget import TimeBudget
+from runner.budget import TimeBudget, Worth
 from runner.environment import differing_keys, fingerprint, revision
 from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
@@ -47,7 +47,7 @@ class RunRequest:
     """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
 
     With `has_references` the reference cases are measured first. A run starts cases for
-    `time_budget_s` seconds, those first that waited longest, and puts off the others. It waits
+    `time_budget_s` seconds, those first that are worth most, and puts off the others. It waits
     `wait_idle_s` seconds at most for a device that others use.
     """
 
@@ -68,8 +68,8 @@ class RunRequest:
 class Surroundings:
     """What runs work with, an executor for each of them; the seams that tests replace.
 
-    `last_measured` tells when a run of the suite last measured each case, by the cases' keys,
-    `users` who else computes on a device.
+    `worth` tells which cases a run with a time budget begins with, `users` who else computes on a
+    device.
     """
 
     executors: tuple[Executor, ...]
@@ -79,7 +79,7 @@ class Surroundings:
     load_document: Callable[[str], RunDocument]
     notify: Notify
     now: Callable[[], datetime]
-    last_measured: Callable[[RunRequest], Mapping[str, datetime]] = lambda _request: {}
+    worth: Callable[[RunRequest], Worth] = lambda _request: Worth()
     users: Users = lambda _device: ()
     sleep: Callable[[float], None] = time.sleep
 
@@ -252,9 +252,7 @@ def _execute(
 def _budget(request: RunRequest, *, around: Surroundings) -> TimeBudget:
     if request.time_budget_s is None:
         return TimeBudget(None, now=around.now)
-    return TimeBudget(
-        request.time_budget_s, last_measured=around.last_measured(request), now=around.now
-    )
+    return TimeBudget(request.time_budget_s, worth=around.worth(request), now=around.now)
 
 
 def _put_off(

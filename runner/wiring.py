@@ -13,12 +13,13 @@ from typing import Protocol
 
 from db.errors import StoreError
 from db.outbox_upkeep import find_old_notifications, forget_notifications
-from db.queries import load_document
-from db.records import RunDocument
+from db.queries import load_alerts, load_document
+from db.records import AlertState, Case, RunDocument, Verdict
 from db.retention import find_old_samples, remove_samples
 from db.runs import load_last_measured
 from db.store import Store
 from runner.analysis.outcomes import CUSTOM_SUITE
+from runner.budget import Worth
 from runner.config import CURRENT_TOOLCHAIN, Config
 from runner.errors import ToolchainUnusable
 from runner.events import Notify, Said
@@ -225,23 +226,33 @@ def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:
     )
 
 
-def _last_measured(
-    request: RunRequest, *, store: Store | None, notify: Notify
-) -> Mapping[str, datetime]:
-    """Return when the suite last measured each case; without a store nobody knows."""
+def _worth(request: RunRequest, *, config: Config, store: Store | None, notify: Notify) -> Worth:
+    """Return what makes cases of the suite worth measuring; without a store nobody knows."""
     if store is None:
-        return {}
+        return Worth()
     try:
-        return load_last_measured(
+        last_measured = load_last_measured(
             store,
             suite=request.suite,
             machine=request.machine,
             toolchain=request.toolchain,
         )
+        alerts = load_alerts(store, states=[AlertState.OPEN])
     except StoreError as error:
         text = f"whose turn it is, the store does not say: {error}. Measuring in plan order"
         notify(Said(text=text, is_warning=True))
-        return {}
+        return Worth()
+    return Worth(
+        last_measured=last_measured,
+        suspects={alert.case.key for alert in alerts if alert.verdict is Verdict.REGRESSION},
+        is_tracked=partial(_is_tracked, config=config),
+    )
+
+
+def _is_tracked(case: Case, *, config: Config) -> bool:
+    spec = config.catalog.get(case.model)
+    shape = None if spec is None else spec.shapes.get(case.shape)
+    return shape is not None and shape.is_tracked
 
 
 def _surroundings(
@@ -265,7 +276,7 @@ def _surroundings(
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
         load_document=partial(load_document, workplace.store(), has_kernels=True),
-        last_measured=partial(_last_measured, store=store, notify=notify),
+        worth=partial(_worth, config=config, store=store, notify=notify),
         users=partial(users_of, machine=seams.machine, env=seams.env),
         sleep=seams.sleep,
         notify=notify,

@@ -13,6 +13,7 @@ from db.queries import load_document
 from db.records import RunDocument
 from db.runs import load_last_measured
 from db.store import Store
+from runner.budget import Worth
 from runner.events import Event, Said
 from runner.executor_api import CaseOrder
 from runner.keeper import Keeper
@@ -44,6 +45,8 @@ class Place:
         self.events: list[Event] = []
         # Who else computes on the device, look by look.
         self.users: list[tuple[str, ...]] = []
+        # Keys of cases with an open regression.
+        self.suspects: set[str] = set()
 
     def run(self, request: RunRequest = REQUEST, *, executor: FakeExecutor) -> RunDocument:
         """Execute one run."""
@@ -63,7 +66,9 @@ class Place:
             catalog=CATALOG,
             lock_dir=self.lock_dir,
             load_document=self.load,
-            last_measured=self.last_measured,
+            worth=lambda request: Worth(
+                last_measured=self.last_measured(request), suspects=self.suspects
+            ),
             users=lambda _device: self.users.pop(0) if self.users else (),
             sleep=self.clock.advance,
             notify=self.events.append,

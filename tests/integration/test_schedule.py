@@ -12,77 +12,20 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
 
 from db.errors import StoreLocked
-from db.health import load_health
 from db.queries import load_runs
-from db.records import RunDocument, RunState
+from db.records import RunState
 from db.store import Store
-from runner.config import Config, parse_config
 from runner.errors import (
-    DeviceLost,
     RunInterrupted,
     SchedulerHeld,
     SchedulerUnavailable,
-    ToolchainError,
 )
-from runner.events import Event, Said
 from runner.executor_api import CaseOrder
 from runner.jobloop import JobLoop
-from runner.jobs import JobRequest, JobRequests, night_key
+from runner.jobs import JobRequests, night_key
 from runner.schedule import Scheduler, scheduling
-from runner.schedule_rules import Schedule
-from runner.wiring import Seams, Workplace
-from tests.fakes import FakeClock, FakeExecutor, make_catalog
-from tests.integration.running import wait_until
-
-NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")
-CONFIG = """
-[run]
-reference_cases = false
-[machine]
-name = "box"
-[suites.mine]
-models = "bert"
-modes = ["eager", "default"]
-"""
-REQUEST = JobRequest(
-    dedupe_key="night 2026-01-01T02:30", suite="mine", toolchain="current", trigger="schedule night"
-)
-
-
-class Place:
-    """A state directory and a job loop on it."""
-
-    def __init__(self, folder: Path) -> None:
-        env = {"HUD_STATE_DIR": str(folder), "HUD_LOCK_DIR": str(folder / "run")}
-        self.clock = FakeClock()
-        self.executor = FakeExecutor(clock=self.clock)
-        self.events: list[Event] = []
-        self.judged: list[RunDocument] = []
-        config: Config = dataclasses.replace(
-            parse_config(CONFIG, path=None, env=env), catalog=make_catalog("bert")
-        )
-        seams = Seams(
-            make_executor=lambda **_: self.executor,
-            now=self.clock,
-            env=env,
-            has_gpu=lambda: False,
-        )
-        self.workplace = Workplace(config=config, seams=seams)
-        self.requests = JobRequests(folder / "jobs")
-        self.loop = JobLoop(
-            workplace=self.workplace,
-            notify=self.events.append,
-            judge=self.judged.append,
-            send=lambda: None,
-            wake=threading.Event(),
-        )
-
-    @property
-    def store(self) -> Store:
-        return self.workplace.store()
-
-    def said(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Said)]
+from tests.fakes import FakeExecutor
+from tests.integration.queueing import NIGHT, REQUEST, Place
 
 
 @pytest.fixture
@@ -457,110 +400,3 @@ def test_notifications_that_wait_are_sent_between_the_jobs(place: Place) -> None
     place.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
     with pytest.raises(RunInterrupted, match="sent"):
         dataclasses.replace(place.loop, send=stop).run_forever()
-
-
-def lose_the_device(place: Place, *, times: int) -> None:
-    """As a driver that dies in the second case, and is back after so many attempts."""
-    seen: list[CaseOrder] = []
-
-    def on_execute(order: CaseOrder) -> None:
-        seen.append(order)
-        if 1 < len(seen) <= 1 + times:
-            raise DeviceLost("the device cpu is lost")
-
-    place.executor.on_execute = on_execute
-
-
-def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(place: Place) -> None:
-    lose_the_device(place, times=2)
-    place.requests.write(REQUEST)
-    waited_s = []
-    for _ in range(3):
-        assert place.loop.run_queued() == ""
-        open_jobs = load_health(place.store).open_jobs
-        if open_jobs:
-            assert open_jobs[0].reason == "the device cpu is lost"
-            assert open_jobs[0].due_at is not None
-            waited_s.append((open_jobs[0].due_at - place.clock()).total_seconds())
-            place.clock.advance(waited_s[-1] - 1)
-            place.loop.run_queued()
-            assert load_health(place.store).open_jobs == open_jobs
-            place.clock.advance(1)
-    assert waited_s == [300.0, 900.0]
-    (summary,) = load_runs(place.store)
-    assert summary.run.state is RunState.FINISHED
-    assert place.executor.executed == [case.key for case in summary.run.plan]
-    assert [document.run.id for document in place.judged] == [summary.run.id]
-
-
-def test_a_job_is_given_up_after_three_attempts_and_says_why(place: Place) -> None:
-    lose_the_device(place, times=99)
-    place.requests.write(REQUEST)
-    for _ in range(4):
-        place.loop.run_queued()
-        place.clock.advance(3600)
-    (job,) = load_health(place.store).ended_jobs
-    assert (job.state, job.num_attempts, job.reason) == ("failed", 3, "the device cpu is lost")
-    assert any("failed 3 times: the device cpu is lost" in text for text in place.said())
-
-
-def test_a_suite_that_does_not_exist_is_not_tried_again(place: Place) -> None:
-    place.requests.write(dataclasses.replace(REQUEST, suite="mien"))
-    place.loop.run_queued()
-    (job,) = load_health(place.store).ended_jobs
-    assert (job.num_attempts, job.reason[:16]) == (1, "no suite 'mien'.")
-
-
-def test_the_loop_tells_what_it_works_on(place: Place) -> None:
-    seen: list[str] = []
-    place.executor.on_execute = lambda _order: seen.append(place.loop.is_doing())
-    place.requests.write(REQUEST)
-    place.loop.run_queued()
-    assert set(seen) == {"job night 2026-01-01T02:30"}
-    assert place.loop.is_doing() == ""
-
-
-def test_a_toolchain_that_is_built_first_is_built_once_a_job(place: Place) -> None:
-    built: list[str] = []
-    night = dataclasses.replace(NIGHT, build=True)
-    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
-    workplace = dataclasses.replace(place.workplace, config=config)
-    loop = dataclasses.replace(place.loop, workplace=workplace, build=built.append)
-    lose_the_device(place, times=1)
-    place.requests.write(REQUEST)
-    loop.run_queued()
-    place.clock.advance(300)
-    loop.run_queued()
-    assert [item.state for item in load_health(place.store).ended_jobs] == ["done"]
-    assert built == ["current"]
-    by_hand = dataclasses.replace(REQUEST, dedupe_key="by hand", trigger="manual")
-    place.requests.write(by_hand)
-    loop.run_queued()
-    assert built == ["current"]
-
-
-def test_a_toolchain_that_cannot_be_built_is_tried_again(place: Place) -> None:
-    def fail(name: str) -> None:
-        raise ToolchainError(f"cannot build {name}")
-
-    night = dataclasses.replace(NIGHT, build=True)
-    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
-    workplace = dataclasses.replace(place.workplace, config=config)
-    place.requests.write(REQUEST)
-    dataclasses.replace(place.loop, workplace=workplace, build=fail).run_queued()
-    (job,) = load_health(place.store).open_jobs
-    assert job.reason == "cannot build current"
-    assert place.executor.executed == []
-
-
-def test_times_that_were_missed_are_made_up_for_as_the_schedule_says(tmp_path: Path) -> None:
-    wake = threading.Event()
-    hourly = dataclasses.replace(NIGHT, cron="0 * * * *", coalesce=False, catch_up_s=3 * 3600)
-    hour = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
-    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake) as scheduler:
-        scheduler.pause()
-        scheduler.modify_job("night", next_run_time=hour - timedelta(hours=5))
-    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake):
-        assert wake.wait(60)
-        wait_until(lambda: len(list((tmp_path / "jobs").glob("*.json"))) >= 3)
-    assert len(list((tmp_path / "jobs").glob("*.json"))) == 3

@@ -102,3 +102,12 @@ def test_what_is_put_off_is_shown_as_it_was_before_and_not_judged(place: Place) 
     points = [point for item in load_outcomes(place.store) for point in item.points]
     assert {point.outcome for point in points if point.is_put_off} == {Outcome.SKIPPED}
     assert {point.outcome for point in points if not point.is_put_off} == {Outcome.OK}
+
+
+def test_an_open_regression_is_measured_every_night(place: Place) -> None:
+    suspect = place.run(BUDGETED, executor=FakeExecutor()).run.plan[0]
+    place.suspects = {suspect.key}
+    for _ in range(3):
+        place.clock.advance(86_400)
+        document = place.run(BUDGETED, executor=FakeExecutor())
+        assert short(document.results[0]) == "bert eager"

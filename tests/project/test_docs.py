@@ -15,6 +15,7 @@ from db.metrics import METRICS
 from db.records import AlertState, Outcome, Verdict
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
+from runner import budget
 from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
 from runner.machine_checks import COSTS
@@ -183,3 +184,9 @@ def test_cells_may_hold_bars() -> None:
 def test_doctor_costs_what_its_document_says() -> None:
     text = text_of("docs/doctor.md")
     assert not [name for name, cost in COSTS.items() if f"| `{name}` | {cost} |" not in text]
+
+
+def test_a_time_budget_weighs_as_its_document_says() -> None:
+    words = " ".join(text_of("docs/configuration.md").split())
+    assert f"times {budget.SUSPECT_WEIGHT:g} (`SUSPECT_WEIGHT`)" in words
+    assert f"times {budget.TRACKED_WEIGHT:g} (`TRACKED_WEIGHT`)" in words

@@ -1,0 +1,67 @@
+"""A state directory and a job loop on it, with a fake executor."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+
+from db.records import RunDocument
+from db.store import Store
+from runner.config import Config, parse_config
+from runner.events import Event, Said
+from runner.jobloop import JobLoop
+from runner.jobs import JobRequest, JobRequests
+from runner.schedule_rules import Schedule
+from runner.wiring import Seams, Workplace
+from tests.fakes import FakeClock, FakeExecutor, make_catalog
+
+NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")
+CONFIG = """
+[run]
+reference_cases = false
+[machine]
+name = "box"
+[suites.mine]
+models = "bert"
+modes = ["eager", "default"]
+"""
+REQUEST = JobRequest(
+    dedupe_key="night 2026-01-01T02:30", suite="mine", toolchain="current", trigger="schedule night"
+)
+
+
+class Place:
+    """A state directory and a job loop on it."""
+
+    def __init__(self, folder: Path) -> None:
+        env = {"HUD_STATE_DIR": str(folder), "HUD_LOCK_DIR": str(folder / "run")}
+        self.clock = FakeClock()
+        self.executor = FakeExecutor(clock=self.clock)
+        self.events: list[Event] = []
+        self.judged: list[RunDocument] = []
+        config: Config = dataclasses.replace(
+            parse_config(CONFIG, path=None, env=env), catalog=make_catalog("bert")
+        )
+        seams = Seams(
+            make_executor=lambda **_: self.executor,
+            now=self.clock,
+            env=env,
+            has_gpu=lambda: False,
+        )
+        self.workplace = Workplace(config=config, seams=seams)
+        self.requests = JobRequests(folder / "jobs")
+        self.loop = JobLoop(
+            workplace=self.workplace,
+            notify=self.events.append,
+            judge=self.judged.append,
+            send=lambda: None,
+            wake=threading.Event(),
+        )
+
+    @property
+    def store(self) -> Store:
+        return self.workplace.store()
+
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Said)]

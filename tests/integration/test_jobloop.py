@@ -1,0 +1,161 @@
+"""Jobs that meet trouble, and what is known of them meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from db.health import load_health
+from db.queries import load_runs
+from db.records import Alert, RunState
+from db.triage import Revision
+from runner.analysis.triage import Decision
+from runner.errors import (
+    DeviceLost,
+    ToolchainError,
+)
+from runner.executor_api import CaseOrder
+from runner.schedule import scheduling
+from tests.builders import make_alert
+from tests.integration.queueing import NIGHT, REQUEST, Place
+from tests.integration.running import wait_until
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def lose_the_device(place: Place, *, times: int) -> None:
+    """As a driver that dies in the second case, and is back after so many attempts."""
+    seen: list[CaseOrder] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order)
+        if 1 < len(seen) <= 1 + times:
+            raise DeviceLost("the device cpu is lost")
+
+    place.executor.on_execute = on_execute
+
+
+def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(place: Place) -> None:
+    lose_the_device(place, times=2)
+    place.requests.write(REQUEST)
+    waited_s = []
+    for _ in range(3):
+        assert place.loop.run_queued() == ""
+        open_jobs = load_health(place.store).open_jobs
+        if open_jobs:
+            assert open_jobs[0].reason == "the device cpu is lost"
+            assert open_jobs[0].due_at is not None
+            waited_s.append((open_jobs[0].due_at - place.clock()).total_seconds())
+            place.clock.advance(waited_s[-1] - 1)
+            place.loop.run_queued()
+            assert load_health(place.store).open_jobs == open_jobs
+            place.clock.advance(1)
+    assert waited_s == [300.0, 900.0]
+    (summary,) = load_runs(place.store)
+    assert summary.run.state is RunState.FINISHED
+    assert place.executor.executed == [case.key for case in summary.run.plan]
+    assert [document.run.id for document in place.judged] == [summary.run.id]
+
+
+def test_a_job_is_given_up_after_three_attempts_and_says_why(place: Place) -> None:
+    lose_the_device(place, times=99)
+    place.requests.write(REQUEST)
+    for _ in range(4):
+        place.loop.run_queued()
+        place.clock.advance(3600)
+    (job,) = load_health(place.store).ended_jobs
+    assert (job.state, job.num_attempts, job.reason) == ("failed", 3, "the device cpu is lost")
+    assert any("failed 3 times: the device cpu is lost" in text for text in place.said())
+
+
+def test_a_suite_that_does_not_exist_is_not_tried_again(place: Place) -> None:
+    place.requests.write(dataclasses.replace(REQUEST, suite="mien"))
+    place.loop.run_queued()
+    (job,) = load_health(place.store).ended_jobs
+    assert (job.num_attempts, job.reason[:16]) == (1, "no suite 'mien'.")
+
+
+def test_the_loop_tells_what_it_works_on(place: Place) -> None:
+    seen: list[str] = []
+    place.executor.on_execute = lambda _order: seen.append(place.loop.is_doing())
+    place.requests.write(REQUEST)
+    place.loop.run_queued()
+    assert set(seen) == {"job night 2026-01-01T02:30"}
+    assert place.loop.is_doing() == ""
+
+
+def test_a_toolchain_that_is_built_first_is_built_once_a_job(place: Place) -> None:
+    built: list[str] = []
+    night = dataclasses.replace(NIGHT, build=True)
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    loop = dataclasses.replace(place.loop, workplace=workplace, build=built.append)
+    lose_the_device(place, times=1)
+    place.requests.write(REQUEST)
+    loop.run_queued()
+    place.clock.advance(300)
+    loop.run_queued()
+    assert [item.state for item in load_health(place.store).ended_jobs] == ["done"]
+    assert built == ["current"]
+    by_hand = dataclasses.replace(REQUEST, dedupe_key="by hand", trigger="manual")
+    place.requests.write(by_hand)
+    loop.run_queued()
+    assert built == ["current"]
+
+
+def test_a_toolchain_that_cannot_be_built_is_tried_again(place: Place) -> None:
+    def fail(name: str) -> None:
+        raise ToolchainError(f"cannot build {name}")
+
+    night = dataclasses.replace(NIGHT, build=True)
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    place.requests.write(REQUEST)
+    dataclasses.replace(place.loop, workplace=workplace, build=fail).run_queued()
+    (job,) = load_health(place.store).open_jobs
+    assert job.reason == "cannot build current"
+    assert place.executor.executed == []
+
+
+def test_times_that_were_missed_are_made_up_for_as_the_schedule_says(tmp_path: Path) -> None:
+    wake = threading.Event()
+    hourly = dataclasses.replace(NIGHT, cron="0 * * * *", coalesce=False, catch_up_s=3 * 3600)
+    hour = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake) as scheduler:
+        scheduler.pause()
+        scheduler.modify_job("night", next_run_time=hour - timedelta(hours=5))
+    with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake):
+        assert wake.wait(60)
+        wait_until(lambda: len(list((tmp_path / "jobs").glob("*.json"))) >= 3)
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == 3
+
+
+def decide(opened: Revision, _alerts: tuple[Alert, ...]) -> Decision:
+    return Decision(alerts=(opened.alert,), revisions=(opened,))
+
+
+def test_a_budget_is_spent_on_what_the_store_says_is_worth_most(place: Place) -> None:
+    config = place.workplace.config
+    suite = dataclasses.replace(config.suites["mine"], time_budget_s=5.0)
+    config = dataclasses.replace(config, suites={"mine": suite})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    loop = dataclasses.replace(place.loop, workplace=workplace)
+    for night in range(3):
+        if night == 1:
+            # Measured an hour ago, while the other one was never measured; and yet its turn.
+            case = next(iter(load_runs(place.store))).run.plan[0]
+            opened = Revision(alert=make_alert(case=case))
+            place.store.revise_alerts(partial(decide, opened), by="judge")
+        place.requests.write(dataclasses.replace(REQUEST, dedupe_key=f"night {night}"))
+        loop.run_queued()
+        place.clock.advance(3600)
+    keys = [key.split("/")[4] for key in place.executor.executed]
+    assert keys == ["eager", "eager", "eager"]
