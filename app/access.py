@@ -25,6 +25,9 @@ from db.access import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
 
 logger = logging.getLogger(__name__)
 
+# Set by the server's own start with `--without-sign-in`.
+OPEN_VARIABLE = "HUD_WITHOUT_SIGN_IN"
+
 # Sign-ins end by themselves; what is kept of those that were ended by hand need not grow for ever.
 _MAX_ENDED = 10_000
 _NEEDED = {
@@ -52,6 +55,11 @@ class Handed:
     scope: str = ""
     client_secret: str = field(default="", repr=False)
     cookie_secret: str = field(default="", repr=False)
+
+
+def is_open() -> bool:
+    """Return whether it is meant that whoever reaches this server reads everything."""
+    return bool(os.environ.get(OPEN_VARIABLE))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ says that a sign-in was refused, sign-outs that hold for copies of the cookie, a
 from __future__ import annotations
 
 import functools
+import ipaddress
 import json
 import secrets
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
@@ -40,6 +41,10 @@ _HEADERS = {
     # The way back needs it; other sites get nothing.
     "Referrer-Policy": "same-origin",
 }
+# Of Streamlit: files that pages offer, and how its server does.
+_FOR_VIEWERS = ("/media/", "/_stcore/metrics")
+# Programs ask these under whatever name the network has for this machine.
+_FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
 Endpoint = Callable[[Request], Response]
 
 
@@ -92,16 +97,21 @@ def guarded(endpoint: Endpoint, *, role: Role = Role.VIEWER) -> Endpoint:
     """Return `endpoint` for those who may do what `role` may; others get a page that says so."""
 
     def checked(request: Request) -> Response:
-        person = person_of_request(request)
-        try:
-            access.require(person, role)
-        except access.NotAllowed as error:
-            known = person.is_signed_in
-            status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
-            return told_page("Not for everybody", f"{error}.", status=status)
-        return endpoint(request)
+        return _refused(request, role) or endpoint(request)
 
     return checked
+
+
+def _refused(request: Request, role: Role) -> Response | None:
+    """Return the page that says that whoever sends `request` may not, None for who may."""
+    person = person_of_request(request)
+    try:
+        access.require(person, role)
+    except access.NotAllowed as error:
+        known = person.is_signed_in
+        status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
+        return told_page("Not for everybody", f"{error}.", status=status)
+    return None
 
 
 def told_page(title: str, text: str, *, status: HTTPStatus) -> Response:
@@ -126,15 +136,58 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and its answer back with what it needs."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
-        if scope["path"] == LOGOUT:
+        connection = HTTPConnection(scope)
+        if not _is_own_name(connection.url.hostname or "", path=scope["path"]):
+            await _refuse_name(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._pass(Request(scope, receive), send)
+
+    async def _pass(self, request: Request, send: Send) -> None:
+        scope, path = request.scope, request.scope["path"]
+        if path == LOGOUT:
             access.end(person_of_request(request))
+        app = self._app
+        if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
+            app = refused
         answer = _Answer(request, send=send)
-        await self._app(scope, receive, answer)
-        await answer.finish(scope, receive)
+        await app(scope, request.receive, answer)
+        await answer.finish(scope, request.receive)
+
+
+def _is_own_name(host: str, *, path: str) -> bool:
+    """Return whether a browser may call this server by the name `host`.
+
+    A page of any site can give its own name the address of this machine, and is then of one origin
+    with what answers there. It can give it no number for a name, and not the one of `[server] url`.
+    """
+    told = access.handed()
+    is_named = host == "localhost" or host == urlsplit(told.url).hostname or _is_number(host)
+    return is_named or access.is_open() or path in _FOR_MACHINES
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    text = (
+        "This dashboard does not know itself by the name in this address. Open it at 127.0.0.1, or"
+        " write the address under which people open it into [server] url of hud.toml."
+    )
+    answer = told_page("Another name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
+    await answer(scope, receive, send)
 
 
 class _Answer:

@@ -86,11 +86,11 @@ def handed_over(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[st
     told: dict[str, Any] = {
         "rules": sign_in.rules.to_json(),
         "path": "" if path is None else str(path.absolute()),
+        "url": url,
     }
     if sign_in.rules.has_sign_in:
         _check_url(url)
         told |= {
-            "url": url,
             "scope": sign_in.scope,
             "client_secret": _secret(sign_in, "client_secret", env=env),
             "cookie_secret": _secret(sign_in, "cookie_secret", env=env),

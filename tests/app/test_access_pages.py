@@ -13,8 +13,9 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
@@ -253,11 +254,19 @@ def callback(request: Request) -> Response:
     return answer
 
 
+async def stream(websocket: WebSocket) -> None:
+    await websocket.accept()
+    await websocket.send_text("secret numbers")
+
+
 @pytest.fixture
 def client(handed: Path) -> TestClient:  # noqa: ARG001
     """Return a client of a guarded route and of what stands for Streamlit's."""
     routes = [
         Route("/numbers", guard.guarded(open_route)),
+        Route("/healthz", open_route),
+        Route("/media/{name}", open_route),
+        WebSocketRoute("/_stcore/stream", stream),
         Route("/auth/login", callback),
         Route("/auth/logout", callback),
         Route("/oauth2callback", callback),
@@ -345,6 +354,49 @@ def test_sign_in_that_fails_says_so(client: TestClient, query: str) -> None:
 
 def test_way_back_from_signing_out_is_no_failure(client: TestClient) -> None:
     assert client.get("/oauth2callback").headers["location"] == "/"
+
+
+def test_files_that_pages_offer_are_for_who_may_look(client: TestClient) -> None:
+    assert client.get("/media/1.csv").status_code == 401
+    assert client.get("/media/1.csv", headers=sent_as(cookie())).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("hud.example.org", True),
+        ("localhost:8501", True),
+        ("127.0.0.1:8501", True),
+        ("[::1]:8501", True),
+        ("10.0.0.7", True),
+        ("evil.example.org", False),
+        ("hud.example.org.evil.net", False),
+        ("127.0.0.1.evil.net", False),
+    ],
+)
+def test_name_that_another_site_gives_this_machine_is_refused(
+    host: str, is_known: bool, client: TestClient
+) -> None:
+    headers = {**sent_as(cookie()), "host": host.encode()}
+    assert client.get("/numbers", headers=headers).status_code == (200 if is_known else 421)
+    assert client.get("/healthz", headers=headers).status_code == 200
+    if is_known:
+        with client.websocket_connect("/_stcore/stream", headers=headers) as socket:
+            assert socket.receive_text() == "secret numbers"
+    else:
+        with (
+            pytest.raises(WebSocketDisconnect),
+            client.websocket_connect("/_stcore/stream", headers=headers),
+        ):
+            pass
+
+
+def test_any_name_does_where_that_is_meant(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(access.OPEN_VARIABLE, "yes")
+    headers = {**sent_as(cookie()), "host": b"gpu7.lan"}
+    assert client.get("/numbers", headers=headers).status_code == 200
 
 
 def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> None:

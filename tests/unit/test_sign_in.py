@@ -37,7 +37,7 @@ def test_without_settings_everybody_may_look_and_nobody_decides() -> None:
     assert sign_in("").rules.anonymous is Role.VIEWER
     told = handed("", url="http://10.0.0.7")
     assert AccessRules.from_json(told.pop("rules")) == AccessRules()
-    assert told == {"path": ""}
+    assert told == {"path": "", "url": "http://10.0.0.7"}
 
 
 def test_with_sign_in_nobody_looks_without() -> None:
