@@ -47,7 +47,7 @@ test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" nar
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: check
-check: $(VENV)/.installed ## check format, lint, types, import directions, spelling and documents
+check: $(VENV)/.installed ## check format, lint, types, import directions, spelling, documents and known vulnerabilities
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -55,6 +55,7 @@ check: $(VENV)/.installed ## check format, lint, types, import directions, spell
 	@$(BIN)/codespell
 	@$(BIN)/python .ci/check_files.py
 	@$(BIN)/python docs/generate.py --check
+	@$(BIN)/python .ci/audit.py
 
 .PHONY: fix
 fix: $(VENV)/.installed ## format the code and apply the safe fixes

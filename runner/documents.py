@@ -9,11 +9,21 @@ from typing import Any
 from db.errors import RecordError
 from db.records import RunDocument
 
+# Parsed, a file takes several times its size of memory, and the runner must outlive it.
+MAX_JSON_BYTES = 512 << 20
+
 
 def read_json(path: Path) -> Any:
-    """Return what the JSON file `path` holds; raise OSError, and RecordError when it is no JSON."""
+    """Return what the JSON file `path` holds; raise OSError, and RecordError when it is no JSON.
+
+    A file larger than MAX_JSON_BYTES is none either.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(MAX_JSON_BYTES + 1)
+    if len(content) > MAX_JSON_BYTES:
+        raise RecordError(f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs")
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path.name} is not whole JSON: {error}") from error
 

@@ -17,11 +17,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from runner.measure.accuracy import Distance
 from runner.measure.accuracy_step import Reference, check_result, make_reference
 from runner.measure.context import Context, Forward
+from runner.measure.outputs import Result
 from runner.measure.subject import Subject
 
 # Beyond this, hashing the weights and copying the results costs memory that a case may lack and
@@ -123,15 +126,35 @@ def _read(path: Path, *, device_kind: str) -> Reference | None:
     payload = content[_DIGEST_BYTES:]
     if hashlib.sha256(payload).digest() != content[:_DIGEST_BYTES]:
         return None
-    # Written by a launch of this very run and whole: pickle is as safe as the run itself.
-    found: Reference = torch.load(io.BytesIO(payload), map_location=device_kind, weights_only=False)
-    return found
+    found = torch.load(io.BytesIO(payload), map_location=device_kind, weights_only=True)
+    return _from_plain(found)
+
+
+def _to_plain(reference: Reference) -> dict[str, Any]:
+    """Return `reference` as tensors, texts and numbers: nothing that reading it could run."""
+    sides = {"oracle": reference.oracle, "eager": reference.eager}
+    return {
+        **{
+            name: {"parts": side.parts, "discrete": side.discrete, "layout": list(side.layout)}
+            for name, side in sides.items()
+        },
+        "spread": {name: dataclasses.asdict(item) for name, item in reference.spread.items()},
+    }
+
+
+def _from_plain(found: dict[str, Any]) -> Reference:
+    oracle, eager = (
+        Result(**{**found[name], "layout": tuple(found[name]["layout"])})
+        for name in ("oracle", "eager")
+    )
+    spread = {name: Distance(**item) for name, item in found["spread"].items()}
+    return Reference(oracle=oracle, eager=eager, spread=spread)
 
 
 def _write(path: Path, reference: Reference) -> None:
     """Leave `reference` in `path`, whole or not at all, and nothing else in its folder."""
     stream = io.BytesIO()
-    torch.save(reference, stream)
+    torch.save(_to_plain(reference), stream)
     payload = stream.getbuffer()
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:

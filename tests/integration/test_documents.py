@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from db.errors import RecordError
+from runner import documents
 from runner.documents import read_document, read_json
 from runner.spool import Spool
 from tests.integration.terminal import Terminal
@@ -24,6 +25,18 @@ def test_what_is_no_json_is_a_record_error(tmp_path: Path, content: str) -> None
     path = tmp_path / "a.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(RecordError, match=r"a\.json is not whole JSON: "):
+        read_json(path)
+
+
+def test_what_is_larger_than_any_run_is_not_even_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[1, 2, 3]", encoding="ascii")
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 9)
+    assert read_json(path) == [1, 2, 3]
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 8)
+    with pytest.raises(RecordError, match=r"a\.json is larger than 8 bytes"):
         read_json(path)
 
 
@@ -55,7 +68,7 @@ def test_compare_names_a_file_that_may_not_be_read(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").touch()
     terminal = Terminal(tmp_path)
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr(documents, "read_json", forbidden)
     result = terminal.hud("compare", "a.json", "a.json")
     assert result.exit_code == 2
     assert "cannot read a.json: [Errno 13] Permission denied" in result.stderr

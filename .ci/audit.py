@@ -1,0 +1,93 @@
+"""Ask pip-audit whether a pinned package has a known vulnerability.
+
+Exit status 1 where one has, unless `audit-ignored.txt` accepts it until a day that is still to
+come. Where nobody can be asked (no network, an index without advisories) that is said, and it is no
+failure: what cannot be known must not stop who works without a network.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+IGNORED = ROOT / ".ci" / "audit-ignored.txt"
+COMMAND = (
+    sys.executable, "-m", "pip_audit", "--requirement", str(ROOT / "constraints.txt"),
+    "--no-deps", "--disable-pip", "--format", "json", "--progress-spinner", "off",
+)  # fmt: skip
+# Some 170 packages, each a short question.
+TIMEOUT_S = 120
+_LINE = re.compile(r"(?P<id>[A-Za-z0-9-]+) until (?P<day>\d{4}-\d\d-\d\d): (?P<reason>\S.*)")
+
+
+def accepted(text: str, *, today: date) -> set[str]:
+    """Return the ids that `text` accepts today; raise ValueError for a line without a reason."""
+    found = set()
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"{IGNORED.name}: {line!r} is not `ID until YYYY-MM-DD: reason`")
+        if date.fromisoformat(match["day"]) >= today:
+            found.add(match["id"])
+    return found
+
+
+def known(report: Mapping[str, Any], *, ignored: set[str]) -> list[str]:
+    """Return a line for each vulnerability in `report` that is not ignored by any of its names."""
+    return [
+        f"{package['name']} {package['version']}: {item['id']}"
+        f" (fixed in {', '.join(item['fix_versions']) or 'no version yet'})"
+        for package in report["dependencies"]
+        for item in package.get("vulns", ())
+        if not {item["id"], *item.get("aliases", ())} & ignored
+    ]
+
+
+def unasked(report: Mapping[str, Any]) -> list[str]:
+    """Return the packages that nobody could say anything of."""
+    return [item["name"] for item in report["dependencies"] if "skip_reason" in item]
+
+
+def ask(command: Sequence[str]) -> Mapping[str, Any] | str:
+    """Return the report, or in words why there is none."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        report: Mapping[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {TIMEOUT_S} s"
+    except OSError as error:
+        return str(error)
+    except ValueError:
+        return (done.stderr.strip().splitlines() or ["pip-audit said nothing"])[-1]
+    return report
+
+
+def main(command: Sequence[str] = COMMAND) -> int:
+    """Ask and tell; return the exit status."""
+    today = datetime.now(timezone.utc).date()
+    ignored = accepted(IGNORED.read_text(encoding="ascii"), today=today)
+    report = ask(command)
+    if isinstance(report, str):
+        sys.stderr.write(f"audit: nobody could be asked: {report}\n")
+        return 0
+    found, silent = known(report, ignored=ignored), unasked(report)
+    sys.stderr.writelines(f"audit: {line}\n" for line in found)
+    if silent:
+        num = len(report["dependencies"])
+        sys.stderr.write(f"audit: of {len(silent)} of {num} packages nobody could be asked\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or COMMAND))
