@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from sqlalchemy import delete, func, insert, select
 
+from db.job_tables import JobTable, SchedulerTable
 from db.jobs import OPEN_STATES, JobState, QueuedJob, queued_job
 from db.records import RunState
 from db.rows import utc
 from db.store import Store
-from db.tables import JobTable, RunTable, SchedulerTable
+from db.tables import RunTable
 
 # How often a scheduler says that it is alive.
 BEAT_S: Final = 60.0

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
+from db.job_tables import JobTable
 from db.processes import is_gone, this_process
 from db.rows import utc, utc_or_none
-from db.tables import JobTable
 
 # A job that brings its process down three times will do so the fourth time too.
 MAX_ATTEMPTS: Final = 3

@@ -11,9 +11,9 @@ import pytest
 
 from db import processes
 from db.errors import NotFoundError
+from db.job_tables import JobTable
 from db.jobs import MAX_ATTEMPTS, Job
 from db.store import Store
-from db.tables import JobTable
 from tests.fakes import FakeClock
 
 

@@ -1,0 +1,57 @@
+"""The tables of what is to be done and who does it; `db.tables` says what all tables share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, Integer, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.tables import Base, UtcTime
+
+
+class JobTable(Base):
+    """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
+
+    `holder` is the process that leased it (`host/pid/start`), so that a dead holder is recognised.
+    It is not taken before `due_at`; `reason` says why it failed or is tried again.
+    """
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    dedupe_key: Mapped[str] = mapped_column(String)
+    suite: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    trigger: Mapped[str] = mapped_column(String)
+    state: Mapped[str] = mapped_column(String)
+    enqueued_at: Mapped[datetime] = mapped_column(UtcTime)
+    leased_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    holder: Mapped[str | None] = mapped_column(String)
+    num_attempts: Mapped[int] = mapped_column(Integer)
+    run_id: Mapped[str | None] = mapped_column(String)
+    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    reason: Mapped[str | None] = mapped_column(Text)
+
+
+class SchedulerTable(Base):
+    """What the scheduler of a machine said of itself last; `process` is `host/pid/start`.
+
+    `doing` is empty while it waits. `schedules`, `devices` and `disks` are lists as JSON;
+    `num_waiting` and `num_broken` count the files of its spool.
+    """
+
+    __tablename__ = "schedulers"
+
+    machine: Mapped[str] = mapped_column(String, primary_key=True)
+    process: Mapped[str] = mapped_column(String)
+    version: Mapped[str] = mapped_column(String)
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    heartbeat_at: Mapped[datetime] = mapped_column(UtcTime)
+    doing: Mapped[str] = mapped_column(Text)
+    schedules: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    devices: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    disks: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    num_waiting: Mapped[int] = mapped_column(Integer)
+    num_broken: Mapped[int] = mapped_column(Integer)
