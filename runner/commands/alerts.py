@@ -25,7 +25,7 @@ from db.records import AlertState
 from db.replay import check_replayable
 from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.alerts.documents import alert_json, alerts_json
-from runner.analysis.triage import Decide, set_muted, set_owner, set_state
+from runner.analysis.triage import Decide, add_comment, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
     DecisionOptions,
     FloorCommand,
@@ -155,6 +155,20 @@ def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], options: Decision
 def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Take back what was decided about alerts: the judge goes on with them."""
     _set_state(workplace, alert_ids, AlertState.OPEN, options=options)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@deciding
+def comment(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+    """Keep what `--why` says of alerts, and decide nothing."""
+    if not options.why.strip():
+        raise click.UsageError("there is no comment to keep; give it with --why")
+    _decide(workplace, alert_ids, _commented, options=options)
+
+
+def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
+    return add_comment(alert_ids, why.strip())
 
 
 @alerts_group.command()

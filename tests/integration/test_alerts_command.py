@@ -80,6 +80,22 @@ def test_alerts_of_an_owner_are_listed(terminal: Terminal) -> None:
     )
 
 
+def test_comments_are_kept_with_the_changes_and_decide_nothing(terminal: Terminal) -> None:
+    result = terminal.hud("alerts", "comment", "aaa1", "aaa2", "--why", "asked", "--by", "ada")
+    assert result.exit_code == 0
+    found = [(item.by, item.field, item.new) for item in load_changes(terminal.store())]
+    assert found == [("ada", "comment", "asked")] * 2
+    assert {str(alert_of(terminal, id).state) for id in ("aaa1", "aaa2")} == {"open"}
+    assert "comment" in terminal.hud("alerts", "log", "aaa1").stdout
+
+
+def test_empty_comment_is_refused(terminal: Terminal) -> None:
+    result = terminal.hud("alerts", "comment", "aaa1", "--why", " ")
+    assert result.exit_code == 2
+    assert "there is no comment to keep; give it with --why" in result.stderr
+    assert load_changes(terminal.store()) == ()
+
+
 @pytest.mark.parametrize(
     ("command", "state"),
     [("ack", "acknowledged"), ("expect", "expected"), ("noise", "noise")],

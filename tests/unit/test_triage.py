@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from db.records import Alert, AlertState
+from db.replay import check_replayable, replayed_alert
 from db.sighting import Sighting
 from db.triage import (
     AlertChange,
@@ -14,13 +16,22 @@ from db.triage import (
     Signature,
     changes_of_alert,
     changes_of_settings,
+    comment_on,
     fits,
     is_muted,
     settings_of,
     with_settings,
 )
 from runner.analysis.rules import SeriesRule, series_rules
-from runner.analysis.triage import AlertStateError, set_muted, set_owner, set_state
+from runner.analysis.triage import (
+    AlertStateError,
+    ChangedMeanwhile,
+    add_comment,
+    if_as_seen,
+    set_muted,
+    set_owner,
+    set_state,
+)
 from tests.builders import START, make_alert
 
 KEY = "bert/inference/tiny/fp32/default/cpu#latency_s@ffffffffffffffff"
@@ -54,6 +65,56 @@ def test_fixed_alert_is_the_judges(state: str) -> None:
     message = f"alert alert-1 is fixed and cannot become {state}; allowed: noise. It opens again"
     with pytest.raises(AlertStateError, match=message):
         set_state(["alert-1"], AlertState(state))([alert_of(1, state="fixed")])
+
+
+def test_comment_changes_nothing_and_is_kept() -> None:
+    alerts = [alert_of(1), alert_of(2)]
+    decided = add_comment(["alert-2"], "asked")(alerts)
+    assert [(item.alert, item.comment) for item in decided.revisions] == [(alerts[1], "asked")]
+    change = comment_on(alerts[1], "asked", signature=SIGNATURE)
+    assert (change.alert_id, change.by, change.field) == ("alert-2", "ada", "comment")
+    assert AlertChange.from_json(change.to_json()) == change
+
+
+def test_comment_leaves_an_alert_as_it_was_when_all_is_done_again() -> None:
+    alert = alert_of(1)
+    comment = comment_on(alert, "asked", signature=SIGNATURE)
+    check_replayable(comment)
+    assert replayed_alert(alert, [comment]) == alert
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"state": AlertState.NOISE}, "state was open, is noise"),
+        ({"owner": "bob"}, "owner was -, is bob"),
+        ({"muted_until": LATER}, "muted until was -, is 2026-01-31 02:30 UTC"),
+        (
+            {"first_bad": Sighting(run_id="r", revision="7", at=START), "owner": "bob"},
+            "owner was -, is bob, first bad was 1, is 7",
+        ),
+    ],
+)
+def test_decision_about_what_is_not_as_it_was_read_is_refused(
+    changed: dict[str, Any], text: str
+) -> None:
+    seen = alert_of(1)
+    there = dataclasses.replace(seen, **changed)
+    with pytest.raises(ChangedMeanwhile, match=f"alert-1 changed since it was read: {text}"):
+        if_as_seen([seen], set_state(["alert-1"], AlertState.EXPECTED))([there])
+
+
+def test_decision_about_what_is_gone_is_refused() -> None:
+    with pytest.raises(ChangedMeanwhile, match="alert-1 is not in the store any more"):
+        if_as_seen([alert_of(1)], set_owner(["alert-1"], "bob"))([alert_of(2)])
+
+
+def test_decision_about_what_is_as_it_was_read_is_taken() -> None:
+    seen = alert_of(1)
+    # Measured again meanwhile, which no decision is about.
+    there = dataclasses.replace(seen, last_seen=LATER, note="more")
+    decided = if_as_seen([seen], set_owner(["alert-1"], "bob"))([there, alert_of(2)])
+    assert [item.alert.owner for item in decided.revisions] == ["bob"]
 
 
 def test_fixed_alert_can_be_called_noise() -> None:
