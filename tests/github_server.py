@@ -32,6 +32,7 @@ class Repository:
     checks: list[dict[str, Any]] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    may_push: bool = True
     refuses: Callable[[str, str], tuple[int, Headers, Any] | None] = lambda _method, _path: None
     loses: Callable[[str, str], bool] = lambda _method, _path: False
 
@@ -71,7 +72,8 @@ class Repository:
         del query
         if len(body["title"]) > 256 or len(body["body"]) > 65536:
             return 422, {"message": "Validation Failed"}
-        labels = [{"name": name} for name in body["labels"]]
+        # Dropped without a word, as GitHub does where the token may not push.
+        labels = [{"name": name} for name in body["labels"] if self.may_push]
         number = len(self.issues) + 1
         own = {"number": number, "state": "open", "updated_at": _now(), "labels": labels}
         self.issues.append({**body, **own})

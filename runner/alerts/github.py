@@ -32,6 +32,9 @@ LOOK_BACK = timedelta(days=90)
 # Clocks differ; what a list leaves out for that would be told twice.
 _SLACK = timedelta(hours=1)
 _OVER = (NewsKind.FIXED, NewsKind.TEST)
+_NO_LABEL = (
+    f"GitHub dropped the label {LABEL}, by which an issue is found again: the token may not push"
+)
 # What is changed later is found by markers; it needs no name.
 _REFERENCE = "issues"
 # What people did not commit has no commit that could show it.
@@ -64,24 +67,26 @@ class GitHub:
         del reference
         return self._each(message, self._revise_issue)
 
-    def _each(self, message: Message, handle: Callable[[Item, Paragraph], None]) -> Answer:
+    def _each(self, message: Message, handle: Callable[[Item, Paragraph], str]) -> Answer:
+        trouble = ""
         try:
             for item in message.items:
                 alone = Message(id=item.notification.id, at=message.at, items=(item,))
                 (paragraph,) = in_words(alone).paragraphs
                 if Publication.ISSUE in self.published:
-                    handle(item, paragraph)
+                    trouble = handle(item, paragraph) or trouble
                 self._show_commits(item, paragraph)
         except GitHubFailed as error:
             return error.answer
-        return Answer(kind=AnswerKind.SENT, reference=_REFERENCE)
+        return Answer(kind=AnswerKind.SENT, reference=_REFERENCE, text=trouble)
 
-    def _tell_issue(self, item: Item, paragraph: Paragraph) -> None:
+    def _tell_issue(self, item: Item, paragraph: Paragraph) -> str:
+        """Open or change the issue of an event; return what went wrong though it was told."""
         notification = item.notification
         title = shortened(paragraph.title, limit=MAX_TITLE)
         issue = self._find_issue(notification)
         if issue is None and notification.kind is NewsKind.FIXED:
-            return
+            return ""
         if issue is None:
             body = _issue_body(notification, paragraph)
             issue = self.api.write("POST", "issues", title=title, body=body, labels=[LABEL])
@@ -90,12 +95,15 @@ class GitHub:
             if self._find_comment(path, notification) is None:
                 self.api.write("POST", path, body=_comment_body(notification, paragraph))
         self._change(issue, title=title, state="closed" if _is_over(item) else "open")
+        has_label = any(label["name"] == LABEL for label in issue["labels"])
+        return "" if has_label else _NO_LABEL
 
-    def _revise_issue(self, item: Item, paragraph: Paragraph) -> None:
+    def _revise_issue(self, item: Item, paragraph: Paragraph) -> str:
+        """Let an issue or comment say what is so by now; nothing can go wrong but GitHub."""
         notification = item.notification
         issue = self._find_issue(notification)
         if issue is None:
-            return
+            return ""
         if _marker_of(notification) in (issue["body"] or ""):
             self._change(issue, body=_issue_body(notification, paragraph))
         else:
@@ -106,6 +114,7 @@ class GitHub:
                 self.api.write("PATCH", f"issues/comments/{comment['id']}", body=body)
         if _is_over(item):
             self._change(issue, state="closed")
+        return ""
 
     def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
         marker = _marker("event", notification.subject)

@@ -149,6 +149,14 @@ def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
     assert repository.issues == []
 
 
+def test_a_label_that_github_dropped_is_said() -> None:
+    with github_server() as repository:
+        repository.may_push = False
+        answer = send(repository, news("a"))
+    assert str(answer.kind) == "sent"
+    assert "the token may not push" in answer.text
+
+
 def test_digests_of_weeks_are_comments_on_one_issue() -> None:
     with github_server() as repository:
         for week in range(3):
