@@ -18,8 +18,6 @@ from db.store import Store
 from db.tables import AlertTable, OutboxTable, ReceiverTable
 from db.triage import ONGOING
 
-# Nobody sends them again, and nobody waits for them.
-_OVER = (NotificationState.SENT, NotificationState.DROPPED)
 # What is counted of a receiver, by the state of notifications.
 _Rows = dict[NotificationState, Row[str, str, int, datetime, datetime | None]]
 
@@ -57,13 +55,14 @@ def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
 
 
 def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
-    """Return the ids of what was sent or dropped, made before that time, and has words left.
+    """Return the ids of what was sent, made before that time, and has words left.
 
-    Not of what tells of an alert that is open or acknowledged: its message may still change.
+    Not of what tells of an alert that is open or acknowledged: its message may still change. What
+    was dropped keeps its words, since it is sent when it is news again.
     """
     ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
     wanted = select(OutboxTable.id, OutboxTable.alert_ids).where(
-        OutboxTable.state.in_([str(state) for state in _OVER]),
+        OutboxTable.state == str(NotificationState.SENT),
         OutboxTable.created_at < before,
         OutboxTable.title != "",
     )
