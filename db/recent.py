@@ -1,15 +1,18 @@
-"""The last points of every case at a place, for small trend lines; reads no sample."""
+"""The last points of every case at a place, and when it was last ok; reads no sample."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from db import fetch
+from db.records import Outcome
+from db.rows import utc
 from db.store import Store
-from db.tables import MeasurementTable, RunTable
+from db.tables import CaseResultTable, MeasurementTable, RunTable
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
 
@@ -53,3 +56,35 @@ def load_recent(
         key: tuple(medians[run_id] for run_id in order if run_id in medians)
         for key, medians in found.items()
     }
+
+
+def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:
+    """Return when the newest run began in which each case was ok, by case key."""
+    wanted = (
+        select(CaseResultTable.case_key, func.max(RunTable.started_at).label("at"))
+        .join(RunTable, RunTable.id == CaseResultTable.run_id)
+        .where(
+            RunTable.machine == machine,
+            RunTable.toolchain == toolchain,
+            CaseResultTable.outcome == Outcome.OK,
+        )
+        .group_by(CaseResultTable.case_key)
+    )
+    with store.read() as connection:
+        return {row.case_key: utc(row.at) for row in connection.execute(wanted)}
+
+
+def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, str]:
+    """Return what the catalog said of the model when it was measured, by the ids of results.
+
+    Results of before that was kept, and of models without such a text, are left out.
+    """
+    # The details hold profiles as well: the store takes out the one text.
+    summary = CaseResultTable.details["workload"]["summary"].as_string()
+    found: dict[str, str] = {}
+    with store.read() as connection:
+        for ids in fetch.batches(result_ids):
+            wanted = select(CaseResultTable.id, summary.label("summary"))
+            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids)))
+            found |= {row.id: row.summary for row in rows if row.summary}
+    return found

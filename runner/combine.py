@@ -195,6 +195,7 @@ def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[
             key: list(value) if isinstance(value, tuple) else value
             for key, value in workload.config.items()
         },
+        **({"summary": workload.summary} if workload.summary else {}),
     }
     details["num_launches"] = len(reports)
     # Of the launch that left no report, which is the last one.

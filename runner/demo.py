@@ -224,8 +224,14 @@ def _result(case: Case, *, night: _Night, place: int, generator: np.random.Gener
         log_tail=FAILURE_LOG if is_failing else "",
         kernels=found.kernels,
         sources=found.sources,
-        details=found.details,
+        details=found.details if case.is_reference else {**found.details, **_workload(case)},
     )
+
+
+def _workload(case: Case) -> dict[str, Any]:
+    spec = CATALOG[case.model]
+    config = dict(spec.sizes[case.shape].config)
+    return {"workload": {"build": spec.build, "config": config, "summary": spec.summary}}
 
 
 def _measurements(

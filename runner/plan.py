@@ -132,6 +132,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             fullgraph=variant.fullgraph,
             treatment=variant.treatment,
             sweep=_sweep(spec, size=size, variant=variant, phase=case.phase),
+            summary=spec.summary,
         ),
     )
 

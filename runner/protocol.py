@@ -79,6 +79,7 @@ class Workload:
 
     `tolerance` holds what the catalog gives for the model and the case's dtype, by name. With a
     `checkout` the code is that commit's. `sweep` is None where no other shapes are measured.
+    `summary` is what the catalog says that the model stresses.
     """
 
     build: str
@@ -91,6 +92,7 @@ class Workload:
     treatment: Treatment = UNTREATED
     checkout: Checkout | None = None
     sweep: ShapeSweep | None = None
+    summary: str = ""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Workload:

@@ -34,6 +34,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
     assert {
         "overview": "Nothing has been measured yet",
         "compare": "Nothing has been measured yet",
+        "models": "Nothing has been measured yet",
         "modes": "Nothing has been measured yet",
         "alerts": "No alerts",
         "series": "Which series?",
@@ -167,6 +168,7 @@ def test_a_misspelt_parameter_is_reported(path: str, open_page: OpenPage) -> Non
         ("overview", {"model": "elsewhere"}, "Nothing matches the filters"),
         ("compare", {"model": "elsewhere"}, "Nothing matches the filters"),
         ("modes", {"model": "elsewhere"}, "Nothing matches the filters"),
+        ("models", {"text": "elsewhere"}, "Nothing matches the filters"),
         ("compare", {"baseline": "elsewhere"}, "Nothing to compare with"),
     ],
 )

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from db.bulk import put_documents
-from db.recent import load_recent
-from db.records import Run, RunDocument
+from db.recent import load_last_ok, load_model_summaries, load_recent
+from db.records import Outcome, Run, RunDocument
 from db.store import Store
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
@@ -57,3 +57,29 @@ def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) ->
 def test_a_place_without_a_run_has_none(filled: Store) -> None:
     where = {"machine": "elsewhere", "toolchain": "stable"}
     assert load_recent(filled, metrics=["latency_s"], num_runs=3, **where) == {}
+
+
+def test_a_case_was_last_ok_in_the_newest_run_that_has_it_so(filled: Store) -> None:
+    run = make_run("run-7", started_at=START + timedelta(days=7), plan=(BERT, VIT))
+    failed = make_result("bad", run=run, case=BERT, outcome=Outcome.FAILED)
+    with filled.write() as session:
+        put_documents(session, [RunDocument(run=run, results=(failed,))], at=run.started_at)
+    newest = START + timedelta(days=4)
+    assert load_last_ok(filled, machine="box", toolchain="stable") == {
+        BERT.key: newest,
+        VIT.key: newest,
+    }
+    assert load_last_ok(filled, machine="box", toolchain="none") == {}
+
+
+def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
+    run = make_run(plan=(BERT, VIT))
+    kept = {"workload": {"build": "b", "config": {}, "summary": 'It\'s 100 % "attention".'}}
+    results = (
+        make_result("new", run=run, case=BERT, details=kept),
+        make_result("old", run=run, case=VIT, details={"workload": {"build": "b"}}),
+    )
+    with store.write() as session:
+        put_documents(session, [RunDocument(run=run, results=results)], at=run.started_at)
+    found = load_model_summaries(store, ["new", "old", "none"])
+    assert found == {"new": 'It\'s 100 % "attention".'}

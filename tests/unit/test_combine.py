@@ -78,6 +78,19 @@ def test_a_result_that_failed_as_well_keeps_what_it_was_measured_with() -> None:
     assert result.details["workload"] == {"build": "mine.py:build", "config": config}
 
 
+def test_a_result_keeps_what_its_model_is_there_for() -> None:
+    workload = replace(order().workload, summary="Convolutions.")
+    result = combine(
+        replace(order(), workload=workload),
+        [ok(1.0)],
+        result_id="r",
+        started_at=NOW,
+        finished_at=NOW,
+        log_tail="",
+    )
+    assert result.details["workload"]["summary"] == "Convolutions."
+
+
 def test_one_failed_launch_fails_the_case() -> None:
     result = combined(ok(1.0), LaunchReport(outcome=Outcome.FAILED, reason="ValueError: no"))
     assert result.outcome is Outcome.FAILED

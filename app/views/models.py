@@ -1,0 +1,73 @@
+"""What is in the zoo and why, and how each model does."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import data
+from app.casefilters import draw_filters, draw_silence, show_nothing_fits
+from app.cases import placed
+from app.components import empty_store, no_result, notices, stale_note, state_page, type_in
+from app.markup import heading
+from app.models_data import (
+    NOISE_METRIC,
+    Known,
+    fitting,
+    load_last_oks,
+    load_summaries,
+    model_healths,
+)
+from app.modelsrows import models_table, models_title
+from app.overview_data import load_trends
+from app.state import ModelsState, cases_url, parse_models, without
+from app.summary import latest_facts
+
+CAPTION = (
+    "Each mode says how many cases of the model are ok, and leads to what is not. The noise is what"
+    " the medians of two nights in a row differ by, over the last 30; steps of the level are no"
+    " part of it."
+)
+
+
+def show() -> None:
+    """Draw the page of models."""
+    state, problems = parse_models(st.query_params.to_dict())
+    loaded = data.load_overview()
+    notices(problems)
+    stale_note(loaded)
+    overview = loaded.value
+    if not overview.runs:
+        empty_store(data.store_name())
+        return
+    if not overview.cells:
+        no_result(overview.runs)
+        return
+    place = placed(overview, state)
+    with st.container(horizontal=True, gap="small"):
+        draw_filters(state, overview, place=place)
+        type_in("Search", name="text", value=state.text, width=200)
+    draw_silence(place)
+    if not place.cells:
+        show_nothing_fits(state, overview, place=place, everything=ModelsState())
+        return
+    where = {"machine": place.machine, "toolchain": place.toolchain}
+    known = Known(
+        trends=load_trends(**where, metric=NOISE_METRIC).value,
+        last_ok=load_last_oks(**where).value,
+        summaries=load_summaries(place.candidates),
+    )
+    healths = model_healths(place.cells, alerts=place.alerts_in_toolchain, known=known)
+    shown = fitting(healths, state)
+    if not shown:
+        text = [
+            f"None of the {len(healths)} models has this text in its name, its family or in why it"
+            " is here.",
+            f"Leaving the search empty shows {len(healths)}.",
+        ]
+        state_page("Nothing matches the filters", text=text)
+        st.link_button("Show everything", cases_url(without(state, "text")))
+        return
+    st.html(heading(models_title(shown)))
+    st.html(latest_facts(place.cells, now=data.now()))
+    st.html(models_table(shown, now=data.now(), **where))
+    st.caption(CAPTION)
