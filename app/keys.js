@@ -12,7 +12,7 @@ export default function (component) {
   page.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (localStorage.getItem(OFF) || isTyping(event.target)) return;
-    const acts = { j: () => move(1), k: () => move(-1), x: pick, d: decide, "/": search };
+    const acts = { j: () => move(1), k: () => move(-1), x: pick, d: () => decide(), "/": () => search() };
     const act = acts[event.key];
     if (act && act()) event.preventDefault();
   }, heard);
@@ -64,9 +64,13 @@ function pick() {
   return Boolean(box);
 }
 
-function decide() {
+function decide(patience = 20) {
   const field = document.querySelector("[data-testid=stForm] input:not([disabled])");
   if (field) field.focus();
+  else if (patience > 0 && document.querySelector("input.hud-pick:checked")) {
+    // The form comes from the server a moment after the selection.
+    setTimeout(() => decide(patience - 1), 100);
+  }
   return Boolean(field);
 }
 
