@@ -187,6 +187,7 @@ def test_of_a_message_that_somebody_deleted_the_news_goes_out(office: Office) ->
     assert office.asked() == []
 
 
+@ONE_KIND
 def test_an_update_that_fails_is_tried_again_later(office: Office) -> None:
     office.tell(ALERT)
     office.send()
