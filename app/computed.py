@@ -1,8 +1,8 @@
 """What the dashboard computes from what it reads: modes over the common cohort, noise bands,
 levels at one pace and the intervals of a sweep. Pure.
 
-With the modules that read (`app.data`, `app.diff_data`, `app.kernel_data`, `app.study_data`) the
-only one that calls `runner.analysis`.
+With the modules that read (`app.data` and those named `..._data`) the only one that calls
+`runner.analysis`.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ MISSING_KINDS = ("vanished", "late")
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; what is older than this missed a night.
 _STALE_AFTER = timedelta(hours=36)
+# Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
+_ROWS_WITH_TREND = 60
 _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
 
 
@@ -88,7 +90,7 @@ def build_matrix(
     scales = {name: _scale(cells, variant=name, metric=metric) for name in variants}
     newest = max((cell.run_started_at for cell in cells), default=now)
     rows = []
-    for subject in _subjects(cells, marks=marks):
+    for number, subject in enumerate(_subjects(cells, marks=marks)):
         case = next(iter(subject.values())).summary.case
         heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
         heading += [Cell(text=str(getattr(case, name))) for name in shown]
@@ -99,7 +101,7 @@ def build_matrix(
                 metric=metric,
                 scale=scales[name],
                 newest=newest,
-                trends=trends,
+                trends=trends if number < _ROWS_WITH_TREND else _NO_TRENDS,
             )
             for name in variants
         ]

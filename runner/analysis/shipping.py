@@ -29,6 +29,7 @@ from runner.analysis.study_tables import geometric_mean_estimate
 EAGER = "eager"
 # More calls than a process lives for: a millisecond each, they take a day and more.
 MAX_CALLS = 1e8
+# Numbers of calls are told with two digits.
 _CALLS_PER_DECADE = 200
 _ONE = Estimate(1.0, 1.0, 1.0)
 
@@ -191,9 +192,13 @@ def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[Span, ...]:
 
 def _relative_times(costs: Sequence[Cost], calls: np.ndarray) -> np.ndarray:
     """Return what `calls` calls take over eager's time, the geometric mean of the cohort."""
-    of_models = [
-        cost.compile_s.value / (calls * cost.latency.value * cost.speedup.value)
-        + 1 / cost.speedup.value
-        for cost in costs
-    ]
-    return np.asarray(np.exp(np.mean(np.log(of_models), axis=0)))
+    compile_s, eager_s, speedup = (
+        np.asarray(column)
+        for column in (
+            [cost.compile_s.value for cost in costs],
+            [cost.latency.value * cost.speedup.value for cost in costs],
+            [cost.speedup.value for cost in costs],
+        )
+    )
+    of_models = compile_s / eager_s / calls[:, None] + 1 / speedup
+    return np.asarray(np.exp(np.mean(np.log(of_models), axis=1)))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
 
+import pytest
+import streamlit as st
+
+from db.health import SchedulerState, save_scheduler
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
@@ -57,3 +63,25 @@ def test_a_store_without_compile_times_says_what_is_missing(
     text = text_of(open_page("modes"))
     assert "No mode can be recommended" in text
     assert "no compile time" in text
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_silent_scheduler_is_told_above_all_it_no_longer_brings(
+    open_page: OpenPage, seeded: Path
+) -> None:
+    store = Store(f"duckdb:///{seeded}")
+    assert "has been silent" not in text_of(open_page("modes"))
+    state = SchedulerState(
+        machine="box",
+        process="host/1/1",
+        version="0",
+        started_at=stores.NOW - timedelta(days=2),
+        heartbeat_at=stores.NOW - timedelta(hours=5),
+    )
+    save_scheduler(store, state)
+    st.cache_data.clear()
+    text = text_of(open_page("modes"))
+    assert "The scheduler of box has been silent since 2026-01-16 02:30 UTC (5 h ago)" in text
+    save_scheduler(store, dataclasses.replace(state, heartbeat_at=stores.NOW))
+    st.cache_data.clear()
+    assert "has been silent" not in text_of(open_page("modes"))

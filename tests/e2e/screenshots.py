@@ -47,7 +47,7 @@ def settle(view: Page) -> None:
 
 
 def found_pages(browser: Browser, address: str) -> list[str]:
-    """Return the overview, the first series and run that it leads to, and the list of runs."""
+    """Return the overview, the first series and run that it leads to, and pages of their own."""
     with window(browser) as context:
         view = context.new_page()
         view.goto(address)
@@ -57,7 +57,7 @@ def found_pages(browser: Browser, address: str) -> list[str]:
             first = view.locator(selector)
             if first.count():
                 pages.append(str(first.first.get_attribute("href")))
-        return [*pages, "runs"]
+        return [*pages, "compare", "modes", "models", "runs"]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -182,3 +182,20 @@ def test_what_the_machine_did_marks_no_cell() -> None:
     alert = make_alert(cause_kind="machine")
     matrix = build_matrix([latest()], alerts=[alert], metric="latency_s", now=START)
     assert all("cell-bad" not in cell.style and cell.notes == () for cell in matrix.rows[0])
+
+
+def test_a_cell_has_the_trend_of_the_metric_that_it_shows() -> None:
+    cells = [
+        latest(EAGER, values={"latency_s": 0.020}),
+        latest(DEFAULT, values={"latency_s": 0.010, "speedup": 2.0}),
+    ]
+    trends = {(EAGER.key, "latency_s"): (0.02, 0.03), (DEFAULT.key, "speedup"): (2.0, 1.9)}
+    matrix = build_matrix(cells, alerts=(), metric="speedup", now=START, trends=trends)
+    assert [cell.trend for cell in matrix.rows[0]] == [(), (0.02, 0.03), (2.0, 1.9)]
+
+
+def test_only_the_first_rows_of_a_long_table_have_trends() -> None:
+    cells = [latest(make_case(f"model-{number:03d}")) for number in range(61)]
+    trends = {(cell.summary.case.key, "latency_s"): (1.0, 2.0) for cell in cells}
+    matrix = build_matrix(cells, alerts=(), metric="latency_s", now=START, trends=trends)
+    assert [bool(row[-1].trend) for row in matrix.rows] == [True] * 60 + [False]
