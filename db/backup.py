@@ -83,7 +83,8 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
     """Write all rows that `store` has at one moment to the new file `path`; return what it holds.
 
     Others go on reading and writing. The file is there whole, on the disk, or not at all. Raises
-    BackupError when `path` is there already, OSError, and what the store raises.
+    BackupError when `path` is there already or the store has no run, OSError, and what the store
+    raises.
     """
     if path.exists():
         raise BackupError(f"{path} is there already and is not written over. Name another file")
@@ -105,6 +106,11 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
                 },
             )
             archive.writestr(_MANIFEST, json.dumps(backup.to_json(), indent=2))
+        if not backup.tables[RunTable.__tablename__].num_rows:
+            raise BackupError(
+                f"the store {store.name} has no run, so there is nothing to back up. Name the store"
+                " that you mean with --store, or its settings with --config"
+            )
         with draft.open("rb") as stream:
             os.fsync(stream.fileno())
         os.replace(draft, path)

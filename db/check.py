@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, delete, exists, func, select
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
 
 from db.fetch import batches
 from db.retention import newest_nights
@@ -24,10 +24,14 @@ from db.tables import (
     KernelOriginsTable,
     KernelSourceTable,
     KernelTable,
+    LatestMeasurementTable,
+    LatestResultTable,
     MeasurementTable,
+    PlanTable,
     RunTable,
     SampleTable,
     SeriesTable,
+    SupersededTable,
 )
 
 
@@ -80,6 +84,23 @@ _RULES: Final = (
     _of_result(MeasurementTable, "measurements"),
     _of_result(SampleTable, "samples"),
     _of_result(KernelTable, "kernels"),
+    _of_result(SupersededTable, "marks"),
+    # The newest result of a case that is left comes back with its next measurement.
+    _of_result(LatestResultTable, "newest results"),
+    _Rule(
+        table=LatestMeasurementTable,
+        found=and_(
+            LatestResultTable.machine == LatestMeasurementTable.machine,
+            LatestResultTable.toolchain == LatestMeasurementTable.toolchain,
+            LatestResultTable.case_key == LatestMeasurementTable.case_key,
+        ),
+        text="newest measurements of results that are not there",
+    ),
+    _Rule(
+        table=PlanTable,
+        found=RunTable.plan_hash == PlanTable.hash,
+        text="plans that no run has",
+    ),
     _Rule(
         table=SeriesTable,
         found=MeasurementTable.series_key == SeriesTable.key,

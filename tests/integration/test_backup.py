@@ -193,11 +193,29 @@ def test_a_part_that_unfolds_is_refused(duckdb_url: str, tmp_path: Path) -> None
 
 
 def test_a_part_beside_the_manifest_is_refused(duckdb_url: str, tmp_path: Path) -> None:
+    fill(Store(duckdb_url), num_runs=1)
     write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
     with zipfile.ZipFile(tmp_path / "b.zip", "a") as archive:
         archive.writestr("../../evil", "x")
     with pytest.raises(BackupError, match="not those of its manifest"):
         restore_backup(tmp_path / "b.zip", Store(duckdb_url))
+
+
+def test_a_backup_has_every_table_that_there_is(duckdb_url: str, tmp_path: Path) -> None:
+    store = Store(duckdb_url)
+    fill(store, num_runs=1)
+    backup = write_backup(store, tmp_path / "b.zip", at=AT)
+    with store.read() as connection:
+        there = set(sa.inspect(connection).get_table_names())
+    assert set(backup.tables) == there - {"generation", "alembic_version"}
+
+
+def test_a_store_without_a_run_is_not_taken_for_the_one_that_was_meant(
+    duckdb_url: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BackupError, match="has no run, so there is nothing to back up"):
+        write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
+    assert not (tmp_path / "b.zip").exists()
 
 
 def test_a_file_that_is_there_is_not_written_over(duckdb_url: str, tmp_path: Path) -> None:
@@ -223,6 +241,7 @@ def _rewritten(
 ) -> Path:
     """Return a backup whose manifest went through `change`, packed anew."""
     whole, other = folder / "whole.zip", folder / "other.zip"
+    fill(Store(url), num_runs=1)
     write_backup(Store(url), whole, at=AT)
     with zipfile.ZipFile(whole) as source, zipfile.ZipFile(other, "w", compression) as target:
         for name in source.namelist():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import sqlalchemy as sa
 
@@ -67,6 +69,7 @@ def test_rows_of_lost_results_are_found_by_table(store: Store) -> None:
     }
     remove_orphans(store)
     assert find_orphans(store) == ()
+    assert "result-0" not in json.dumps(contents(store)["samples"])
     assert len(queries.load_document(store, "run-1").results) == 1
 
 
@@ -76,6 +79,6 @@ def test_what_summarises_nothing_any_more_is_found(store: Store) -> None:
     lose(store, "measurements", "1 = 1")
     lose(store, "kernels", "1 = 1")
     tables = {item.table for item in find_orphans(store)}
-    assert tables == {"series", "samples"}
+    assert tables == {"series", "samples", "latest_results"}
     remove_orphans(store)
     assert find_orphans(store) == ()
