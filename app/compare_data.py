@@ -13,7 +13,7 @@ from app.pages import Loaded
 from app.state import OVERVIEW_METRICS, CompareState
 from db.errors import NotFoundError
 from db.queries import load_document, load_run
-from db.records import Case, CaseResult, Run, RunDocument, RunState
+from db.records import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from db.store import Store
 from db.summaries import RunSummary
 from runner.analysis.compare import (
@@ -26,8 +26,6 @@ from runner.analysis.environment_diff import environment_diff
 from runner.analysis.machine import compare_machine
 from runner.analysis.sides import mean_ratios, of_variant, run_at_revision, run_before
 
-# What has a mean over the cases, in the order of its columns.
-MEAN_METRICS = ("latency_s", "speedup", "compile_cold_s", "compile_warm_s", "peak_bytes")
 # What cases are alike in, whatever device measures them.
 _LIKE = ("model", "phase", "shape", "dtype", "variant")
 
@@ -140,7 +138,7 @@ def _compared(
         rows=tuple(_row(row, sides, baseline_variant=variants[0]) for row in rows),
         means=tuple(
             Mean(**{item.name: getattr(mean, item.name) for item in dataclasses.fields(Mean)})
-            for mean in mean_ratios(rows, metrics=MEAN_METRICS)
+            for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)
         ),
         machine=tuple(map(data.machine_move, moves)),
     )
@@ -187,11 +185,19 @@ def _level_pairs(
         {_like(item.case, chosen=variants[1]): item for item in _chosen(document, variant)}
         for document, variant in zip((before, after), variants, strict=True)
     ]
-    return tuple(
+    pairs = [
         _level_pair(sides[0][key], sides[1][key], metric=metric)
         for key in sides[0]
         if key in sides[1] and not sides[0][key].case.is_reference
         for metric in OVERVIEW_METRICS
+    ]
+    # Eager has no speedup on either side, and nothing failed.
+    return tuple(
+        pair
+        for pair in pairs
+        if pair.unit
+        or pair.baseline.outcome is not Outcome.OK
+        or pair.candidate.outcome is not Outcome.OK
     )
 
 

@@ -21,6 +21,7 @@ from app.format import (
 from app.markup import Cell, Column, Note, facts, folded, notice, table, tiles
 from app.matrix import DIMENSIONS, common_dimensions
 from app.state import (
+    OVERVIEW_METRICS,
     CompareState,
     KernelDiffState,
     compare_url,
@@ -125,7 +126,8 @@ def verdict_tiles(page: ComparePage) -> str:
 
 def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
     """Return the geometric means of candidate / baseline, variant by variant; "" without any."""
-    metrics = list(dict.fromkeys(mean.metric for mean in means))
+    present = {mean.metric for mean in means}
+    metrics = [name for name in OVERVIEW_METRICS if name in present]
     by_place = {(mean.variant, mean.metric): mean for mean in means}
     columns = [
         Column(label="geometric mean"),
@@ -221,19 +223,16 @@ def _against(baseline: Run, candidate: Run) -> str:
 def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
     """Return the levels of both runs beside each other, where no verdict can be given."""
     scale = _scale(pairs)
+    common = common_dimensions(pair.candidate_case for pair in page.levels)
+    # The device is that of the environment, which the page says above.
+    varied = [name for name in DIMENSIONS[:3] if name not in common]
     rows = [
         (
             Cell(
                 text=_name(pair.baseline_case, pair.candidate_case),
                 style="strong wraps",
                 title=pair.candidate_case.key,
-                notes=(
-                    Note(
-                        text=" ".join(
-                            str(getattr(pair.candidate_case, name)) for name in DIMENSIONS[:3]
-                        )
-                    ),
-                ),
+                notes=_place_notes(pair.candidate_case, varied),
             ),
             _level_cell(pair.baseline, scale, run=page.baseline, case=pair.baseline_case),
             _level_cell(pair.candidate, scale, run=page.candidate, case=pair.candidate_case),
@@ -320,7 +319,6 @@ def _worse(row: ComparedRow) -> float:
 def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) -> tuple[Cell, ...]:
     numbers = [value for value in (row.baseline, row.candidate) if value is not None]
     scale = scale_for(row.unit, numbers)
-    place = " ".join(str(getattr(row.candidate_case, name)) for name in varied)
     interval = ""
     if row.low is not None and row.high is not None and row.low != row.high:
         interval = percent_interval((100 * (row.low - 1), 100 * (row.high - 1)))
@@ -345,7 +343,7 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
             ),
             style="strong wraps",
             title=row.candidate_case.key,
-            notes=(Note(text=place),) if place else (),
+            notes=_place_notes(row.candidate_case, varied),
         ),
         Cell(text=metric_label(row.metric)),
         before,
@@ -353,6 +351,11 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
         Cell(text=str(row.verdict), notes=_row_links(row, page=page)),
         Cell(text=row.reason, style="prose", title=row.reason),
     )
+
+
+def _place_notes(case: Case, varied: Sequence[str]) -> tuple[Note, ...]:
+    place = " ".join(str(getattr(case, name)) for name in varied)
+    return (Note(text=place),) if place else ()
 
 
 def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:
