@@ -61,7 +61,7 @@ from db.queries import (
 )
 from db.records import REFERENCE_FAMILY, Case
 from db.store import Store
-from db.summaries import OutcomeHistory, RunSummary, Sample, SeriesHeader, TrendPoint
+from db.summaries import RunSummary, Sample, SeriesHeader, TrendPoint
 from db.triage import ONGOING
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
@@ -169,8 +169,13 @@ def repro(case: Case, *, toolchain: str) -> str:
 
 
 def open_store(url: str) -> Store:
-    """Return the store at `url`, to be used for one read and dropped."""
-    return Store(url, lock_timeout_s=LOCK_TIMEOUT_S)
+    """Return the store at `url`, which keeps its compiled queries and never the file."""
+    return _store(url, LOCK_TIMEOUT_S)
+
+
+@functools.cache
+def _store(url: str, lock_timeout_s: float) -> Store:
+    return Store(url, lock_timeout_s=lock_timeout_s)
 
 
 @functools.cache
@@ -213,8 +218,12 @@ def read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG
 
 def _read_overview(url: str, generation: int) -> Overview:
     store = open_store(url)
-    latest = load_latest(store)
+    runs = cached(read_runs)(url, generation)
     moves = cached(_read_machine_moves)(url, generation)
+    with store.reading():
+        latest = load_latest(store)
+        alerts = load_alerts(store, states=ONGOING)
+        dead_letters = count_dead_letters(store)
     # The newest run that has a reference case says how its machine stands.
     references = [cell for cell in latest if cell.summary.case.is_reference]
     newest = {
@@ -222,11 +231,11 @@ def _read_overview(url: str, generation: int) -> Overview:
         for cell in sorted(references, key=lambda cell: cell.run_started_at)
     }
     return Overview(
-        runs=cached(read_runs)(url, generation),
+        runs=runs,
         cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
-        alerts=load_alerts(store, states=ONGOING),
+        alerts=alerts,
         machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
-        dead_letters=count_dead_letters(store),
+        dead_letters=dead_letters,
     )
 
 
@@ -298,10 +307,6 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
     )
 
 
-def _read_outcomes(url: str, generation: int) -> tuple[OutcomeHistory, ...]:  # noqa: ARG001
-    return load_outcomes(open_store(url), limit_runs=MAX_RUNS)
-
-
 def _read_samples(
     url: str,
     generation: int,  # noqa: ARG001
@@ -315,20 +320,34 @@ def _read_series_page(
     url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
 ) -> SeriesPage:
     store = open_store(url)
+    runs = cached(read_runs)(url, generation)
+    with store.reading():
+        return _series_page(
+            store, case_key, metric=metric, machine=machine, toolchain=toolchain, runs=runs
+        )
+
+
+def _series_page(
+    store: Store,
+    case_key: str,
+    *,
+    metric: str,
+    machine: str,
+    toolchain: str,
+    runs: Sequence[RunSummary],
+) -> SeriesPage:
     headers = find_series(store, case_key=case_key)
-    histories = [
-        item for item in cached(_read_outcomes)(url, generation) if item.case.key == case_key
-    ]
+    histories = load_outcomes(store, limit_runs=MAX_RUNS, case_key=case_key)
     cases = [header.case for header in headers] + [history.case for history in histories]
     newest = max(headers, key=lambda header: header.last_at, default=None)
-    seen_on = [item.machine for item in headers] + [item.machine for item in histories]
+    seen_on = [header.machine for header in headers] + [item.machine for item in histories]
     chosen = machine or (newest.machine if newest else next(iter(seen_on), ""))
     if chosen not in seen_on:
         where = f" on machine {machine!r}" if machine else ""
         raise NotFoundError(f"the store has no results of case {case_key!r}{where}")
     on_machine = [item for item in histories if item.machine == chosen]
     in_any = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
-    toolchains = {item.toolchain for item in (*on_machine, *in_any)}
+    toolchains = {item.toolchain for item in on_machine} | {item.toolchain for item in in_any}
     shown = toolchain or newest_toolchain(in_any, on_machine)
     if toolchain and toolchain not in toolchains:
         raise NotFoundError(
@@ -354,7 +373,7 @@ def _read_series_page(
             metric=metric,
             machine=chosen,
             toolchain=shown,
-            runs=cached(read_runs)(url, generation),
+            runs=runs,
         ),
         points=points,
         paced=paced,

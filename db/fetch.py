@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, func, select
+from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, false, func, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -29,6 +30,7 @@ from db.rows import (
     change_record,
     measurement_record,
     result_record,
+    series_hash,
     settings_record,
     utc,
     warnings_of,
@@ -60,6 +62,8 @@ from db.triage import AlertChange, SeriesSettings, with_settings
 
 # Ids in one statement; every driver takes so many parameters.
 IDS_PER_READ: Final = 500
+# So few are looked for one by one; for more, all rows are read once.
+_FEW_SERIES: Final = 100
 _PLACE: Final = ("machine", "toolchain", "case_key")
 OLDEST_RUN: Final = (RunTable.started_at, RunTable.id)
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
@@ -122,6 +126,17 @@ def last_results(*where: ColumnElement[bool]) -> Subquery:
     """Return the results that count: the last of each case in each run."""
     counts = does_count(CaseResultTable.id)
     return select(CaseResultTable.__table__).where(*where, counts).subquery()
+
+
+def is_of_runs(runs: Sequence[tuple[str, datetime]]) -> ColumnElement[bool]:
+    """Return the condition that a result is of one of `runs`, given by id and start."""
+    if not runs:
+        return false()
+    # No result ends before its run begins: whatever is older need not be looked at.
+    return and_(
+        CaseResultTable.run_id.in_([run_id for run_id, _ in runs]),
+        CaseResultTable.finished_at >= min(start for _, start in runs),
+    )
 
 
 def does_count(result_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
@@ -324,6 +339,8 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
         .join(run, run.c.id == MeasurementTable.run_id)
     )
     wanted = wanted.where(does_count(MeasurementTable.result_id))
+    if len(keys) <= _FEW_SERIES:
+        wanted = wanted.where(MeasurementTable.series_hash.in_(sorted(map(series_hash, keys))))
     number, *columns = numpy_columns(connection, wanted)
     order = _order(columns[0])
     order = order[_order(number[order])]
@@ -353,18 +370,35 @@ def numpy_columns(connection: Connection, wanted: Select[Any]) -> list[np.ndarra
     return [np.array([row[place] for row in rows]) for place in range(len(result.keys()))]
 
 
-def points(where: ColumnElement[bool]) -> Select[Any]:
-    """Return the query of the points of all results that fit `where` and count."""
-    last = last_results(where)
-    columns = select(*_POINT_COLUMNS)
-    return columns.join(last, last.c.id == MeasurementTable.result_id)
+def points(connection: Connection, case_key: str, *, metric: str) -> Select[Any]:
+    """Return the query of the points of a metric of a case that count, oldest first."""
+    series = select(SeriesTable.key).where(
+        SeriesTable.case_key == case_key, SeriesTable.metric == metric
+    )
+    keys = connection.execute(series).scalars().all()
+    # By what the rows themselves say: joined to their results, all would be read.
+    return (
+        select(*_POINT_COLUMNS)
+        .where(
+            MeasurementTable.series_hash.in_(sorted(map(series_hash, keys))),
+            MeasurementTable.series_key.in_(keys),
+            MeasurementTable.case_key == case_key,
+            MeasurementTable.metric == metric,
+            does_count(MeasurementTable.result_id),
+        )
+        .order_by(*OLDEST_POINT)
+    )
 
 
-def run_facts(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Return what a point says about its run, by run."""
+def run_facts(
+    connection: Connection, *, machine: str, toolchain: str | None
+) -> dict[str, dict[str, Any]]:
+    """Return what a point says about its run, by run, of those on `machine` in `toolchain`."""
     # Read once and not with every point: a driver spends more on a time than on the rest of a row.
-    rows = connection.execute(select(RunTable.id, *RUN_COLUMNS))
-    return {row.id: _run_facts(row) for row in rows}
+    wanted = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
+    if toolchain is not None:
+        wanted = wanted.where(RunTable.toolchain == toolchain)
+    return {row.id: _run_facts(row) for row in connection.execute(wanted)}
 
 
 def _run_facts(row: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ by the first write; until then an older store cannot be read, since queries expe
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +14,16 @@ from typing import Any, Final
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import column, inspect, select, table
+from sqlalchemy import column, func, select, table
 from sqlalchemy.engine import Connection
 
 from db.errors import StoreTooNew, StoreUnavailable
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _VERSION: Final = table("alembic_version", column("version_num"))
+_TABLES: Final = table(
+    "tables", column("table_name"), column("table_schema"), schema="information_schema"
+)
 # Alembic's `op` is one global proxy.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
@@ -31,7 +35,11 @@ def known_revisions(folder: Path = MIGRATIONS) -> tuple[str, ...]:
 
 def revision_of(connection: Connection) -> str | None:
     """Return the revision of the schema, None when there are no tables yet."""
-    if not inspect(connection).has_table(_VERSION.name):
+    # Not the inspector: it reads the columns of the table as well, at the price of opening a store.
+    there = select(_TABLES.c.table_name).where(
+        _TABLES.c.table_name == _VERSION.name, _TABLES.c.table_schema == func.current_schema()
+    )
+    if connection.execute(there).first() is None:
         return None
     found = connection.execute(select(_VERSION.c.version_num)).scalar()
     return None if found is None else str(found)
@@ -71,6 +79,10 @@ def upgrade(
         check_known(revision, name=name, folder=folder)
         if revision == wanted:
             return
+    if connection.dialect.name == "duckdb":
+        # An upgrade may rewrite tables of gigabytes, and little else is done meanwhile.
+        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
+        connection.exec_driver_sql(f"SET memory_limit = '{half}MiB'")
     script = ScriptDirectory(str(folder), version_locations=[str(folder)])
 
     def steps(current: Any, _context: Any) -> Any:

@@ -66,7 +66,7 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
     with store.read() as connection:
         rows = connection.execute(newest).all()
         plans = read_plans(connection, {row.plan_hash for row in rows})
-        last = fetch.last_results(CaseResultTable.run_id.in_([row.id for row in rows]))
+        last = fetch.last_results(fetch.is_of_runs([(row.id, row.started_at) for row in rows]))
         took_s = extract("epoch", last.c.finished_at) - extract("epoch", last.c.started_at)
         counts = connection.execute(
             select(
@@ -195,16 +195,10 @@ def load_trend(
     Without `toolchain` the points of all toolchains are there, in the order of their runs. The
     environment may change on the way: `fingerprint` and `series_key` then differ.
     """
-    wanted = select(RunTable.id).where(RunTable.machine == machine)
-    if toolchain is not None:
-        wanted = wanted.where(RunTable.toolchain == toolchain)
-    points = fetch.points(CaseResultTable.case_key == case_key).where(
-        MeasurementTable.metric == metric, MeasurementTable.run_id.in_(wanted)
-    )
     with store.read() as connection:
-        runs = fetch.run_facts(connection)
-        rows = connection.execute(points.order_by(*fetch.OLDEST_POINT)).all()
-    return tuple(fetch.point(row, runs) for row in rows)
+        runs = fetch.run_facts(connection, machine=machine, toolchain=toolchain)
+        rows = connection.execute(fetch.points(connection, case_key, metric=metric)).all()
+    return tuple(fetch.point(row, runs) for row in rows if row.run_id in runs)
 
 
 def load_histories(
@@ -277,15 +271,20 @@ def count_judged_series(store: Store) -> dict[str, int]:
         return {row.run_id: row.num for row in connection.execute(counts)}
 
 
-def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[OutcomeHistory, ...]:
-    """Return how every planned case ended over the newest `limit_runs`.
+def load_outcomes(
+    store: Store, *, limit_runs: int | None = None, case_key: str | None = None
+) -> tuple[OutcomeHistory, ...]:
+    """Return how every planned case, or the one named, ended over the newest `limit_runs`.
 
     Histories are apart by machine, toolchain and case.
     """
     newest = select(RunTable.__table__).order_by(*fetch.NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:
         runs = read_runs(connection, newest)
-        last = fetch.last_results(CaseResultTable.run_id.in_([run.id for run in runs]))
+        is_wanted = [fetch.is_of_runs([(run.id, run.started_at) for run in runs])]
+        if case_key is not None:
+            is_wanted.append(CaseResultTable.case_key == case_key)
+        last = fetch.last_results(*is_wanted)
         ended = {
             (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_put_off)
             for row in connection.execute(
@@ -300,10 +299,15 @@ def load_outcomes(store: Store, *, limit_runs: int | None = None) -> tuple[Outco
         }
     cases: dict[str, Case] = {}
     points: dict[tuple[str, str, str], list[OutcomePoint]] = defaultdict(list)
+    # Hundreds of runs share a plan of a thousand cases.
+    plans = {id(run.plan): run.plan for run in runs}
+    planned = {
+        number: {case.key: case for case in plan if case_key in (None, case.key)}
+        for number, plan in plans.items()
+    }
     for run in reversed(runs):
         facts = fetch.outcome_facts(run)
-        for case in run.plan:
-            key = case.key
+        for key, case in planned[id(run.plan)].items():
             cases[key] = case
             result_id, outcome, put_off = ended.get((run.id, key), (None, None, False))
             points[run.machine, run.toolchain, key].append(

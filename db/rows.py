@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from hashlib import sha256
+from hashlib import md5, sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -206,11 +206,15 @@ def warnings_of(row: Row[Any]) -> tuple[RunWarning, ...]:
 
 def measurement_values(result: CaseResult, *, run: Run) -> list[Values]:
     """Return the rows of `result` in `measurements`."""
+    keys = {
+        item.metric: series_key(result.case, metric=item.metric, fingerprint=run.fingerprint)
+        for item in result.measurements
+    }
     return [
         {
             "result_id": result.id,
             "metric": item.metric,
-            "series_key": series_key(result.case, metric=item.metric, fingerprint=run.fingerprint),
+            "series_key": keys[item.metric],
             "run_id": run.id,
             "case_key": result.case.key,
             "run_started_at": utc(run.started_at),
@@ -221,9 +225,15 @@ def measurement_values(result: CaseResult, *, run: Run) -> list[Values]:
             "high": item.interval[1],
             "method": clean_text(item.method),
             "launches": list(item.launches),
+            "series_hash": series_hash(keys[item.metric]),
         }
         for item in result.measurements
     ]
+
+
+def series_hash(key: str) -> int:
+    """Return the number that `measurements` finds the rows of a series by; others may share it."""
+    return int(md5(key.encode(), usedforsecurity=False).hexdigest()[:7], 16)
 
 
 def measurement_record(

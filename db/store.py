@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,7 @@ class Store:
         patience = Patience(timeout_s=lock_timeout_s, sleep=sleep, monotonic=monotonic)
         self._database = open_database(url, patience=patience)
         self._is_migrated = False
+        self._held = threading.local()
 
     @property
     def name(self) -> str:
@@ -91,17 +93,35 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection to read with, in one transaction; no other may be open in it."""
+        held: Connection | None = getattr(self._held, "connection", None)
+        if held is not None:
+            yield held
+            return
         if self._database.is_missing():
             with _empty() as connection:
                 yield connection
             return
         with self._database.read() as connection:
-            if self._is_migrated or migrate.is_readable(connection, name=self.name):
-                self._is_migrated = True
+            # Each time: newer code may have upgraded the store since this process looked last.
+            if migrate.is_readable(connection, name=self.name):
                 yield connection
             else:
                 with _empty() as nothing:
                     yield nothing
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all that this thread reads in the block be of one moment, the store opened once.
+
+        To open it takes longer than most queries. Nothing in the block may write, nor wait for
+        another thread that reads: a writer may be waiting between the two.
+        """
+        with self.read() as connection:
+            self._held.connection = connection
+            try:
+                yield
+            finally:
+                self._held.connection = None
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:

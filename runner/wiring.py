@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from db.arranging import arrange_measurements
 from db.errors import StoreError
 from db.outbox_upkeep import find_old_notifications, forget_notifications
 from db.queries import load_alerts, load_document
@@ -156,6 +157,8 @@ def _prune(workplace: Workplace, *, notify: Notify) -> None:
     try:
         workplace.spool().remove_unclaimed_traces()
         told = prune(workplace) if workplace.has_store else []
+        if workplace.has_store:
+            arrange_measurements(workplace.store())
     except (StoreError, OSError) as error:
         told = [f"not all that is old is removed: {error}"]
     for text in told:

@@ -114,18 +114,17 @@ def _move_plans() -> None:
     connection = op.get_bind()
     op.add_column("runs", sa.Column("plan_hash", sa.String, nullable=True))
     text = sa.cast(_RUNS.c.plan, sa.Text)
-    digest = sa.func.md5(text)
+    runs = connection.execute(sa.select(_RUNS.c.id, sa.func.md5(text).label("digest"))).all()
     # A nightly suite plans the same thousand cases every night: each plan is read once.
-    texts = sa.select(digest.label("digest"), sa.func.min(text).label("text")).group_by(digest)
+    first_runs = {row.digest: row.id for row in reversed(runs)}
     hashes = {}
-    for row in connection.execute(texts).all():
-        cases = json.loads(row.text)
-        content = json.dumps(cases, sort_keys=True).encode()
-        hashes[row.digest] = sha256(content).hexdigest()
-        known = sa.select(_PLANS.c.hash).where(_PLANS.c.hash == hashes[row.digest])
+    for digest, run_id in first_runs.items():
+        plan = connection.execute(sa.select(text).where(_RUNS.c.id == run_id)).scalar()
+        cases = json.loads(str(plan))
+        hashes[digest] = sha256(json.dumps(cases, sort_keys=True).encode()).hexdigest()
+        known = sa.select(_PLANS.c.hash).where(_PLANS.c.hash == hashes[digest])
         if connection.execute(known).first() is None:
-            connection.execute(sa.insert(_PLANS).values(hash=hashes[row.digest], cases=cases))
-    runs = connection.execute(sa.select(_RUNS.c.id, digest.label("digest"))).all()
+            connection.execute(sa.insert(_PLANS).values(hash=hashes[digest], cases=cases))
     for row in runs:
         connection.execute(
             sa.update(_RUNS).where(_RUNS.c.id == row.id).values(plan_hash=hashes[row.digest])

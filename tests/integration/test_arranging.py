@@ -1,0 +1,84 @@
+"""The order of the measurements changes no answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from db import queries
+from db.arranging import arrange_measurements
+from db.rows import series_hash
+from db.store import Store
+from db.tables import MeasurementTable
+from tests.builders import START, make_case, make_measurement, make_result, make_run
+
+CASES = tuple(make_case(model) for model in ("bert", "gpt2", "vit"))
+
+
+def put_nights(store: Store, first: int, last: int) -> None:
+    for night in range(first, last):
+        at = START + timedelta(days=night)
+        run = make_run(f"run-{night}", plan=CASES, started_at=at, finished_at=at)
+        for case in CASES:
+            samples = (1.0 + night,)
+            result = make_result(
+                f"{night}-{case.model}",
+                run=run,
+                case=case,
+                measurements=[make_measurement("latency_s", samples=samples)],
+            )
+            store.ingest(run, result, spool_id=result.id)
+
+
+def trends(store: Store) -> list[list[tuple[str, float]]]:
+    return [
+        [
+            (point.result_id, point.median)
+            for point in queries.load_trend(
+                store, case_key=case.key, metric="latency_s", machine="box"
+            )
+        ]
+        for case in CASES
+    ]
+
+
+def hashes(store: Store) -> list[int]:
+    with store.read() as connection:
+        return list(connection.execute(sa.select(MeasurementTable.series_hash)).scalars())
+
+
+def test_rows_of_full_windows_are_put_in_order_and_answers_stay(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    put_nights(store, 0, 5)
+    before = trends(store)
+    assert arrange_measurements(store, window_rows=6) == 2
+    assert trends(store) == before
+    found = hashes(store)
+    # Three rows of the fifth night fill no window; they lie where they lay.
+    assert sorted(found[3:9]) == found[3:9]
+    assert sorted(found[9:15]) == found[9:15]
+    assert arrange_measurements(store, window_rows=6) == 0
+
+
+def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    put_nights(store, 0, 3)
+    assert arrange_measurements(store, window_rows=9) == 1
+    put_nights(store, 3, 6)
+    before = trends(store)
+    assert arrange_measurements(store, window_rows=9) == 1
+    assert trends(store) == before
+    assert [len(trend) for trend in before] == [6, 6, 6]
+
+
+def test_an_index_needs_no_order(postgres_url: str) -> None:
+    store = Store(postgres_url)
+    put_nights(store, 0, 2)
+    assert arrange_measurements(store, window_rows=1) == 0
+    assert [len(trend) for trend in trends(store)] == [2, 2, 2]
+
+
+def test_a_series_is_found_by_the_number_that_the_upgrade_gave_it() -> None:
+    # md5("bert/...") as DuckDB and PostgreSQL compute it.
+    assert series_hash("a") == 0x0CC175B
