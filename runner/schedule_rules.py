@@ -96,6 +96,9 @@ def watch(value: Any) -> Watch:
     # Neither may be taken for an option of git.
     if not url or url.startswith("-") or ref.startswith("-"):
         raise ValueError(problem)
+    # A service is started in another folder than the one somebody wrote this in.
+    if ":" not in url and not url.startswith("/"):
+        raise ValueError(f"{problem}; a path must be absolute")
     return Watch(kind=WatchKind.GIT, url=url, ref=ref)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from runner.checks import Check, CheckState
+from runner.check import Check, CheckState
 from runner.cli import main
 from tests.builders import START, make_alert, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
@@ -86,7 +86,7 @@ def test_json_stands_alone_on_standard_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     failed = Check(name="torch", state=CheckState.FAIL, text="none", hint="install it")
-    monkeypatch.setattr("runner.commands.upkeep.run_checks", lambda **_: iter([failed]))
+    monkeypatch.setattr("runner.commands.doctor.run_checks", lambda **_: iter([failed]))
     terminal = Terminal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "log.json").write_text("[]")

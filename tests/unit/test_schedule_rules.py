@@ -10,7 +10,7 @@ import pytest
 
 from runner.config import Config, parse_config
 from runner.errors import ConfigError
-from runner.schedule_rules import Schedule, Watch, WatchKind
+from runner.schedule_rules import Schedule, ScheduleError, Watch, WatchKind, make_schedule
 from runner.timetable import fire_times, make_timetable
 
 BUILT = {"nightly": Path("/state/venvs/nightly/bin/python")}
@@ -77,6 +77,7 @@ def test_a_toolchain_whose_torch_is_watched_is_built_again() -> None:
         ('at = "02:30"\nevery = "5 min"', "line 3: [schedules.n] every: only what is watched"),
         ('watch = "svn:x"', 'takes what to watch: "git:URL"'),
         ('watch = "git:"', "takes what to watch"),
+        ('watch = "git:models"', "a path must be absolute"),
         ('watch = "git:--upload-pack=x"', "takes what to watch"),
         ('watch = "git:/src#-x"', "takes what to watch"),
         ('watch = "torch-nightly"', "takes what to watch"),
@@ -89,6 +90,13 @@ def test_what_does_not_go_together_is_said(lines: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(lines)
     assert problem in str(caught.value)
+
+
+def test_what_is_wrong_names_the_key_to_look_at() -> None:
+    values = {"cron": "30 2 * * *", "at": None, "watch": None, "every": 5.0}
+    with pytest.raises(ScheduleError, match="only what is watched") as caught:
+        make_schedule("n", values, built=())
+    assert caught.value.key == "every"
 
 
 def test_a_toolchain_that_hud_toml_names_itself_is_not_built_again() -> None:
