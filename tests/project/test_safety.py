@@ -6,6 +6,10 @@ import ast
 
 import pytest
 
+from app.metrics_data import MAX_AGE_S
+from runner.alerts.http import MAX_ANSWER_BYTES, TOTAL_S
+from runner.documents import MAX_JSON_BYTES
+from runner.traces.stream import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
 from tests.project.sources import python_files, text_of
 
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "telnetlib"}
@@ -71,3 +75,12 @@ def test_a_danger_is_noticed(text: str) -> None:
 def test_what_is_like_a_danger_is_none() -> None:
     text = "model.eval()\ntorch.load(x, weights_only=True)\nrun(x, shell=False)\nre.compile(x)"
     assert dangers(text) == []
+
+
+def test_limits_are_described_as_they_are() -> None:
+    text = text_of("docs/security.md")
+    assert f"job | {MAX_JSON_BYTES >> 20} MiB |" in text
+    assert f"unpacked | {MAX_UNPACKED_BYTES >> 30} GiB, and {MAX_VALUE_BYTES >> 20} MiB" in text
+    assert f"receiver | {MAX_ANSWER_BYTES >> 10} KiB and {TOTAL_S:g} seconds |" in text
+    every_s = f"once in {MAX_AGE_S:g} seconds at most"
+    assert every_s in text_of("docs/operations.md")
