@@ -12,7 +12,7 @@ from app.theme import NEUTRAL
 
 _HEIGHT = 300
 # Room for the name of the mode that compiles longest.
-_RIGHT = 2.2
+_RIGHT = 3.0
 
 
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from app.ranking import (
     lets_through,
     open_alerts,
 )
-from app.state import OverviewState, run_url
+from app.state import CompareState, OverviewState, compare_url, run_url
 from db.health import SchedulerState
 from db.records import Alert, Verdict
 from db.summaries import LatestCell
@@ -111,10 +111,12 @@ def latest_facts(cells: Sequence[LatestCell], *, now: datetime) -> str:
     )
     shared = common_dimensions(cell.summary.case for cell in cells)
     common = [(name, Cell(text=value)) for name, value in shared.items()]
-    places = [("revision", newest.revision), ("toolchain", newest.toolchain)]
-    return facts(
-        [("newest run", run), *((name, Cell(text=text)) for name, text in places), *common]
+    compared = Cell(
+        text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
     )
+    places = [("revision", newest.revision), ("toolchain", newest.toolchain)]
+    told = [(name, Cell(text=text)) for name, text in places]
+    return facts([("newest run", run), ("compare it", compared), *told, *common])
 
 
 def _alert_table(

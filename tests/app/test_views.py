@@ -75,6 +75,10 @@ def test_the_matrix_has_outcomes_marks_and_fallbacks(overview: AppTest) -> None:
     assert "nan" not in html_of(overview).lower()
 
 
+def test_the_newest_run_is_a_click_away_from_its_comparison(overview: AppTest) -> None:
+    assert "compare?candidate=run-015" in links_of(overview)
+
+
 def test_every_cell_of_the_matrix_leads_to_its_series(overview: AppTest) -> None:
     links = set(links_of(overview))
     for case in stores.cases():
