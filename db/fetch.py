@@ -68,7 +68,6 @@ _PLACE: Final = ("machine", "toolchain", "case_key")
 OLDEST_RUN: Final = (RunTable.started_at, RunTable.id)
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())
 LAST_RESULT: Final = (CaseResultTable.finished_at.desc(), CaseResultTable.id.desc())
-OLDEST_POINT: Final = (MeasurementTable.run_started_at, MeasurementTable.run_id)
 _POINT_COLUMNS: Final[tuple[Any, ...]] = (
     MeasurementTable.series_key,
     MeasurementTable.run_id,
@@ -340,8 +339,12 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
     )
     wanted = wanted.where(does_count(MeasurementTable.result_id))
     if len(keys) <= _FEW_SERIES:
-        wanted = wanted.where(MeasurementTable.series_hash.in_(sorted(map(series_hash, keys))))
-    number, *columns = numpy_columns(connection, wanted)
+        # As in `points`: DuckDB finds one number, and reads everything for a list of them.
+        each = [wanted.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]
+        parts = [numpy_columns(connection, one) for one in each]
+        number, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    else:
+        number, *columns = numpy_columns(connection, wanted)
     order = _order(columns[0])
     order = order[_order(number[order])]
     bounds = np.searchsorted(number[order], np.arange(len(ordered) + 1))
@@ -370,24 +373,21 @@ def numpy_columns(connection: Connection, wanted: Select[Any]) -> list[np.ndarra
     return [np.array([row[place] for row in rows]) for place in range(len(result.keys()))]
 
 
-def points(connection: Connection, case_key: str, *, metric: str) -> Select[Any]:
-    """Return the query of the points of a metric of a case that count, oldest first."""
+def points(connection: Connection, case_key: str, *, metric: str) -> list[Row[Any]]:
+    """Return the rows of the points of a metric of a case that count, oldest first."""
     series = select(SeriesTable.key).where(
         SeriesTable.case_key == case_key, SeriesTable.metric == metric
     )
-    keys = connection.execute(series).scalars().all()
-    # By what the rows themselves say: joined to their results, all would be read.
-    return (
-        select(*_POINT_COLUMNS)
-        .where(
-            MeasurementTable.series_hash.in_(sorted(map(series_hash, keys))),
-            MeasurementTable.series_key.in_(keys),
-            MeasurementTable.case_key == case_key,
-            MeasurementTable.metric == metric,
-            does_count(MeasurementTable.result_id),
-        )
-        .order_by(*OLDEST_POINT)
-    )
+    keys = set(connection.execute(series).scalars())
+    found: list[Row[Any]] = []
+    for number in {series_hash(key) for key in keys}:
+        # By this alone: DuckDB skips the blocks of rows that cannot have one number, but for a list
+        # of numbers, for text or for a join it reads all.
+        points = select(*_POINT_COLUMNS, MeasurementTable.run_started_at)
+        found += connection.execute(points.where(MeasurementTable.series_hash == number))
+    superseded = set(connection.execute(select(SupersededTable.result_id)).scalars())
+    counting = [row for row in found if row.series_key in keys and row.result_id not in superseded]
+    return sorted(counting, key=lambda row: (row.run_started_at, row.run_id))
 
 
 def run_facts(

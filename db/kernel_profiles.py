@@ -13,7 +13,7 @@ from db.kernel_rows import read_with_sources
 from db.kernels import ProfiledResult
 from db.rows import warnings_of
 from db.store import Store
-from db.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
+from db.tables import CaseResultTable, KernelTable, MeasurementTable, RunTable, SampleTable
 
 # The id of a run and the key of a case.
 ResultName = tuple[str, str]
@@ -28,7 +28,11 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
         return {}
     wanted = tuple_(CaseResultTable.run_id, CaseResultTable.case_key).in_(sorted(names))
     with store.read() as connection:
-        last = fetch.last_results(wanted)
+        starts = select(RunTable.started_at).where(RunTable.id.in_([run_id for run_id, _ in names]))
+        begun = connection.execute(starts).scalars().all()
+        if not begun:
+            return {}
+        last = fetch.last_results(wanted, CaseResultTable.finished_at >= min(begun))
         columns: tuple[Any, ...] = (
             last.c.id,
             last.c.run_id,
@@ -37,11 +41,15 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
             last.c.warnings,
         )
         rows = connection.execute(select(*columns)).all()
-        found = read_with_sources(connection, KernelTable.result_id.in_(select(last.c.id)))
+        # By their ids, which begin with the time: DuckDB skips what is older and newer, where it
+        # would read everything for a join.
+        ids = [row.id for row in rows]
+        found = read_with_sources(connection, KernelTable.result_id.in_(ids))
         medians = connection.execute(
             select(MeasurementTable.result_id, MeasurementTable.median).where(
                 MeasurementTable.metric == "latency_s",
-                MeasurementTable.result_id.in_(select(last.c.id)),
+                MeasurementTable.run_started_at.in_(begun),
+                MeasurementTable.result_id.in_(ids),
             )
         ).all()
         taken = connection.execute(
@@ -49,7 +57,7 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
             .where(
                 SampleTable.metric == "latency_s",
                 SampleTable.is_warmup.is_(False),
-                SampleTable.result_id.in_(select(last.c.id)),
+                SampleTable.result_id.in_(ids),
             )
             .order_by(SampleTable.position)
         ).all()

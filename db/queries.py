@@ -197,7 +197,7 @@ def load_trend(
     """
     with store.read() as connection:
         runs = fetch.run_facts(connection, machine=machine, toolchain=toolchain)
-        rows = connection.execute(fetch.points(connection, case_key, metric=metric)).all()
+        rows = fetch.points(connection, case_key, metric=metric)
     return tuple(fetch.point(row, runs) for row in rows if row.run_id in runs)
 
 

@@ -187,3 +187,17 @@ def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
     assert f"{outcome['num_repeated']:,} came again" in text
     assert f"those of {unanswered} requests" in text
     assert f"and of {outcome['num_repeated_after_success']} whose sender died" in text
+
+
+def test_how_long_the_store_takes_for_a_page_is_told_as_it_came_out() -> None:
+    found, text = result("dashboard"), words("benchmarks/README.md")
+    overview, series, diff = (row for row in found["questions"][:3])
+    assert (
+        f"half of the overviews took more than {overview['p50_ms']:.0f} ms and"
+        f" {overview['cpu_p50_ms']:.0f} ms of CPU time, of the series {series['p50_ms']:,.0f} and"
+        f" {series['cpu_p50_ms']:.0f}, of the kernel diffs {diff['p50_ms']:,.0f} and"
+        f" {diff['cpu_p50_ms']:.0f}"
+    ) in text
+    assert f"load {found['load_after'][1]:.0f}" in text
+    assert "**It is not met**" in text
+    assert max(row["p95_ms"] for row in found["questions"][:3]) > 60

@@ -1,0 +1,153 @@
+"""What the store is asked for the overview, a series and a kernel diff, and how long it takes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import select
+
+from benchmarks.dashboard.history import TOOLCHAIN, History, Machine
+from benchmarks.startup import BenchmarkError
+from db.kernel_profiles import load_profiled
+from db.plans import load_plans
+from db.queries import load_latest, load_result_summaries, load_runs, load_trend
+from db.records import Case
+from db.store import Store
+from db.summaries import PlannedRun
+from db.tables import MeasurementTable
+
+# What the overview shows of each cell, whatever metric was chosen.
+METRICS: Final = ("speedup", "latency_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """One question asked `num_asked` times; what it took on the clock and in CPU time."""
+
+    name: str
+    num_asked: int
+    p50_ms: float
+    p95_ms: float
+    cpu_p50_ms: float
+    cpu_p95_ms: float
+
+
+class Questions:
+    """Questions of pages, each time about another case, as a seed says."""
+
+    def __init__(self, store: Store, history: History, *, seed: int) -> None:
+        self._store = store
+        self._history = history
+        self._draw = random.Random(seed)
+        self._runs = load_plans(store)
+
+    def overview(self) -> Any:
+        """Return the newest results of one machine."""
+        name = self._machine().name
+        return load_latest(self._store, machine=name, toolchain=TOOLCHAIN, metrics=METRICS)
+
+    def series(self) -> Any:
+        """Return the whole history of one case."""
+        machine = self._machine()
+        return load_trend(
+            self._store,
+            case_key=self._case(machine).key,
+            metric="latency_s",
+            machine=machine.name,
+            toolchain=TOOLCHAIN,
+        )
+
+    def kernel_diff(self) -> Any:
+        """Return the kernels of one case in the newest night and in another one."""
+        machine = self._machine()
+        case, runs = self._case(machine), self._runs_of(machine)
+        older = self._draw.randrange(2, self._history.size.num_kernel_nights + 1)
+        return load_profiled(self._store, [(runs[-1].id, case.key), (runs[-older].id, case.key)])
+
+    def run(self) -> Any:
+        """Return the results of one machine in any night."""
+        runs = self._runs_of(self._machine())
+        return load_result_summaries(self._store, self._draw.choice(runs).id)
+
+    def runs(self) -> Any:
+        """Return the newest runs."""
+        return load_runs(self._store, limit=50)
+
+    def check(self, num_series: int) -> int:
+        """Return how many numbers are those of the raw rows; raise BenchmarkError at another."""
+        num_equal = 0
+        for machine in self._history.machines:
+            newest = load_result_summaries(self._store, self._runs_of(machine)[-1].id)
+            raw = {(item.id, name): found for item in newest
+                   for name, found in item.measurements.items()}  # fmt: skip
+            cells = load_latest(self._store, machine=machine.name, toolchain=TOOLCHAIN)
+            kept = {(cell.summary.id, name): found for cell in cells
+                    for name, found in cell.summary.measurements.items()}  # fmt: skip
+            if raw != kept or not raw:
+                raise BenchmarkError(f"the overview of {machine.name} is not that of the raw rows")
+            num_equal += len(raw)
+        return num_equal + sum(self._checked_trend() for _ in range(num_series))
+
+    def _checked_trend(self) -> int:
+        machine = self._machine()
+        case = self._case(machine)
+        points = load_trend(
+            self._store, case_key=case.key, metric="latency_s", machine=machine.name
+        )
+        wanted = select(MeasurementTable.result_id, MeasurementTable.median).where(
+            MeasurementTable.case_key == case.key,
+            MeasurementTable.metric == "latency_s",
+            MeasurementTable.run_id.in_([run.id for run in self._runs_of(machine)]),
+        )
+        with self._store.read() as connection:
+            raw = {row.result_id: row.median for row in connection.execute(wanted)}
+        if raw != {point.result_id: point.median for point in points} or not raw:
+            raise BenchmarkError(f"the trend of {case.key} is not that of the raw rows")
+        return len(raw)
+
+    def _machine(self) -> Machine:
+        return self._draw.choice(self._history.machines)
+
+    def _case(self, machine: Machine) -> Case:
+        return self._draw.choice(machine.cases[machine.num_references :])
+
+    def _runs_of(self, machine: Machine) -> Sequence[PlannedRun]:
+        return [run for run in self._runs if run.machine == machine.name]
+
+
+def measure(questions: Questions, *, num_asked: int) -> list[dict[str, Any]]:
+    """Return the timings of all questions, the store opened anew for each."""
+    asked = (
+        questions.overview,
+        questions.series,
+        questions.kernel_diff,
+        questions.run,
+        questions.runs,
+    )
+    return [asdict(_timing(question, num_asked)) for question in asked]
+
+
+def _timing(question: Callable[[], Any], num_asked: int) -> Timing:
+    question()
+    walls, cpus = [], []
+    for _ in range(num_asked):
+        started_s, cpu_s = time.perf_counter(), time.process_time()
+        if not question():
+            raise BenchmarkError(f"{question.__name__} found nothing")
+        walls.append(1000 * (time.perf_counter() - started_s))
+        cpus.append(1000 * (time.process_time() - cpu_s))
+    p50_ms, p95_ms = np.percentile(walls, [50, 95])
+    cpu_p50_ms, cpu_p95_ms = np.percentile(cpus, [50, 95])
+    return Timing(
+        name=question.__name__,
+        num_asked=num_asked,
+        p50_ms=round(float(p50_ms), 1),
+        p95_ms=round(float(p95_ms), 1),
+        cpu_p50_ms=round(float(cpu_p50_ms), 1),
+        cpu_p95_ms=round(float(cpu_p95_ms), 1),
+    )
