@@ -29,6 +29,7 @@ _OUTCOME_ORDER = (
     Outcome.TIMEOUT,
     Outcome.OUT_OF_MEMORY,
     Outcome.INACCURATE,
+    Outcome.LOST,
     Outcome.SKIPPED,
     Outcome.OK,
 )

@@ -78,7 +78,10 @@ MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dty
 
 
 class Outcome(StrEnum):
-    """How a case ended; only OK has measurements."""
+    """How a case ended; only OK has measurements.
+
+    LOST is no word about the case: each machine that it was given to went away.
+    """
 
     OK = "ok"
     FAILED = "failed"
@@ -86,6 +89,7 @@ class Outcome(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     INACCURATE = "inaccurate"
     SKIPPED = "skipped"
+    LOST = "lost"
 
 
 class RunState(StrEnum):

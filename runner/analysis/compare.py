@@ -212,7 +212,7 @@ def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison
 def _compare_outcomes(pair: Pair) -> Comparison:
     before, after = pair.baseline.outcome, pair.candidate.outcome
     was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
-    if Outcome.SKIPPED in (before, after) and before is not after:
+    if {Outcome.SKIPPED, Outcome.LOST} & {before, after} and before is not after:
         return inconclusive(f"{before} -> {after}: nothing was measured on one side")
     verdict = Verdict.UNCHANGED
     if was_ok != is_ok:

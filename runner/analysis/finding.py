@@ -177,14 +177,17 @@ def find_by_history(alert: Alert, result: CaseResult, *, past: Past) -> Finding:
 
 def find_outcome(result: CaseResult) -> Finding:
     """Return whether a case that failed does so again."""
-    has_failed = result.outcome not in (Outcome.OK, Outcome.SKIPPED)
+    has_failed = result.outcome not in (Outcome.OK, Outcome.SKIPPED, Outcome.LOST)
     why = f": {result.reason}" if result.reason else ""
     if has_failed:
         conclusion, reason = Conclusion.CONFIRMED, f"{result.outcome} again{why}"
     elif result.outcome is Outcome.OK:
         conclusion, reason = Conclusion.REFUTED, "ok when it was measured again: it comes and goes"
     else:
-        conclusion, reason = Conclusion.INCONCLUSIVE, f"skipped when it was measured again{why}"
+        conclusion, reason = (
+            Conclusion.INCONCLUSIVE,
+            f"{result.outcome} when it was measured again{why}",
+        )
     return Finding(conclusion=conclusion, reason=reason, method=Method.REPEAT)
 
 

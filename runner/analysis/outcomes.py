@@ -147,11 +147,11 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
 
 
 def _missing_text(point: OutcomePoint) -> str:
-    return "planned, but skipped" if point.outcome else "planned, but without a result"
+    return f"planned, but {point.outcome}" if point.outcome else "planned, but without a result"
 
 
 def _has_result(point: OutcomePoint) -> bool:
-    return point.outcome not in (None, Outcome.SKIPPED)
+    return point.outcome not in (None, Outcome.SKIPPED, Outcome.LOST)
 
 
 def _stretches(

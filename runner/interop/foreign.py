@@ -118,6 +118,7 @@ OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("fail_accuracy", Outcome.INACCURATE),
     ("two_runs_differ", Outcome.INACCURATE),
     ("inaccurate", Outcome.INACCURATE),
+    ("lost", Outcome.LOST),
 )
 
 

@@ -60,8 +60,10 @@ def test_nothing_in_common_has_no_means() -> None:
     assert found == CohortMeans(means={}, num_common=0, num_subjects=2)
 
 
-def test_pass_rate_leaves_out_what_was_skipped() -> None:
-    found = pass_rate([Outcome.OK, Outcome.SKIPPED, Outcome.FAILED, Outcome.OK, Outcome.TIMEOUT])
+def test_pass_rate_leaves_out_what_was_skipped_or_lost() -> None:
+    found = pass_rate(
+        [Outcome.OK, Outcome.SKIPPED, Outcome.LOST, Outcome.FAILED, Outcome.OK, Outcome.TIMEOUT]
+    )
     assert (found.num_ok, found.num_tried, found.share) == (2, 4, 0.5)
 
 

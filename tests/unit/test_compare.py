@@ -117,6 +117,7 @@ def test_metric_of_one_side_only_has_no_row() -> None:
         (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Verdict.UNCHANGED),
         (Outcome.OK, Outcome.SKIPPED, Verdict.INCONCLUSIVE),
         (Outcome.SKIPPED, Outcome.FAILED, Verdict.INCONCLUSIVE),
+        (Outcome.OK, Outcome.LOST, Verdict.INCONCLUSIVE),
         (Outcome.SKIPPED, Outcome.SKIPPED, Verdict.UNCHANGED),
     ],
 )

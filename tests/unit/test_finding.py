@@ -392,6 +392,7 @@ def test_what_is_bad_under_both_toolchains_is_confirmed_and_not_the_toolchains()
         ("timeout", "", CONFIRMED, "timeout again"),
         ("ok", "", REFUTED, "ok when it was measured again: it comes and goes"),
         ("skipped", "", INCONCLUSIVE, "skipped when it was measured again"),
+        ("lost", "", INCONCLUSIVE, "lost when it was measured again"),
     ],
 )
 def test_a_failure_is_confirmed_by_failing_again(

@@ -55,7 +55,9 @@ def test_first_failure_is_over_with_one_ok() -> None:
     assert alert.state is AlertState.FIXED
 
 
-@pytest.mark.parametrize(("bad", "kind"), [(FAILED, "outcome"), (SKIPPED, "vanished")])
+@pytest.mark.parametrize(
+    ("bad", "kind"), [(FAILED, "outcome"), (SKIPPED, "vanished"), (Outcome.LOST, "vanished")]
+)
 def test_case_that_goes_to_and_fro_is_one_alert_that_stays_open(bad: Outcome, kind: str) -> None:
     first = bert([OK, bad])[0]
     for num_nights in range(4, 30):
@@ -137,7 +139,11 @@ def test_failure_in_an_interrupted_run_counts() -> None:
 
 @pytest.mark.parametrize(
     ("missing", "text"),
-    [(None, "planned, but without a result"), (SKIPPED, "planned, but skipped")],
+    [
+        (None, "planned, but without a result"),
+        (SKIPPED, "planned, but skipped"),
+        (Outcome.LOST, "planned, but lost"),
+    ],
 )
 def test_planned_case_without_a_result_has_vanished(missing: Outcome | None, text: str) -> None:
     (alert,) = judge_outcomes(make_outcomes([{"bert": OK}, {"bert": missing}]))

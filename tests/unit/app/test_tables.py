@@ -54,7 +54,7 @@ def test_cases_are_listed_from_broken_to_fine() -> None:
     results = [result_summary(case, outcome=outcome) for outcome, case in cases.items()]
     _, rows = case_table(run_page(results))
     assert [row[2].text for row in rows] == [
-        *("failed", "timeout", "out of memory", "inaccurate", "skipped", "ok"),
+        *("failed", "timeout", "out of memory", "inaccurate", "lost", "skipped", "ok"),
     ]
 
 
