@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from db.ids import timed_id
 from db.records import PUT_OFF, Case, CaseResult, Outcome
 from runner.paired import PairSide
 from runner.text import clock
@@ -97,7 +97,7 @@ class TimeBudget:
         """Return the result of a case that there was no time for."""
         at = self._now()
         return CaseResult(
-            id=uuid.uuid4().hex,
+            id=timed_id(at),
             run_id=run_id,
             case=case,
             outcome=Outcome.SKIPPED,

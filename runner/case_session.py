@@ -10,12 +10,12 @@ import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from db.ids import timed_id
 from db.records import CaseResult, Outcome
 from db.warning import RunWarning
 from runner.combine import Ending, combine, needs_launch, report_of_ending
@@ -59,7 +59,7 @@ class LocalSession:
         self._oracle_dir = oracle_dir
         self._started_at = now()
         # The same for every `finish`: what the result leaves on the disk is named by it.
-        self._result_id = uuid.uuid4().hex
+        self._result_id = timed_id(self._started_at)
         self._left_s = order.settings.timeout_s
         self._reports: list[LaunchReport] = []
 
