@@ -12,14 +12,11 @@ from typing import Any
 import altair as alt
 
 from app.theme import NEUTRAL, VERDICT_COLOURS
-from db.records import Verdict
 
 Row = Mapping[str, Any]
 # The name of the selection that a click on a point makes.
 PICK = "pick"
-TREND_HEIGHT = 340
 SAMPLES_HEIGHT = 220
-_LABEL_ROW_HEIGHT = 14
 _CONFIG: dict[str, Any] = {
     "axis": {
         "labelFontSize": 12,
@@ -31,65 +28,6 @@ _CONFIG: dict[str, Any] = {
     "legend": {"disable": True},
     "view": {"stroke": None},
 }
-_TOOLTIP = [
-    alt.Tooltip("shown:N", title="value"),
-    alt.Tooltip("num_samples:Q", title="samples"),
-    alt.Tooltip("revision:N", title="revision"),
-    alt.Tooltip("when:N", title="run started"),
-    alt.Tooltip("text:N", title="what changed"),
-]
-_LEVEL_TOOLTIP = alt.Tooltip("level_shown:N", title="at one pace")
-
-
-def trend_spec(
-    *,
-    points: Sequence[Row],
-    bands: Sequence[Row],
-    marks: Sequence[Row],
-    failures: Sequence[Row],
-    title: str,
-) -> dict[str, Any]:
-    """Return the trend of a series.
-
-    The rows are those of `app.trend`: points, noise bands, marks of what changed, and runs that
-    gave no number.
-    """
-    x = alt.X("at:T", title=None, scale=alt.Scale(type="utc", padding=12), axis=time_axis())
-    y_scale = alt.Scale(zero=False, padding=14)
-    layers: list[alt.Chart] = []
-    if bands:
-        layers += _band_layers(bands, y_scale, title)
-    layers += _mark_layers(marks, y_scale, title)
-    base = chart_of(points)
-    value = alt.Y("value:Q", title=title, scale=y_scale)
-    is_paced = any("level" in point for point in points)
-    if is_paced:
-        layers += _level_layers(base, x, alt.Y("level:Q", title=title, scale=y_scale))
-    layers.append(
-        base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
-    )
-    layers.append(
-        base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
-            x=x, y=alt.Y("low:Q", title=title, scale=y_scale), y2="high:Q"
-        )
-    )
-    layers.append(
-        base.mark_point(filled=True, opacity=1, cursor="pointer")
-        .encode(
-            x=x,
-            y=value,
-            color=verdict_colour(),
-            shape=_verdict_shape(),
-            size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
-            tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if is_paced else _TOOLTIP,
-        )
-        .add_params(picks("run_id"))
-    )
-    layers.append(_revision_layer(points, x))
-    if failures:
-        layers.append(_failure_layer(failures, x))
-    chart = alt.layer(*layers).properties(height=TREND_HEIGHT, width="container")
-    return finished(chart)
 
 
 def samples_spec(
@@ -195,89 +133,6 @@ def chart_of(rows: Sequence[Row]) -> alt.Chart:
     return alt.Chart(alt.Data(values=values))  # type: ignore[no-untyped-call]
 
 
-def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
-    base = chart_of(bands)
-    x, x2 = alt.X("start:T", title=None, scale=alt.Scale(type="utc")), alt.X2("end:T")
-    rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
-        x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
-    )
-    level = base.mark_rule(color=NEUTRAL, strokeDash=[4, 3]).encode(
-        x=x, x2=x2, y=alt.Y("level:Q", scale=y_scale, title=title)
-    )
-    return [rect, level]
-
-
-def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
-    """Return the levels at one pace: hollow, so that they differ from medians without a colour."""
-    line = base.mark_line(color=NEUTRAL, strokeWidth=1, strokeDash=[2, 2]).encode(
-        x=x, y=level, detail="segment:N"
-    )
-    dots = base.mark_point(filled=False, size=70, color=NEUTRAL, strokeWidth=1.5).encode(
-        x=x, y=level
-    )
-    return [line, dots]
-
-
-def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
-    """Return a vertical line with words at the top for each mark, on the side with more room.
-
-    A drift has a slope beside it, from its first level to its last.
-    """
-    layers: list[alt.Chart] = []
-    for mark in marks:
-        base = chart_of([mark])
-        x = alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
-        colour = VERDICT_COLOURS.get(mark["verdict"], NEUTRAL)
-        is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
-        dash = [] if is_verdict else [6, 3]
-        layers.append(base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=x))
-        if "until" in mark:
-            slope = base.mark_rule(color=colour, strokeWidth=2.5).encode(
-                x=x,
-                x2="until:T",
-                y=alt.Y("from:Q", scale=y_scale, title=title),
-                y2="to:Q",
-            )
-            layers.append(slope)
-        is_left = mark["side"] == "left"
-        layers.append(
-            base.mark_text(
-                align="right" if is_left else "left",
-                dx=-5 if is_left else 5,
-                baseline="top",
-                fontSize=12,
-                fontWeight=600 if is_verdict else 400,
-                color=colour,
-            ).encode(x=x, y=alt.value(mark["row"] * _LABEL_ROW_HEIGHT), text="text:N")
-        )
-    return layers
-
-
-def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
-    ticks = chart_of([row for row in points if row["is_new_revision"]])
-    layer: alt.Chart = ticks.mark_tick(
-        orient="vertical", size=6, thickness=1, color=NEUTRAL, opacity=1
-    ).encode(x=x, y=alt.value(alt.expr("height - 3")))
-    return layer
-
-
-def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
-    layer: alt.Chart = (
-        chart_of(failures)
-        .mark_point(shape="cross", angle=45, size=70, filled=True, color=NEUTRAL, opacity=1)
-        .encode(
-            x=x,
-            y=alt.value(alt.expr("height - 14")),
-            tooltip=[
-                alt.Tooltip("text:N", title="outcome"),
-                alt.Tooltip("revision:N", title="revision"),
-                alt.Tooltip("when:N", title="run started"),
-            ],
-        )
-    )
-    return layer
-
-
 def picks(field: str) -> alt.Parameter:
     """Return the parameter with which a click on a mark selects its `field`; see `picked`."""
     return alt.selection_point(name=PICK, fields=[field], on="click", empty=False)
@@ -297,19 +152,6 @@ def verdict_colour() -> alt.Color:
             domain=[str(verdict) for verdict in VERDICT_COLOURS],
             range=list(VERDICT_COLOURS.values()),
         ),
-    )
-
-
-def _verdict_shape() -> alt.Shape:
-    shapes = {
-        Verdict.REGRESSION: "triangle-up",
-        Verdict.IMPROVEMENT: "triangle-down",
-        Verdict.UNCHANGED: "circle",
-        Verdict.INCONCLUSIVE: "diamond",
-    }
-    return alt.Shape(
-        "verdict:N",
-        scale=alt.Scale(domain=[str(verdict) for verdict in shapes], range=list(shapes.values())),
     )
 
 

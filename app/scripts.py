@@ -1,4 +1,4 @@
-"""The two small scripts of the pages: keys, and what is selected in a table of alerts."""
+"""The small scripts of the pages: keys, and what is selected in a table of alerts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _STATUS = (
 
 def keys() -> None:
     """Let keys move through alerts and lead to the search of models."""
-    st.components.v2.component("hud_keys", js=_script("keys"))(key="keys")
+    st.components.v2.component("hud_keys", js=script("keys"))(key="keys")
 
 
 def picked(known: Collection[str], *, key: str) -> list[str]:
     """Return those of the `known` ids that are selected in the tables of the page."""
     before: Sequence[str] = st.session_state.get(key, {}).get("picked") or []
-    mount = st.components.v2.component("hud_picks", html=_STATUS, js=_script("picks"))
+    mount = st.components.v2.component("hud_picks", html=_STATUS, js=script("picks"))
     found = mount(
         key=key,
         data={"known": sorted(known), "picked": [id for id in before if id in known]},
@@ -49,5 +49,6 @@ def _nothing() -> None:
     """Take part in a rerun, which is all that a change is for."""
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
+    """Return the source of a script beside this module."""
     return (_FOLDER / f"{name}.js").read_text(encoding="utf-8")

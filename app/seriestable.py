@@ -25,11 +25,13 @@ from db.records import Alert
 from db.summaries import TrendPoint
 
 TREND_CAPTION = (
-    "Each point is one run: median and 95 % interval; a click opens the run. The shade is the noise"
+    "Each point is one run: median and 95 % interval; a click opens the run, two clicks with shift"
+    " compare two, and dragging along the time shows a part. The shade is the noise"
     " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
     " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
     " points on. Dashed upright lines start a new baseline or noise that grew, a sloping one is a"
-    " drift; ticks at the bottom are new revisions, crosses runs without a number."
+    " drift, and a coloured stretch the time in which a change came, from the last good run to the"
+    " first bad one; ticks at the bottom are new revisions, crosses runs without a number."
 )
 PACED_CAPTION = (
     "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"

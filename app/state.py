@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -12,6 +13,8 @@ from db.kernels import KINDS, LIBRARIES
 from db.records import AlertState, Dtype, Phase, Verdict
 from db.text import shortened
 
+# How a moment stands in a URL: to the minute, in UTC.
+_MOMENT_FORM = "%Y-%m-%dT%H:%M"
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
 DEFAULT_OVERVIEW_METRIC = "speedup"
@@ -22,6 +25,8 @@ CACHES = COLD, WARM = ("cold", "warm")
 OUTCOME = "outcome"
 # In place of one state of the alerts page.
 ALL_STATES = "all"
+# Of a parameter that is there or not.
+YES = "yes"
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
 # Longer values are somebody's accident; they are not worth a page of text.
@@ -77,13 +82,20 @@ class ModelsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesState:
-    """What the series page shows; an empty result means the latest one."""
+    """What the series page shows; an empty result means the latest one.
+
+    `since` and `until` are the part of the time that is drawn (`moment_in`), `raw` whether
+    single samples are drawn beside their points.
+    """
 
     case: str = ""
     metric: str = DEFAULT_SERIES_METRIC
     machine: str = ""
     toolchain: str = ""
     result: str = ""
+    since: str = ""
+    until: str = ""
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +229,18 @@ def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...
 def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...]]:
     """Return the series page's state and a sentence for each parameter not understood."""
     # Imported histories bring metrics of their own, so any name may be right.
-    state, problems = _parse(SeriesState, params, {})
+    state, problems = _parse(SeriesState, params, {"raw": (YES,)})
     if state.metric == OUTCOME:
         state = dataclasses.replace(state, metric=DEFAULT_SERIES_METRIC)
+    for name in ("since", "until"):
+        value = getattr(state, name)
+        if value and moment_in(value) is None:
+            shown = shortened(value, limit=_SHOWN_LENGTH)
+            wrong = (
+                f"The URL asks for {name} {shown!r}, which is no time like 2026-01-31T02:30 (UTC)"
+            )
+            problems = (*problems, f"{wrong}; that end is left open.")
+            state = dataclasses.replace(state, **{name: ""})
     return state, problems
 
 
@@ -281,15 +302,26 @@ def cases_url(state: CaseState) -> str:
 
 
 def series_url(
-    case_key: str, *, metric: str = "", machine: str = "", toolchain: str = "", result: str = ""
+    case_key: str,
+    *,
+    metric: str = "",
+    machine: str = "",
+    toolchain: str = "",
+    result: str = "",
+    part: tuple[str, str] = ("", ""),
 ) -> str:
-    """Return the relative URL of a case's series; without a metric the default one."""
+    """Return the relative URL of a case's series; without a metric the default one.
+
+    `part` is the part of the time that is drawn (`moment_out`).
+    """
     state = SeriesState(
         case=case_key,
         metric=metric or DEFAULT_SERIES_METRIC,
         machine=machine,
         toolchain=toolchain,
         result=result,
+        since=part[0],
+        until=part[1],
     )
     return _url("series", state)
 
@@ -357,6 +389,19 @@ def without(state: _CaseState, *names: str) -> _CaseState:
     """Return `state` with the named filters at their defaults."""
     defaults: dict[str, Any] = dict.fromkeys(names, "")
     return dataclasses.replace(state, **defaults)
+
+
+def moment_in(text: str) -> datetime | None:
+    """Return the moment that a URL names, None where it names none."""
+    try:
+        return datetime.strptime(text, _MOMENT_FORM).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+def moment_out(at: datetime) -> str:
+    """Return a moment as it stands in a URL."""
+    return f"{at:%Y-%m-%dT%H:%M}"
 
 
 def query_params(state: _AnyState) -> dict[str, str]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from app.charts import samples_spec, trend_spec
-from app.format import Scale, metric_label, moment, outcome_label, percent, scale_for
+from app.charts import samples_spec
+from app.format import (
+    Scale,
+    metric_label,
+    moment,
+    outcome_label,
+    percent,
+    percent_interval,
+    scale_for,
+)
 from app.pages import EnvironmentChange, SeriesPage
+from app.part import kept
 from app.ranking import KIND_WORDS, alert_metric, change_text
+from app.trendchart import Trend, trend_spec
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
-from db.text import shortened
+from db.text import one_line, shortened
 
 _LABEL_LENGTH = 60
+_TOOLTIP_LENGTH = 240
 # Labels of changes close to each other go into rows below one another.
 _NUM_LABEL_ROWS = 3
 # Right of this the words go to the left of their line.
@@ -37,16 +48,64 @@ def scale_of(page: SeriesPage, *, metric: str) -> Scale:
     return scale_for(unit_of(page, metric=metric), [point.median for point in page.points])
 
 
-def trend_chart(*_key: object, metric: str, _page: SeriesPage) -> dict[str, Any]:
-    """Return the specification of the trend; `_key` tells a cache which page it is."""
+def trend_chart(
+    *_key: object,
+    metric: str,
+    _page: SeriesPage,
+    _samples: Mapping[str, Sequence[Sample]] | None = None,
+) -> dict[str, Any]:
+    """Return the specification of the trend; `_key` tells a cache which page it is.
+
+    `_samples` are those to draw beside their points, by result.
+    """
     scale = scale_of(_page, metric=metric)
+    points = point_rows(_page, metric=metric, scale=scale)
+    drawn = drawn_places(_page, metric=metric)
     return trend_spec(
-        points=point_rows(_page, metric=metric, scale=scale),
-        bands=band_rows(_page, scale=scale),
-        marks=mark_rows(_page, metric=metric, scale=scale),
-        failures=failure_rows(_page),
-        title=_axis_title(metric, scale),
+        Trend(
+            title=_axis_title(metric, scale),
+            points=[points[place] for place in drawn],
+            bands=band_rows(_page, scale=scale),
+            marks=mark_rows(_page, metric=metric, scale=scale),
+            failures=failure_rows(_page),
+            samples=raw_rows(_page, _samples or {}, scale=scale),
+            note=thinned_note(len(drawn), of=len(points)),
+        )
     )
+
+
+def drawn_places(page: SeriesPage, *, metric: str) -> list[int]:
+    """Return which points are drawn: of very many the extremes, and each where something changed.
+
+    Where a pace was measured it is the extremes of what is judged.
+    """
+    judged = {alert.first_bad.run_id for alert in alerts_of(page, metric=metric)}
+    judged |= {item.last_good.run_id for item in alerts_of(page, metric=metric) if item.last_good}
+    changed = judged | {change.run_id for change in page.environment_changes}
+    always = [place for place, point in enumerate(page.points) if point.run_id in changed]
+    return kept([point.median for point in page.paced or page.points], always=always)
+
+
+def thinned_note(num_drawn: int, *, of: int) -> str:
+    """Return what a chart says that draws some of its points alone, "" for one that draws all."""
+    if num_drawn == of:
+        return ""
+    return (
+        f"{num_drawn} of {of} runs are drawn: the least and the largest of each stretch, and every"
+        " change. Brush a part to see all of it."
+    )
+
+
+def raw_rows(
+    page: SeriesPage, samples: Mapping[str, Sequence[Sample]], *, scale: Scale
+) -> list[dict[str, Any]]:
+    """Return a row for each sample of each point, warm-ups left out."""
+    return [
+        {"at": _time(point.at), "value": sample.value / scale.factor}
+        for point in page.points
+        for sample in samples.get(point.result_id, ())
+        if not sample.is_warmup
+    ]
 
 
 def samples_chart(
@@ -148,16 +207,17 @@ def band_rows(page: SeriesPage, *, scale: Scale) -> list[dict[str, Any]]:
 def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
     """Return a row for each alert and each change of the environment, oldest first.
 
-    That of a drift says also between which levels it goes, and until when.
+    That of an alert says also after which good run the change came, its cause and what people said
+    of it; that of a drift between which levels it goes, and until when.
     """
     found: list[tuple[datetime, str, str, dict[str, Any]]] = [
-        (alert.first_bad.at, alert_label(alert), str(alert.verdict), _slope(alert, scale))
+        (alert.first_bad.at, _mark_text(alert), str(alert.verdict), _about(alert, scale))
         for alert in alerts_of(page, metric=metric)
     ]
     found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
     times = [point.at for point in page.points] or [at for at, *_ in found]
     rows = []
-    for number, (at, text, verdict, slope) in enumerate(sorted(found, key=lambda item: item[:3])):
+    for number, (at, text, verdict, more) in enumerate(sorted(found, key=lambda item: item[:3])):
         width = max(times) - min(times)
         is_right = bool(width) and (at - min(times)) / width > _RIGHT_PART
         rows.append(
@@ -167,10 +227,31 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
                 "verdict": verdict,
                 "row": number % _NUM_LABEL_ROWS,
                 "side": "left" if is_right else "right",
-                **slope,
+                **more,
             }
         )
     return rows
+
+
+def _mark_text(alert: Alert) -> str:
+    """Return the words at an alert's line, with the interval of its change and what was said."""
+    text = alert_label(alert)
+    if alert.interval_pct:
+        text += f", {percent_interval(alert.interval_pct)}"
+    return (
+        shortened(f'{text}: "{one_line(alert.note)}"', limit=_LABEL_LENGTH) if alert.note else text
+    )
+
+
+def _about(alert: Alert, scale: Scale) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "cause": shortened(one_line(alert.cause_text), limit=_TOOLTIP_LENGTH),
+        "said": shortened(one_line(alert.note), limit=_TOOLTIP_LENGTH),
+    }
+    if alert.last_good is not None and alert.kind != DRIFT:
+        about["after"] = _time(alert.last_good.at)
+        about["between"] = f"{moment(alert.last_good.at)} and {moment(alert.first_bad.at)}"
+    return {**about, **_slope(alert, scale)}
 
 
 def _slope(alert: Alert, scale: Scale) -> dict[str, Any]:

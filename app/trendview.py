@@ -10,17 +10,39 @@ import streamlit as st
 from app import data
 from app.charts import PICK, picked
 from app.pages import SeriesPage
+from app.part import part_of
+from app.series_data import load_raw
 from app.seriestable import trend_caption
+from app.sharing import go
+from app.state import (
+    CompareState,
+    SeriesState,
+    compare_url,
+    moment_in,
+    moment_out,
+    run_url,
+    series_url,
+)
 from app.trend import trend_chart
-from app.views import run as run_view
+from app.trendchart import TREND_SELECTIONS, brushed, pair_of
 from db.records import Case
 
+# The key of the chart begins with it.
+TREND_KEY = "trend"
 
-def show_trend(page: SeriesPage, *, metric: str, generation: int) -> None:
+
+def show_trend(
+    page: SeriesPage, *, metric: str, generation: int, state: SeriesState | None = None
+) -> None:
     """Draw the trend of `page`, what its signs mean, and the command that measures it again.
 
-    `generation` is that of the store at which the page was read. A click on a point opens its run.
+    `generation` is that of the store at which the page was read. A click on a point opens its run,
+    clicks with shift on two compare them, and a brush leads to that part of the series. `state` is
+    that of the page of the series, where this is one.
     """
+    shown = state or SeriesState(case=page.case.key, metric=metric)
+    part = part_of(page, since=moment_in(shown.since), until=moment_in(shown.until))
+    samples = load_raw(part, metric=metric) if shown.raw else {}
     # Building a layered chart takes longer than everything else on a page.
     spec = data.cached(trend_chart)(
         data.store_url(),
@@ -29,12 +51,45 @@ def show_trend(page: SeriesPage, *, metric: str, generation: int) -> None:
         page.machine,
         page.toolchain,
         [alert.id for alert in page.alerts],
+        (shown.since, shown.until, shown.raw),
         metric=metric,
-        _page=page,
+        _page=part,
+        _samples=samples,
     )
-    draw_runs(spec, case_key=page.case.key, key="trend")
+    # A part has its own key: what was brushed in the whole is not brushed in it.
+    event = st.vega_lite_chart(
+        spec,
+        on_select="rerun",
+        selection_mode=list(TREND_SELECTIONS),
+        key=f"{TREND_KEY} {shown.since} {shown.until}".strip(),
+        width="stretch",
+    )
+    _follow(event, page=page, metric=metric, is_series=state is not None)
     st.caption(trend_caption(page))
     show_repro(page.case, toolchain=page.toolchain)
+
+
+def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_series: bool) -> None:
+    """Go where a click or a brush in the trend leads."""
+    if pair := pair_of(event):
+        in_order = {point.run_id: place for place, point in enumerate(page.points)}
+        first, last = sorted(pair, key=lambda run_id: in_order.get(run_id, -1))
+        go(compare_url(CompareState(baseline=first, candidate=last, model=page.case.model)))
+    if run_id := picked(event, "run_id"):
+        go(run_url(run_id, case_key=page.case.key))
+    if part := brushed(event):
+        since, until = map(moment_out, part)
+        if is_series:
+            st.query_params.update({"since": since, "until": until})
+            st.rerun()
+        url = series_url(
+            page.case.key,
+            metric=metric,
+            machine=page.machine,
+            toolchain=page.toolchain,
+            part=(since, until),
+        )
+        st.link_button(f"Series from {since} to {until} UTC", url)
 
 
 def show_repro(case: Case, *, toolchain: str) -> None:
@@ -48,7 +103,4 @@ def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
         dict(spec), on_select="rerun", selection_mode=PICK, key=key, width="stretch"
     )
     if run_id := picked(event, "run_id"):
-        st.switch_page(
-            st.Page(run_view.show, url_path="run"),
-            query_params={"run": run_id, "case": case_key},
-        )
+        go(run_url(run_id, case_key=case_key))

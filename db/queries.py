@@ -356,13 +356,21 @@ def load_series_settings(store: Store) -> tuple[SeriesSettings, ...]:
 
 def load_samples(store: Store, result_id: str, metric: str) -> tuple[Sample, ...]:
     """Return the samples of a measurement, warm-ups first, in the order they were taken."""
+    return load_samples_of(store, [result_id], metric).get(result_id, ())
+
+
+def load_samples_of(
+    store: Store, result_ids: Collection[str], metric: str
+) -> dict[str, tuple[Sample, ...]]:
+    """Return the samples of a metric by result, as `load_samples` does; without any, no result."""
     wanted = (
         select(SampleTable.__table__)
-        .where(SampleTable.result_id == result_id, SampleTable.metric == metric)
+        .where(SampleTable.result_id.in_(result_ids), SampleTable.metric == metric)
         .order_by(SampleTable.is_warmup.desc(), SampleTable.position)
     )
+    found: dict[str, list[Sample]] = defaultdict(list)
     with store.read() as connection:
-        rows = connection.execute(wanted).all()
-    return tuple(
-        Sample(value=row.value, launch=row.launch, is_warmup=row.is_warmup) for row in rows
-    )
+        for row in connection.execute(wanted):
+            sample = Sample(value=row.value, launch=row.launch, is_warmup=row.is_warmup)
+            found[row.result_id].append(sample)
+    return {result_id: tuple(samples) for result_id, samples in found.items()}

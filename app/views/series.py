@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
 from app import data, diff_data, seriestable
 from app.components import choose, notices, stale_note, state_page
 from app.format import metric_label
-from app.markup import facts, folded, heading, notice
+from app.markup import escaped, facts, folded, heading, notice
 from app.pages import SeriesPage
-from app.state import DEFAULT_SERIES_METRIC, SeriesState, parse_series
+from app.part import part_of, with_samples
+from app.seriesshare import series_csv, series_markdown
+from app.sharing import Share, file_name, show_share
+from app.state import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in, parse_series
 from app.trend import samples_chart, scale_of
-from app.trendview import show_repro, show_trend
+from app.trendview import TREND_KEY, show_repro, show_trend
 from db.errors import NotFoundError
 
 
@@ -36,7 +41,9 @@ def show() -> None:
     if not page.points:
         _show_no_points(page, state)
         return
-    show_trend(page, metric=state.metric, generation=loaded.generation)
+    _show_part(page, state)
+    show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
+    _show_share(page, state)
     _show_samples(page, state)
     st.html(heading("Points", level=2))
     scale = scale_of(page, metric=state.metric)
@@ -79,6 +86,47 @@ def _show_header(page: SeriesPage, state: SeriesState) -> None:
         st.html(notice(text))
     if links := seriestable.alert_links(page, metric=state.metric):
         st.html(links)
+
+
+def _show_share(page: SeriesPage, state: SeriesState) -> None:
+    command = data.repro(page.case, toolchain=page.toolchain)
+    share = Share(
+        name=file_name(page.case.model, page.case.variant, state.metric),
+        markdown=series_markdown(page, metric=state.metric, command=command),
+        command=command,
+        chart=TREND_KEY,
+        csv=functools.partial(series_csv, page, metric=state.metric),
+    )
+    show_share(share)
+
+
+def _show_part(page: SeriesPage, state: SeriesState) -> None:
+    """Draw which part of the series is drawn, the way back, and the switch of single samples."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.session_state["raw"] = bool(state.raw)
+        st.checkbox("Single samples", key="raw", on_change=_switch_raw)
+        if state.raw and (num := len(with_samples(_drawn(page, state)))) < len(page.points):
+            st.html(f'<span class="note">of the newest {num} runs</span>', width="content")
+        if state.since or state.until:
+            words = f"{state.since or 'the first run'} to {state.until or 'the last'} UTC"
+            st.html(f'<span class="note">{escaped(words)}</span>', width="content")
+            st.button("Show all", key="whole", on_click=_show_whole)
+
+
+def _drawn(page: SeriesPage, state: SeriesState) -> SeriesPage:
+    return part_of(page, since=moment_in(state.since), until=moment_in(state.until))
+
+
+def _switch_raw() -> None:
+    if st.session_state["raw"]:
+        st.query_params["raw"] = YES
+    else:
+        st.query_params.pop("raw", None)
+
+
+def _show_whole() -> None:
+    for name in ("since", "until"):
+        st.query_params.pop(name, None)
 
 
 def _show_no_points(page: SeriesPage, state: SeriesState) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from app.charts import PICK, samples_spec, trend_spec
+from app.charts import PICK, samples_spec
 from app.theme import IMPROVEMENT, REGRESSION
+from app.trendchart import PAIR, PART, Trend, brushed, pair_of, trend_spec
 
 POINT = {
     "at": "2026-01-01T02:30:00Z",
@@ -32,8 +34,7 @@ FAILURE = {"at": POINT["at"], "text": "failed", "revision": "rev", "when": "then
 
 def trend(**rows: Any) -> dict[str, Any]:
     """Return the trend of one point, with what else is named."""
-    given = {"points": [POINT], "bands": [], "marks": [], "failures": [], **rows}
-    return trend_spec(title="latency (ms)", **given)
+    return trend_spec(Trend(**{"title": "latency (ms)", "points": [POINT], **rows}))
 
 
 def marks_of(spec: dict[str, Any]) -> list[str]:
@@ -55,10 +56,65 @@ def test_bands_and_marks_lie_below_the_points_and_failures_above() -> None:
     ]
 
 
-def test_a_click_picks_the_run_of_a_point() -> None:
-    (param,) = trend()["params"]
-    assert param["name"] == PICK
-    assert param["select"] == {"type": "point", "fields": ["run_id"], "on": "click"}
+def test_clicks_pick_runs_and_a_brush_a_part_of_the_time() -> None:
+    params = {param["name"]: param["select"] for param in trend()["params"]}
+    assert params[PICK]["on"] == "click[!event.shiftKey]"
+    assert params[PAIR]["on"] == "click[event.shiftKey]"
+    assert params[PAIR]["fields"] == params[PICK]["fields"] == ["run_id"]
+    assert params[PART]["encodings"] == ["x"]
+
+
+def test_two_points_picked_with_shift_are_a_pair_and_one_is_not() -> None:
+    first, second, third = ({"run_id": f"run-{number}"} for number in range(3))
+    assert pair_of({"selection": {PAIR: [second, first]}}) == ["run-1", "run-0"]
+    assert pair_of({"selection": {PAIR: [second, first, third]}}) == ["run-1", "run-0"]
+    for chosen in ([], [first], [first, {}], None):
+        assert pair_of({"selection": {PAIR: chosen}}) == []
+    assert pair_of({}) == []
+
+
+def test_a_brush_is_two_moments_in_order() -> None:
+    found = brushed({"selection": {PART: {"at": [1767398400000, 1767225600000]}}})
+    assert found == (
+        datetime(2026, 1, 1, tzinfo=timezone.utc),
+        datetime(2026, 1, 3, tzinfo=timezone.utc),
+    )
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        None,
+        {},
+        [],
+        {"at": [1]},
+        {"at": [5, 5]},
+        {"at": ["a", "b"]},
+        {"at": [1e300, 2e300]},
+        {"at": 3},
+    ],
+)
+def test_what_is_no_brush_is_none(chosen: object) -> None:
+    assert brushed({"selection": {PART: chosen}}) is None
+
+
+def test_the_time_between_the_last_good_and_the_first_bad_run_is_shaded() -> None:
+    mark = {**MARK, "side": "left", "after": "2025-12-31T02:30:00Z"}
+    rect, rule = trend(marks=[mark])["layer"][:2]
+    assert rect["mark"]["type"] == "rect"
+    assert rect["mark"]["color"] == rule["mark"]["color"] == REGRESSION
+    assert (rect["encoding"]["x"]["field"], rect["encoding"]["x2"]["field"]) == ("at", "after")
+
+
+def test_single_samples_lie_below_their_points() -> None:
+    spec = trend(samples=[{"at": POINT["at"], "value": 10.2}])
+    assert marks_of(spec)[0] == "point"
+    assert spec["layer"][0]["data"]["values"] == [{"at": POINT["at"], "value": 10.2}]
+
+
+def test_a_note_stands_below_the_axis() -> None:
+    titles = [layer["encoding"]["x"].get("title") for layer in trend(note="480 of 730")["layer"]]
+    assert "480 of 730" in titles
 
 
 def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from datetime import timedelta
 
 import pytest
@@ -13,11 +14,15 @@ from app.trend import (
     alerts_of,
     change_from_previous,
     change_label,
+    drawn_places,
     failure_rows,
     mark_rows,
     point_rows,
+    raw_rows,
     sample_rows,
     scale_of,
+    thinned_note,
+    trend_chart,
     unit_of,
 )
 from db.records import AlertState, Outcome, RunState, Verdict
@@ -116,9 +121,9 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
     )
     rows = mark_rows(page, metric="latency_s", scale=MS)
     assert [(row["text"], row["verdict"], row["row"], row["side"]) for row in rows] == [
-        ("improvement: -9.0 %", "improvement", 0, "right"),
+        ("improvement: -9.0 %, [+18.0, +22.0] %", "improvement", 0, "right"),
         ("new baseline: driver old -> new", "", 1, "right"),
-        ("regression: +20.0 %, acknowledged", "regression", 2, "left"),
+        ("regression: +20.0 %, acknowledged, [+18.0, +22.0] %", "regression", 2, "left"),
     ]
 
 
@@ -127,12 +132,51 @@ def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> No
     drift = dataclasses.replace(step, kind="drift")
     page = series_page([point(number) for number in range(11)], alerts=[drift])
     (row,) = mark_rows(page, metric="latency_s", scale=MS)
-    assert (row["text"], row["verdict"]) == ("drift: +20.0 %", "regression")
+    assert (row["text"], row["verdict"]) == ("drift: +20.0 %, [+18.0, +22.0] %", "regression")
     assert (row["at"], row["until"]) == ("2026-01-02T02:30:00Z", "2026-01-10T02:30:00Z")
     assert (row["from"], row["to"]) == (10.0, 12.0)
     points = point_rows(page, metric="latency_s", scale=MS)
     assert {row["verdict"] for row in points} == {"unchanged"}
     assert points[1]["text"] == "drift: +20.0 %"
+
+
+def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
+    found = make_alert(first_bad=sighting(3), last_good=sighting(1))
+    alert = dataclasses.replace(found, note="known:\nsee 12", cause_text="new torch")
+    page = series_page([point(number) for number in range(5)], alerts=[alert])
+    (row,) = mark_rows(page, metric="latency_s", scale=MS)
+    assert row["text"].endswith('%: "known: see 12"')
+    assert (row["after"], row["cause"]) == ("2026-01-02T02:30:00Z", "new torch")
+    assert row["between"] == "2026-01-02 02:30 UTC and 2026-01-04 02:30 UTC"
+
+
+def test_a_long_series_is_drawn_in_part_and_the_chart_says_so() -> None:
+    points = [point(number, 0.01 + 0.001 * (number == 777)) for number in range(2000)]
+    page = series_page(points, alerts=[make_alert(first_bad=sighting(1001))])
+    spec = trend_chart(metric="latency_s", _page=page)
+    shown = [row["run_id"] for row in spec["layer"][-1]["data"]["values"]]
+    assert len(shown) < 600
+    assert {"run-777", "run-1001"} < set(shown)
+    note = f"{len(drawn_places(page, metric='latency_s'))} of 2000 runs are drawn"
+    assert note in json.dumps(spec)
+
+
+def test_a_short_series_is_drawn_whole() -> None:
+    page = series_page([point(number) for number in range(30)])
+    assert drawn_places(page, metric="latency_s") == list(range(30))
+    assert thinned_note(30, of=30) == ""
+
+
+def test_single_samples_stand_at_their_run_without_warm_ups() -> None:
+    page = series_page([point(0), point(1)])
+    samples = {
+        "result-1": [
+            Sample(value=0.2, launch=0, is_warmup=True),
+            Sample(value=0.012, launch=0, is_warmup=False),
+        ]
+    }
+    rows = raw_rows(page, samples, scale=MS)
+    assert rows == [{"at": "2026-01-02T02:30:00Z", "value": pytest.approx(12.0)}]
 
 
 def test_a_mark_without_any_points_does_not_divide_by_zero() -> None:

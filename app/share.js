@@ -1,0 +1,68 @@
+// Copies what leads to this view or says what is on it, and saves the chart as it is drawn.
+export default function ({ parentElement, data }) {
+  const status = parentElement.querySelector("[role=status]");
+  const say = (text) => { status.textContent = text; };
+  const acts = {
+    link: () => copy(location.href),
+    markdown: () => copy(data.markdown.replaceAll(data.here, location.href)),
+    command: () => copy(data.command),
+    svg: () => save(drawn(data.chart).blob, `${data.name}.svg`),
+    png: () => picture(drawn(data.chart)).then((blob) => save(blob, `${data.name}.png`)),
+  };
+  for (const button of parentElement.querySelectorAll("button")) {
+    const act = acts[button.dataset.act];
+    button.onclick = () => Promise.resolve().then(act).then(
+      () => say(`${button.dataset.done}`),
+      (error) => say(`That did not work: ${error.message}`),
+    );
+  }
+}
+
+async function copy(text) {
+  // Browsers have the clipboard on pages with TLS and of this machine alone.
+  if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.style.position = "fixed";
+  field.style.opacity = "0";
+  document.body.append(field);
+  field.select();
+  const isCopied = document.execCommand("copy");
+  field.remove();
+  if (!isCopied) throw new Error("the browser does not let pages copy");
+}
+
+function drawn(name) {
+  const chart = document.querySelector(`[class*="st-key-${name}"] svg.marks`);
+  if (!chart) throw new Error("the chart is not drawn yet, or has too many points for a drawing");
+  const copied = chart.cloneNode(true);
+  const { width, height } = chart.getBoundingClientRect();
+  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const main = document.querySelector(".stApp");
+  paper.setAttribute("width", "100%");
+  paper.setAttribute("height", "100%");
+  paper.setAttribute("fill", getComputedStyle(main).backgroundColor);
+  copied.prepend(paper);
+  const text = new XMLSerializer().serializeToString(copied);
+  return { blob: new Blob([text], { type: "image/svg+xml" }), text, width, height };
+}
+
+async function picture({ text, width, height }) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * width;
+  canvas.height = 2 * height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -1,0 +1,63 @@
+"""What the page of a series draws, and how the URL says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app import stores
+from tests.app.conftest import OpenPage
+from tests.app.looking import text_of, texts_of_rows
+
+SERIES = {"case": stores.REGRESSED.key}
+
+
+def trend_of(page: AppTest) -> dict[str, Any]:
+    """Return the specification of the first chart of a page."""
+    spec: dict[str, Any] = json.loads(page.get("vega_lite_chart")[0].proto.spec)
+    return spec
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="2026-01-03T00:00", until="2026-01-05T00:00")
+    points = trend_of(page)["layer"][-1]["data"]["values"]
+    assert {row["run_id"] for row in points} == {"run-003"}
+    assert "2026-01-03T00:00 to 2026-01-05T00:00 UTC" in text_of(page)
+    page.button(key="whole").click().run()
+    assert not {"since", "until"} & set(page.query_params)
+    assert len(texts_of_rows(page, "newest points")) == stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_single_samples_are_drawn_when_asked_and_the_url_says_so(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES)
+    num_layers = len(trend_of(page)["layer"])
+    page.checkbox(key="raw").check().run()
+    assert page.query_params["raw"] == "yes"
+    spec = trend_of(page)
+    assert len(spec["layer"]) == num_layers + 1
+    samples = [layer for layer in spec["layer"] if layer["mark"].get("size") == 9]
+    assert len(samples[0]["data"]["values"]) == 24 * stores.NUM_NIGHTS
+    page.checkbox(key="raw").uncheck().run()
+    assert "raw" not in page.query_params
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({"since": "yesterday"}, "The URL asks for since 'yesterday', which is no time like"),
+        ({"until": "2026-13-01T00:00"}, "that end is left open"),
+        ({"raw": "maybe"}, "The URL asks for raw 'maybe', which does not exist"),
+    ],
+)
+def test_a_part_that_is_none_is_said_to_be(
+    params: dict[str, str], problem: str, open_page: OpenPage
+) -> None:
+    page = open_page("series", **SERIES, **params)
+    assert not page.exception
+    assert problem in text_of(page)

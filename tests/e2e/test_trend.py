@@ -1,0 +1,91 @@
+"""The trend of a series in a real browser: what clicks, brushes and small buttons do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app import stores
+from tests.e2e.conftest import Watched
+
+pytestmark = pytest.mark.slow
+
+SERIES = f"series?case={quote(stores.REGRESSED.key, safe='')}"
+POINTS = "[data-testid=stVegaLiteChart] g.mark-symbol path[aria-label*='run started']"
+
+
+def open_series(page: Page, address: str) -> None:
+    page.goto(f"{address}/{SERIES}")
+    expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
+    # Until the page is drawn to its end things still move.
+    expect(page.get_by_role("table", name="newest points")).to_be_visible()
+
+
+def place_of(page: Page, number: int) -> tuple[float, float]:
+    """Return where in the window the point of a night is."""
+    box = page.locator(POINTS).nth(number).bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_two_clicks_with_shift_compare_and_the_way_back_is_one_step(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    open_series(page, address)
+    page.keyboard.down("Shift")
+    page.mouse.click(*place_of(page, 11))
+    # The point that was picked is drawn larger.
+    expect(page.locator(POINTS).nth(11)).to_have_attribute("stroke-width", "8")
+    page.mouse.click(*place_of(page, 8))
+    page.keyboard.up("Shift")
+    expect(page).to_have_url(
+        re.compile(r"/compare\?baseline=run-008&candidate=run-011&model=bert$")
+    )
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"/series\?case=bert"))
+    expect(page.get_by_role("heading", name="bert default")).to_be_visible()
+
+
+def test_a_brushed_part_is_in_the_url_and_outlives_a_reload(watched: Watched, address: str) -> None:
+    page = watched.page
+    open_series(page, address)
+    (first, y), (last, _) = place_of(page, 4), place_of(page, 8)
+    page.mouse.move(first - 20, y - 40)
+    page.mouse.down()
+    page.mouse.move(last + 20, y - 30, steps=5)
+    page.mouse.up()
+    expect(page.locator(POINTS)).to_have_count(5)
+    expect(page).to_have_url(re.compile("since=2026-01-04T.*until=2026-01-09T"))
+    page.reload()
+    expect(page.locator(POINTS)).to_have_count(5)
+    page.get_by_role("button", name="Show all").click()
+    expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
+
+
+def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Path) -> None:
+    page = watched.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_series(page, address)
+    copied = {}
+    for name in ("Copy link", "Copy as Markdown", "Copy command"):
+        page.get_by_role("button", name=name).click()
+        expect(page.get_by_text(re.compile(r"^The \w+ is copied\.$"))).to_be_visible()
+        copied[name] = page.evaluate("navigator.clipboard.readText()")
+    assert copied["Copy link"] == f"{address}/{SERIES}"
+    assert f"- {address}/{SERIES}\n" in copied["Copy as Markdown"]
+    assert copied["Copy command"].startswith("hud run --model bert --mode default")
+    saved = {}
+    for name in ("PNG", "SVG", "CSV"):
+        with page.expect_download() as found:
+            page.get_by_role("button", name=name, exact=True).click()
+        path = tmp_path / found.value.suggested_filename
+        found.value.save_as(path)
+        saved[path.name] = path.read_bytes()
+    assert saved["bert-default-latency_s.png"].startswith(b"\x89PNG")
+    assert b"regression: +20.0 %" in saved["bert-default-latency_s.svg"]
+    assert saved["bert-default-latency_s.csv"].startswith(b"run_started_utc,median,")
