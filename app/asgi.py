@@ -18,6 +18,7 @@ from app.actionroutes import action_routes
 from app.guard import Guard, app_secrets
 from app.metricsroute import metrics_routes
 from app.pictureroutes import picture_routes
+from app.shellroutes import shell_routes
 from app.traceroutes import trace_routes
 
 
@@ -41,6 +42,7 @@ app = streamlit.App(
         *metrics_routes(),
         *action_routes(),
         *picture_routes(),
+        *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
         # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
         Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
     ],

@@ -1,0 +1,41 @@
+"""The routes of the pages: the document of Streamlit, told where its server is.
+
+Left alone, a page at `/run` looks for its server at `/run/_stcore/...` first: two requests that are
+answered 404, two errors on the console of every page, and a wait for them before anything is drawn.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import streamlit
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+_STREAMLITS = Path(streamlit.__file__).parent / "static" / "index.html"
+# Each page lies in the folder of the server, also behind a proxy that puts that folder elsewhere.
+_HEAD = (
+    '<head><script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}'
+    "</script>"
+)
+
+
+def shell_routes(paths: Sequence[str]) -> list[Route]:
+    """Return the routes of the pages with these paths."""
+    return [Route(f"/{path}", send_shell, methods=["GET", "HEAD"]) for path in paths]
+
+
+def send_shell(_request: Request) -> Response:
+    """Return the document that every page begins as."""
+    return HTMLResponse(_shell(), headers={"Cache-Control": "no-cache"})
+
+
+@functools.cache
+def _shell() -> str:
+    page = _STREAMLITS.read_text(encoding="utf-8")
+    # Streamlit names itself until the page says its own title.
+    page = page.replace("<title>Streamlit</title>", "<title>Compile HUD</title>")
+    return page.replace("<head>", _HEAD, 1)
