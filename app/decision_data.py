@@ -36,10 +36,6 @@ class Said:
     why: str = ""
 
 
-class NotDecided(Exception):
-    """The decision cannot be taken; the text says why."""
-
-
 def decide_state(seen: Sequence[Alert], state: AlertState, *, said: Said) -> str:
     """Move alerts to `state` on record; return why it is not saved, "" when it is."""
     return _saved(seen, set_state([alert.id for alert in seen], state, why=said.why), said=said)
@@ -69,7 +65,7 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, said: Said) -> st
 
     def revise(stored: SeriesSettings) -> SeriesSettings:
         if stored.floor not in (seen.floor, floor):
-            raise NotDecided("somebody else has changed it since it was read")
+            raise AlertStateError("somebody else has changed it since it was read")
         return dataclasses.replace(stored, floor=floor)
 
     def save(by: str) -> None:
@@ -105,9 +101,9 @@ def _authorised(role: Role, save: Callable[[str], None], *, said: Said) -> str:
     try:
         access.require(person, role)
         if not person.is_signed_in and said.name.strip() in ("", JUDGE):
-            raise NotDecided(f"who decides? Give your name, which is not {JUDGE}")
+            raise AlertStateError(f"who decides? Give your name, which is not {JUDGE}")
         save(person.signed_as(said.name))
-    except (access.NotAllowed, NotDecided, AlertStateError, StoreError) as error:
+    except (access.NotAllowed, AlertStateError, StoreError) as error:
         return f"Not saved: {error}."
     return ""
 

@@ -30,7 +30,7 @@ _SEEN = ("state", "owner", "muted_until", "verdict", "first_bad")
 
 
 class AlertStateError(ValueError):
-    """An alert cannot go to this state from where it is."""
+    """An alert cannot go to this state from where it is, or nobody says who decides."""
 
 
 class ChangedMeanwhile(AlertStateError):

@@ -129,6 +129,13 @@ def test_writing_is_refused_whatever_a_page_has_shown(
     assert load_alert(store, ID) == alert
 
 
+@pytest.mark.parametrize("name", ["", "eve", "tom"])
+def test_whoever_may_not_is_stopped_with_a_reason(name: str, sign_in: SignIn) -> None:
+    sign_in(name)
+    with pytest.raises(access.NotAllowed, match="takes an admin"):
+        access.require(access.present(), Role.ADMIN)
+
+
 def test_floor_is_not_a_triagers(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
     settings = decision_data.load_settings(load_alert(store, ID))

@@ -1,0 +1,49 @@
+"""What a receiver of each kind needs, and what it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.alerts.settings import ReceiverKind, ReceiverSettings, WrongReceiver, check_receiver
+
+
+def settings(kind: str, **given: Any) -> ReceiverSettings:
+    return ReceiverSettings(name="ops", base=Path(), kind=ReceiverKind(kind), **given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "key", "problem"),
+    [
+        ("webhook", {}, None, "url is missing; a receiver of kind webhook needs it"),
+        ("discord", {"url": "env:A", "to": ("a@b.c",)}, "to", "of kind discord has no to"),
+        (
+            "slack",
+            {"url": "env:U", "channel": "C1"},
+            None,
+            "token is missing; a bot of Slack needs it",
+        ),
+        (
+            "slack",
+            {"url": "env:U", "token": "env:A"},
+            None,
+            "channel is missing; a bot of Slack needs it",
+        ),
+        ("apprise", {"url": "env:A"}, None, "allow_private = true"),
+        ("apprise", {"url": "json://h", "allow_private": True}, "url", "since it holds secrets"),
+        ("webhook", {"url": "smtp://mail.example.org"}, "url", "http"),
+    ],
+)
+def test_wrong_section_is_told_with_its_key(
+    kind: str, given: dict[str, Any], key: str | None, problem: str
+) -> None:
+    with pytest.raises(WrongReceiver, match=problem) as caught:
+        check_receiver(settings(kind, **given))
+    assert caught.value.key == key
+
+
+def test_whole_section_passes() -> None:
+    check_receiver(settings("webhook", url="https://hooks.example.org", secret="env:A"))
+    check_receiver(settings("slack", url="env:U", channel="C1", token="env:A"))
