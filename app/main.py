@@ -14,6 +14,7 @@ from app.theme import STYLE_SHEET
 from app.views import (
     alerts,
     compare,
+    health,
     kernel_diff,
     kernels,
     models,
@@ -49,6 +50,7 @@ VIEWS = (
     View(title="Kernel diff", path="kernel-diff", show=kernel_diff.show),
     View(title="Studies", path="studies", show=studies.show),
     View(title="Runs", path="runs", show=runs.show),
+    View(title="Health", path="health", show=health.show),
 )
 
 

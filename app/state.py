@@ -185,6 +185,11 @@ class AlertsState:
     state: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthState:
+    """The page of health has nothing to choose."""
+
+
 # The states of the pages that show the latest results of one machine and toolchain.
 CaseState = OverviewState | ModesState | ModelsState
 _AnyState = (
@@ -199,6 +204,7 @@ _AnyState = (
     | RunsState
     | StudiesState
     | AlertsState
+    | HealthState
 )
 _State = TypeVar("_State", bound=_AnyState)
 _CaseState = TypeVar("_CaseState", bound=CaseState)
@@ -289,6 +295,11 @@ def parse_studies(
 def parse_alerts(params: Mapping[str, str]) -> tuple[AlertsState, tuple[str, ...]]:
     """Return the alerts page's state and a sentence for each parameter not understood."""
     return _parse(AlertsState, params, {"state": (ALL_STATES, *AlertState)})
+
+
+def parse_health(params: Mapping[str, str]) -> tuple[HealthState, tuple[str, ...]]:
+    """Return the state of a page without choices and a sentence for each parameter."""
+    return _parse(HealthState, params, {})
 
 
 def overview_url(state: OverviewState) -> str:
@@ -430,7 +441,7 @@ def _parse(
             known = shortened(name, limit=_SHOWN_LENGTH)
             problems.append(
                 f"The URL has a parameter {known!r} that this page does not know;"
-                f" it is ignored. Known: {', '.join(names)}."
+                f" it is ignored. Known: {', '.join(names) or 'none'}."
             )
         elif value and value not in allowed.get(name, (value,)):
             problems.append(

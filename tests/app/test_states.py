@@ -43,6 +43,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "kernel-diff": "No such run",
         "runs": "No runs yet",
         "studies": "No run of this study yet",
+        "health": "No scheduler",
     }[path] in text_of(page)
 
 
@@ -59,8 +60,8 @@ def test_looking_at_an_empty_store_does_not_create_it(
 def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     page = open_page(path, **params_of(path))
     assert not page.exception
-    shown = "No run of this study yet" if path == "studies" else "2.13.0.dev202601"
-    assert shown in text_of(page)
+    other = {"studies": "No run of this study yet", "health": "No scheduler has worked on this"}
+    assert other.get(path, "2.13.0.dev202601") in text_of(page)
     assert "SYNTHETIC" not in text_of(page)
 
 
@@ -135,6 +136,7 @@ def test_names_that_are_markup_are_shown_as_text(
     for element in ("<script", "<b>", "<i>", "<img", "<u>"):
         assert element not in html
     other = {"runs": "<i>hostile</i>", "studies": "No run of this study yet"}
+    other["health"] = "No scheduler has worked on this store"
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)
 

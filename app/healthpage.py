@@ -1,0 +1,22 @@
+"""What the page of health is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from db.health import Health
+from db.notifications import Notification, NotificationState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthPage:
+    """How schedulers, jobs and devices do, and what could not be sent.
+
+    `dead` are the notifications that were given up, oldest first; `num_notifications` counts all by
+    receiver and state.
+    """
+
+    health: Health
+    dead: tuple[Notification, ...] = ()
+    num_notifications: Mapping[tuple[str, NotificationState], int]

@@ -1,0 +1,101 @@
+"""How all that runs by itself does: schedulers, next runs, queue, devices, disks, messages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from app import access, data, health_data
+from app.components import guarded, notices, state_page
+from app.health_data import FRESH_S, load_health_page
+from app.healthpage import HealthPage
+from app.healthrows import (
+    dead_table,
+    device_table,
+    disk_table,
+    job_table,
+    next_table,
+    receiver_table,
+    scheduler_table,
+    troubles,
+    wellness,
+)
+from app.markup import heading, notice
+from app.state import parse_health
+from db.access import Role
+
+_SAID = "sent-again"
+_SAID_FOR = timedelta(minutes=1)
+
+
+def show() -> None:
+    """Draw the page of health."""
+    _, problems = parse_health(st.query_params.to_dict())
+    notices(problems)
+    st.html(heading("Health"))
+    # Read once here: what the store has to say about itself is said by the whole page.
+    load_health_page()
+    _draw()
+
+
+@st.fragment(run_every=FRESH_S)
+def _draw() -> None:
+    guarded(_draw_now)
+
+
+def _draw_now() -> None:
+    loaded = load_health_page()
+    page, now = loaded.value, data.now()
+    if loaded.stale_reason:
+        st.html(notice(f"Shown as it was last read. {loaded.stale_reason}"))
+    found = troubles(page, now=now)
+    notices(found or [wellness(page, now=now)])
+    if not page.health.schedulers:
+        text = [
+            "A scheduler runs the schedules of hud.toml and the jobs that people ask for, and says"
+            " here every minute that it is alive."
+        ]
+        state_page("No scheduler", text=text, commands=["hud up", "hud schedule"])
+    for title, content in _sections(page):
+        if content:
+            st.html(heading(title, level=2))
+            st.html(content)
+    _show_dead(page)
+
+
+def _sections(page: HealthPage) -> list[tuple[str, str]]:
+    now = data.now()
+    health = page.health
+    return [
+        ("Schedulers", scheduler_table(page, now=now)),
+        ("Next runs", next_table(page, now=now)),
+        ("Queue", job_table(health.open_jobs, label="jobs in the queue", now=now)),
+        ("Jobs that ended", job_table(health.ended_jobs, label="jobs that ended", now=now)),
+        ("Devices", device_table(page)),
+        ("Disks", disk_table(page)),
+        ("Messages", receiver_table(page)),
+    ]
+
+
+def _show_dead(page: HealthPage) -> None:
+    """Draw what could not be sent, and let admins send it again."""
+    said_at, said = st.session_state.get(_SAID, (None, ""))
+    if said and data.now() - said_at < _SAID_FOR:
+        st.html(notice(said))
+    if not page.dead:
+        return
+    st.html(heading("Messages that were given up", level=2))
+    st.html(dead_table(page.dead, now=data.now()))
+    if access.refusal(access.present(), Role.ADMIN, doing="sending messages again"):
+        st.caption("Admins send them again here, `hud alerts resend` on the command line.")
+        return
+    ids = [item.id for item in page.dead]
+    st.button(f"Send {len(ids)} again", key="send-again", on_click=_send_again, args=(ids,))
+
+
+def _send_again(ids: list[str]) -> None:
+    problem = health_data.send_again(ids)
+    told = problem or f"To be sent again within a minute: {len(ids)}."
+    # The store has changed, so the page is drawn again at once, and would forget it.
+    st.session_state[_SAID] = (data.now(), told)
