@@ -17,6 +17,7 @@ RunnerError
 |-- FixError          what doctor changed, or would change, cannot be noted or read
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
+|-- CommentFailed     a pull request cannot be commented on
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- TraceError        a profiler's trace cannot be read; the message has file and byte
 |-- ProfilerFailed    a profiler that somebody else makes did not do what it was asked
@@ -93,6 +94,10 @@ class NoSuchDocument(RunnerError, LookupError):
 
 class DocumentNotWritten(RunnerError):
     """A file that was asked for has no place to go."""
+
+
+class CommentFailed(RunnerError):
+    """A pull request takes no comment: it is not known, or its server refuses."""
 
 
 class ImportFailed(RunnerError, ValueError):

@@ -87,9 +87,17 @@ class Bench:
         return self.candidate().executor.execute(order)
 
     def measure_in_turn(
-        self, case: Case, *, baseline: Toolchain, limits: PairLimits, is_enough: IsEnough
+        self,
+        case: Case,
+        *,
+        baseline: Toolchain,
+        limits: PairLimits,
+        is_enough: IsEnough | None = None,
     ) -> PairResult:
-        """Return what `case` does now on both sides, launches interleaved."""
+        """Return what `case` does now on both sides, launches interleaved, until `is_enough`.
+
+        By default until the time is decided.
+        """
         order = self._order(case)
         return measure_pair(
             PairSide(executor=baseline.executor, order=order),

@@ -91,7 +91,8 @@ class Repository:
     def _comment(self, number: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
         id = 1 + sum(map(len, self.comments.values()))
-        self.comments.setdefault(int(number), []).append({**body, "id": id})
+        own = {"id": id, "user": {"login": "hud[bot]", "type": "Bot"}}
+        self.comments.setdefault(int(number), []).append({**body, **own})
         return 201, body
 
     def _change_comment(self, id: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:

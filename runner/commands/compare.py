@@ -21,6 +21,7 @@ from runner.analysis.compare import (
 )
 from runner.analysis.machine import MachineChange, compare_machine, machine_text
 from runner.analysis.sides import run_at_revision
+from runner.commands.ci_report import ReportOptions, report_options, write_report
 from runner.commands.common import json_option, new_progress, print_json, with_workplace
 from runner.commands.differences import differences_json, print_differences
 from runner.commands.run import EXIT_INTERRUPTED
@@ -31,6 +32,7 @@ from runner.errors import NoSuchDocument
 from runner.events import PairLaunched
 from runner.paired import PairLimits, PairSide, measure_pair
 from runner.plan import make_plan
+from runner.recheck import Recheck
 from runner.wiring import RunOrder, Workplace, execute_together
 
 LATEST, PREVIOUS = "latest", "previous"
@@ -76,7 +78,16 @@ class _Compared:
     show_default="5%",
     help="The smallest change that counts.",
 )
+@click.option(
+    "--confirm",
+    "num_confirmations",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Measure what became worse again first, N times, and count what stays so.",
+)
 @click.option("--all", "show_all", is_flag=True, help="Show what is unchanged as well.")
+@report_options
 @json_option
 @with_workplace
 def compare(
@@ -89,7 +100,9 @@ def compare(
     max_launches: int | None,
     no_store: bool,
     fail_above: float,
+    num_confirmations: int,
     show_all: bool,
+    report: ReportOptions,
     as_json: bool,
 ) -> None:
     """Compare CANDIDATE with BASELINE; exit with 1 when something became worse.
@@ -102,6 +115,8 @@ def compare(
     options += ["--no-store"] if no_store else []
     names = tuple(name for name in (baseline, candidate) if name is not None)
     _check_usage(names, toolchains=toolchains, options=options)
+    if toolchains and num_confirmations:
+        raise click.UsageError("--confirm is for two runs: --toolchain measures until it is clear")
     if toolchains:
         found = _measure(
             # No reference cases: whatever the machine does meanwhile, it does to both.
@@ -111,7 +126,22 @@ def compare(
         )
     else:
         found = _load(*names, fail_above=fail_above, store=workplace.store())
+        again = Recheck(
+            num_runs=num_confirmations,
+            fail_above=fail_above,
+            workplace=workplace,
+            notify=new_progress(workplace),
+        )
+        rows = again.rows(found.rows, baseline=found.baseline, candidate=found.candidate)
+        found = replace(found, rows=rows)
     _show(found, show_all=show_all, as_json=as_json)
+    write_report(
+        found.rows,
+        sides=(found.baseline, found.candidate),
+        machine=found.machine_line,
+        options=report,
+        workplace=workplace,
+    )
     if toolchains and found.baseline.run.state is RunState.INTERRUPTED:
         num_done, num_planned = len(found.baseline.results), len(found.baseline.run.plan)
         click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
