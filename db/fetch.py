@@ -307,6 +307,8 @@ def headers(connection: Connection, *where: ColumnElement[bool]) -> tuple[Series
 
 def with_points(connection: Connection, headers: Sequence[SeriesHeader]) -> list[Series]:
     """Return the series of `headers` with their points, oldest first."""
+    if not headers:
+        return []
     rows = connection.execute(select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
     runs = point_runs([PointRun(run_id=row.id, **_run_facts(row)) for row in rows])
     found = _columns(connection, [header.key for header in headers])
