@@ -26,7 +26,8 @@ COMMAND: Final = (sys.executable, "-m", "runner.alerts.apprise_process")
 PACKAGE: Final = "apprise"
 _SHOWN_LENGTH = 200
 # What calls people or begins markup in some service; a sign that nobody sees takes its meaning.
-_CALLS: Final = re.compile(r"[@<`*_\[]")
+# Not within a name, where `_` is no markup and whoever copies a command would copy that sign.
+_CALLS: Final = re.compile(r"[@<`*\[]|(?<!\w)_|_(?!\w)")
 _UNSEEN: Final = "\N{ZERO WIDTH SPACE}"
 # Shorter parts of an address are words such as `https`, and no secrets.
 _SECRET: Final = re.compile(r"[^/:@?&=#]{5,}")
@@ -43,7 +44,7 @@ class Apprise:
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it."""
         words = in_words(message)
-        wanted = {"url": self.url, "title": tamed(words.heading), "body": tamed(_body(words))}
+        wanted = {"url": self.url, "title": tamed(words.heading), "body": tamed(body_of(words))}
         try:
             done = subprocess.run(
                 self.command,
@@ -83,7 +84,8 @@ def _failed(text: str) -> Answer:
     return Answer(kind=AnswerKind.FAILED, text=text, is_certain=False)
 
 
-def _body(words: Words) -> str:
+def body_of(words: Words) -> str:
+    """Return the text of `words` below their heading."""
     parts = []
     for paragraph in words.paragraphs:
         head = [] if paragraph.title == words.heading else [paragraph.title]

@@ -88,7 +88,7 @@ class GitHub:
         if issue is None and notification.kind is NewsKind.FIXED:
             return ""
         if issue is None:
-            body = _issue_body(notification, paragraph)
+            body = issue_body(notification, paragraph)
             issue = self.api.write("POST", "issues", title=title, body=body, labels=[LABEL])
         elif _marker_of(notification) not in (issue["body"] or ""):
             path = f"issues/{issue['number']}/comments"
@@ -105,7 +105,7 @@ class GitHub:
         if issue is None:
             return ""
         if _marker_of(notification) in (issue["body"] or ""):
-            self._change(issue, body=_issue_body(notification, paragraph))
+            self._change(issue, body=issue_body(notification, paragraph))
         else:
             path = f"issues/{issue['number']}/comments"
             comment = self._find_comment(path, notification)
@@ -207,7 +207,8 @@ def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str
     return next((item for item in found if marker in (item["body"] or "")), None)
 
 
-def _issue_body(notification: Notification, paragraph: Paragraph) -> str:
+def issue_body(notification: Notification, paragraph: Paragraph) -> str:
+    """Return the Markdown of an issue, with the markers by which it is found again."""
     return f"{_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
 
 

@@ -18,6 +18,7 @@ from db.triage import ONGOING, is_muted
 from runner.analysis.confirmation import is_refuted
 from runner.analysis.events import size_pct
 from runner.analysis.outcomes import OUTCOME
+from runner.text import percent
 
 # Percent of cost. What a release is held for, and what a team wants to know the same day.
 SEVERE_PCT = 25.0
@@ -110,8 +111,9 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
         return event.title
     worst = max(alerts, key=lambda alert: _RANKS.index(severity_of(alert)))
     others = f" and {len(alerts) - 1} more" if len(alerts) > 1 else ""
-    cause = f": {worst.cause_text}" if worst.cause_text else ""
-    return f"{worst.case.key} {worst.metric}{cause}{others}"
+    # The rest of a cause is below the title.
+    told = percent(worst.change_pct) if worst.change_pct else worst.cause_text.partition(";")[0]
+    return f"{worst.case.key}: {worst.metric} {told}".rstrip() + others
 
 
 def is_still_news(kind: NewsKind, alert: Alert, *, at: datetime) -> bool:

@@ -1,6 +1,8 @@
 """Hand mail to a server, by the rules of addresses and deadlines that webhooks have.
 
-A refusal with 4xx passes and one with 5xx does not (https://www.rfc-editor.org/rfc/rfc5321, 4.2.1).
+A refusal with 4xx passes and one with 5xx does not (https://www.rfc-editor.org/rfc/rfc5321, 4.2.1),
+but what a server says before it hears of recipients speaks of this machine, the user or the sender:
+nothing is lost while somebody mends that.
 Nobody gets a mail twice because somebody else did not get it: while one of the people it goes to is
 refused for now, none gets it, a few times. Then those get it who can, and the answer names the
 others.
@@ -20,8 +22,6 @@ from runner.alerts.http import MAIL, HttpRules, TargetRefused, TimedSocket, chec
 
 _SHOWN_LENGTH = 200
 _READY, _OK, _WILL_FORWARD, _CLOSING = 220, 250, 251, 421
-# RFC 4954: these speak of the user and password, not of the message.
-_LOGIN_REFUSED = (530, 534, 535, 538)
 _PLAIN = "smtp+plain"
 _Reply = tuple[int, bytes]
 
@@ -52,11 +52,14 @@ class MailServer:
             connection = connect(parts, rules=self.rules, deadline=deadline)
         except (OSError, ValueError, TargetRefused) as error:
             return _down(error)
+        has_begun = False
         try:
             client = self._client(connection, parts)
+            _expect(client.mail(letter.sender), _OK)
+            has_begun = True
             return _hand_over(client, letter, waits_for_all=waits_for_all)
         except _Refused as refused:
-            return _answer(refused.reply)
+            return _answer(refused.reply, is_of_message=has_begun)
         except (OSError, ValueError) as error:
             return _down(error)
         finally:
@@ -108,7 +111,6 @@ class _Refused(Exception):
 
 
 def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> Answer:
-    _expect(client.mail(letter.sender), _OK)
     replies = {address: client.rcpt(address) for address in letter.to}
     refused = {
         address: reply for address, reply in replies.items() if reply[0] not in (_OK, _WILL_FORWARD)
@@ -138,14 +140,13 @@ def _refusal(error: smtplib.SMTPResponseException) -> _Refused:
     return _Refused((error.smtp_code, text if isinstance(text, bytes) else text.encode()))
 
 
-def _answer(reply: _Reply) -> Answer:
-    """Return what a refusal means; settings that are to blame can be mended."""
+def _answer(reply: _Reply, *, is_of_message: bool) -> Answer:
+    """Return what a refusal means; one of this machine, its user or its sender can be mended."""
     code, _ = reply
-    is_settings = code in _LOGIN_REFUSED
     return Answer(
-        kind=AnswerKind.REFUSED if code >= 500 and not is_settings else AnswerKind.FAILED,
+        kind=AnswerKind.REFUSED if code >= 500 and is_of_message else AnswerKind.FAILED,
         text=_said(reply),
-        is_down=is_settings or code == _CLOSING,
+        is_down=not is_of_message or code == _CLOSING,
     )
 
 

@@ -56,6 +56,11 @@ class Weekly:
             "url": self.url,
         }
 
+    def title(self) -> str:
+        """Return the digest in a line."""
+        days = f"{self.since:%Y-%m-%d} to {self.until:%Y-%m-%d}"
+        return f"{len(self.open)} open, {len(self.fixed)} fixed, {days}"
+
     def lines(self) -> list[str]:
         """Return the digest in words."""
         days = [(self.until - alert.first_bad.at).days for alert in self.open]
@@ -69,9 +74,9 @@ class Weekly:
             ),
             *_listed("fixed", [_text(alert) for alert in self.fixed]),
             *_listed(
-                "noise by series",
+                "noisy series",
                 [
-                    f"{item.num_noise} of {item.num_alerts} alerts: {item.series}"
+                    f"{item.series}: {item.num_noise} of {item.num_alerts} alerts were noise"
                     for item in self.noise
                 ],
             ),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from db.notifications import NewsKind
+from db.notifications import NewsKind, Severity
 from db.records import AlertState
 from db.text import one_line, shortened, signed
 from db.triage import JUDGE
 from runner.alerts.dispatch import Item, Message
+from runner.analysis.explain import SINCE_LAST_GOOD
 from runner.text import percent, quantity
 
 # Of one notification; the dashboard has the rest.
@@ -24,6 +26,7 @@ MAX_KERNELS_SHOWN = 3
 _TITLE_LENGTH = 200
 _SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, AlertState.NOISE)}
 _PART_LENGTH = 300
+_WHO = ("model", "phase", "dtype", "variant")
 _WORDS = {
     NewsKind.OPENED: "New",
     NewsKind.WORSENED: "Worse",
@@ -70,10 +73,17 @@ def in_words(message: Message) -> Words:
         _paragraph(item, has_picture=number < MAX_PICTURES_SHOWN)
         for number, item in enumerate(message.items[:MAX_ITEMS_SHOWN])
     )
-    heading = paragraphs[0].title
-    if len(message.items) > 1:
-        heading = f"Compile HUD: {len(message.items)} notifications"
+    heading = paragraphs[0].title if len(message.items) == 1 else _counts(message.items)
     return Words(heading=heading, paragraphs=paragraphs, num_notifications=len(message.items))
+
+
+def _counts(items: Sequence[Item]) -> str:
+    """Return how many there are of what: all that people see of a digest at first."""
+    words = Counter(_headline(item).lower() for item in items)
+    kinds = ", ".join(f"{num} {word}" for word, num in words.most_common())
+    num_severe = sum(item.notification.severity is Severity.SEVERE for item in items)
+    severe = f" ({num_severe} severe)" if num_severe else ""
+    return f"Compile HUD: {kinds}{severe}"
 
 
 def without_pictures(words: Words) -> Words:
@@ -83,29 +93,41 @@ def without_pictures(words: Words) -> Words:
 
 
 def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
-    notification = item.notification
-    title = f"{_headline(item)} ({notification.severity}): {notification.title}"
-    lines = [
-        line
-        for alert in item.alerts[:MAX_ALERTS_SHOWN]
-        for line in (_line(alert, decided=_decided(alert, item)), _kernels_line(alert))
-        if line
-    ]
-    num_left = item.num_alerts - min(len(item.alerts), MAX_ALERTS_SHOWN)
-    if num_left:
-        lines.append(f"and {num_left} more alerts")
-    if item.weekly is not None:
-        lines = item.weekly.lines()
+    lines = _told(item) if item.weekly is None else item.weekly.lines()
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
     return Paragraph(
-        title=_short(title, limit=_TITLE_LENGTH),
+        title=_short(_title(item), limit=_TITLE_LENGTH),
         lines=tuple(_short(line) for line in lines),
         url=item.alerts[0]["url"] if item.alerts else item.weekly.url if item.weekly else "",
         actions={name.capitalize(): url for name, url in item.actions.items()},
         picture_url=item.picture_url if has_picture else "",
         alert_id=item.alerts[0]["id"] if item.alerts and has_picture else "",
     )
+
+
+def _title(item: Item) -> str:
+    notification = item.notification
+    if item.weekly is not None:
+        return f"{_headline(item)}: {item.weekly.title()}"
+    severity = "" if notification.kind is NewsKind.TEST else f" ({notification.severity})"
+    return f"{_headline(item)}{severity}: {notification.title}"
+
+
+def _told(item: Item) -> list[str]:
+    """Return lines on the alerts of `item`; what is true of all of them is said once, below."""
+    alerts = item.alerts[:MAX_ALERTS_SHOWN]
+    shared = [text for tell in _SHARED if (text := _shared([tell(alert) for alert in alerts]))]
+    lines = []
+    for alert in alerts:
+        own = [text for tell in _SHARED if (text := tell(alert)) and text not in shared]
+        lines.append("; ".join(filter(None, (_what(alert), _decided(alert, item), *own))))
+    num_left = item.num_alerts - len(alerts)
+    return [*lines, *([f"and {num_left} more alerts"] if num_left else []), *shared]
+
+
+def _shared(texts: Sequence[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else ""
 
 
 def _headline(item: Item) -> str:
@@ -131,31 +153,53 @@ def _decided(alert: Mapping[str, Any], item: Item) -> str:
     return f"now {alert['state']}{who}{why}"
 
 
-def _line(alert: Mapping[str, Any], *, decided: str) -> str:
-    """Return what is known of an alert: whose, how much, since when, what was `decided`, and why.
-
-    The cause is last, since it may be long and is then cut.
-    """
-    who = " ".join(_short(str(alert[name]), limit=60) for name in ("model", "phase", "dtype"))
-    parts = [f"{who} {_short(alert['variant'], limit=60)}, {_short(alert['metric'], limit=60)}"]
-    if alert["change_pct"] is not None:
-        levels = (quantity(alert[name], unit=alert["unit"]) for name in ("baseline", "candidate"))
-        interval = alert["interval_pct"]
-        within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
-        parts.append(f"{' -> '.join(levels)}, {percent(alert['change_pct'])}{within}")
-    good = alert["last_good"]
-    since = f"since {_short(alert['first_bad']['revision'], limit=60)}"
-    parts.append(since + (f" (last good {_short(good['revision'], limit=60)})" if good else ""))
-    return "; ".join(filter(None, (*parts, decided, alert["cause"]["text"])))
+def _what(alert: Mapping[str, Any]) -> str:
+    """Return whose alert it is, and how much changed."""
+    who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
+    metric = _short(alert["metric"], limit=60)
+    if alert["change_pct"] is None:
+        return f"{who}: {metric}"
+    interval = alert["interval_pct"]
+    within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
+    levels = (quantity(alert[name], unit=alert["unit"]) for name in ("baseline", "candidate"))
+    return f"{who}: {metric} {percent(alert['change_pct'])}{within}, {' -> '.join(levels)}"
 
 
-def _kernels_line(alert: Mapping[str, Any]) -> str:
+def _since(alert: Mapping[str, Any]) -> str:
+    """Return the first bad and the last good revision, each with its day."""
+    bad, good = alert["first_bad"], alert["last_good"]
+    last_good = f", last good {_at_revision(good)}" if good else ""
+    return f"since {_at_revision(bad)}{last_good}"
+
+
+def _at_revision(seen: Mapping[str, Any]) -> str:
+    return f"{_short(seen['revision'], limit=60)} ({seen['at'][:10]})"
+
+
+def _cause(alert: Mapping[str, Any]) -> str:
+    text, *_ = alert["cause"]["text"].partition(SINCE_LAST_GOOD)
+    return f"cause: {text.removesuffix('; ')}" if text else ""
+
+
+def _changed(alert: Mapping[str, Any]) -> str:
+    """Return what else changed when the first bad run was measured, "" where only torch did."""
+    *_, text = alert["cause"]["text"].partition(SINCE_LAST_GOOD)
+    good = alert["last_good"] or {"revision": ""}
+    is_said = text == f"torch {good['revision']} -> {alert['first_bad']['revision']}"
+    return f"changed with it: {text}" if text and not is_said else ""
+
+
+def _kernels(alert: Mapping[str, Any]) -> str:
     """Return the kernels behind an alert with what each adds, "" where they are not known."""
     top = [
         f"{_short(str(row['label']), limit=60)} {signed(row['contribution_us'], decimals=0)} us"
         for row in alert["cause"]["kernels"][:MAX_KERNELS_SHOWN]
     ]
     return f"kernels: {', '.join(top)}" if top else ""
+
+
+# In this order: since when, why, with what, and by what.
+_SHARED = (_since, _cause, _changed, _kernels)
 
 
 def _short(text: str, *, limit: int = _PART_LENGTH) -> str:

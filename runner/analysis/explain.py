@@ -38,6 +38,8 @@ MEASUREMENT_WARNINGS = (
     "few-samples",
     "few-launches",
 )
+# Begins the last part of a cause's text: what else is different.
+SINCE_LAST_GOOD = "since the last good run: "
 _MACHINE_FACTS = ("driver", "os")
 _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 
@@ -57,7 +59,7 @@ def with_evidence(alert: Alert) -> Alert:
         found.text,
         measured.text,
         settled.text,
-        f"since the last good run: {told}" if told else "",
+        f"{SINCE_LAST_GOOD}{told}" if told else "",
     )
     return dataclasses.replace(
         alert,

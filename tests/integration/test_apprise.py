@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.receiving import receiving
 from runner.alerts import receivers
-from runner.alerts.apprise import Apprise
+from runner.alerts.apprise import Apprise, tamed
 from runner.alerts.receivers import Unready, make_receiver
 from runner.alerts.settings import ReceiverSettings
 from runner.config import parse_config
@@ -79,6 +79,11 @@ def test_names_call_nobody_and_are_no_markup() -> None:
     assert HOSTILE[:10] in told.replace(HIDDEN, "")
     for call in ("@everyone", "@here", "<!channel>", "<@U1>", "**b**", "`c`", "[x]("):
         assert call not in told
+
+
+def test_commands_can_be_copied() -> None:
+    assert tamed("hud run --model nn_transformer") == "hud run --model nn_transformer"
+    assert tamed("_all_").count(HIDDEN) == 2
 
 
 def test_without_apprise_everything_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,8 +106,10 @@ def test_a_server_without_tls_gets_neither_mail_nor_password() -> None:
 @pytest.mark.parametrize(
     ("answers", "kind", "is_down", "text"),
     [
-        ({"MAIL": "451 later"}, "failed", False, "451 later"),
-        ({"MAIL": "550 no"}, "refused", False, "550 no"),
+        # Whatever the message, it would be refused: of the sender, or of this machine.
+        ({"MAIL": "451 later"}, "failed", True, "451 later"),
+        ({"MAIL": "550 no such sender"}, "failed", True, "550 no such sender"),
+        ({"GREETING": "554 not for you"}, "failed", True, "554 not for you"),
         (
             {"RCPT": "550 gone"},
             "refused",

@@ -77,10 +77,18 @@ def test_one_event_in_many_series_is_one_piece_of_news() -> None:
     assert [alert.id for alert in news.alerts] == ["a", "b"]
 
 
-def test_alert_alone_is_told_by_its_case_and_cause() -> None:
+def test_alert_alone_is_told_by_its_case_and_change() -> None:
     alone = replace(ALERT, cause_text="compiler side")
     (news,) = find_news([], [alone], events={"alert-1": EVENT}, at=START)
-    assert news.title == f"{ALERT.case.key} latency_s: compiler side"
+    assert news.title == f"{ALERT.case.key}: latency_s +20.0 %"
+
+
+def test_alert_without_a_size_is_told_by_what_happened() -> None:
+    failed = replace(
+        ALERT, metric="outcome", change_pct=None, cause_text="ok -> failed: OOM; since the last"
+    )
+    (news,) = find_news([], [failed], events={}, at=START)
+    assert news.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
 
 
 def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
@@ -89,7 +97,7 @@ def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
         replace(make_alert("b", case=make_case("vit"), change_pct=40.0), event_id="event"),
     ]
     (news,) = find_news([], both, events={}, at=START)
-    assert news.title == f"{make_case('vit').key} latency_s and 1 more"
+    assert news.title == f"{make_case('vit').key}: latency_s +40.0 % and 1 more"
 
 
 @pytest.mark.parametrize(

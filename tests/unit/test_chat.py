@@ -81,9 +81,11 @@ def message(*items: Item) -> Message:
     return Message(id="msg_1", at=START, items=items)
 
 
+SINCE = f"{make_sighting().revision} ({make_sighting().at:%Y-%m-%d})"
 LINES = (
-    "bert inference fp32 default, latency_s; 10.0 ms -> 12.0 ms, +20.0 % [+18.0 %, +22.0 %];"
-    f" since {make_sighting().revision} (last good {make_sighting().revision}); compiler side",
+    "bert inference fp32 default: latency_s +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms",
+    f"since {SINCE}, last good {SINCE}",
+    "cause: compiler side",
     "repro: hud run --model bert",
 )
 
@@ -100,8 +102,8 @@ def test_words_name_the_kernels_and_what_was_decided() -> None:
     decided = replace(decided, deciders={"alert-1": "team link"})
     (paragraph,) = in_words(message(decided)).paragraphs
     assert paragraph.title == "Acknowledged (major): bert is slower"
-    assert "; now acknowledged by team link: known since May; compiler" in paragraph.lines[0]
-    assert paragraph.lines[1] == "kernels: triton_gelu +1438 us, gemm -3 us"
+    assert paragraph.lines[0].endswith("; now acknowledged by team link: known since May")
+    assert paragraph.lines[3] == "kernels: triton_gelu +1438 us, gemm -3 us"
     assert paragraph.actions == {name.capitalize(): url for name, url in ACTIONS.items()}
     assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
 
@@ -110,7 +112,7 @@ def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
     found = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
     (paragraph,) = in_words(message(found)).paragraphs
     assert paragraph.title.startswith("Fixed (major)")
-    assert "; now fixed; compiler side" in paragraph.lines[0]
+    assert paragraph.lines[0].endswith("; now fixed")
     news = replace(found, notification=replace(found.notification, kind=NewsKind.FIXED))
     assert "now fixed" not in in_words(message(news)).paragraphs[0].lines[0]
 
@@ -125,13 +127,39 @@ def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
     assert in_words(message(both)).heading.startswith("Worse (major)")
 
 
-def test_a_long_cause_cuts_nothing_else() -> None:
-    found = item(state=AlertState.NOISE)
+def with_cause(found: Item, *texts: str) -> Item:
+    """Return `found` with an alert for each text of a cause."""
     (alert,) = found.alerts
-    long = {**alert, "cause": {**alert["cause"], "text": "x" * 1000}}
-    (line, *_) = in_words(message(replace(found, alerts=(long,)))).paragraphs[0].lines
-    assert "now noise" in line
-    assert line.endswith("...")
+    told = tuple({**alert, "cause": {**alert["cause"], "text": text}} for text in texts)
+    return replace(found, alerts=told, num_alerts=len(told))
+
+
+def test_a_long_cause_cuts_nothing_else() -> None:
+    (paragraph,) = in_words(message(with_cause(item(), "x" * 1000))).paragraphs
+    assert paragraph.lines[2].endswith("x...")
+    assert (*paragraph.lines[:2], paragraph.lines[3]) == (*LINES[:2], LINES[3])
+
+
+def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> None:
+    (paragraph,) = in_words(message(with_cause(item(), "compiler side", "machine side"))).paragraphs
+    assert paragraph.lines == (
+        f"{LINES[0]}; cause: compiler side",
+        f"{LINES[0]}; cause: machine side",
+        LINES[1],
+        LINES[3],
+    )
+
+
+def test_what_else_changed_is_told_unless_it_is_the_revision() -> None:
+    revision = make_sighting().revision
+    cause = f"compiler side; since the last good run: torch {revision} -> {revision}"
+    assert in_words(message(with_cause(item(), cause))).paragraphs[0].lines == LINES
+    more = with_cause(item(), f"{cause}, driver 1 -> 2")
+    assert in_words(message(more)).paragraphs[0].lines == (
+        *LINES[:3],
+        f"changed with it: torch {revision} -> {revision}, driver 1 -> 2",
+        LINES[3],
+    )
 
 
 EVERYTHING = {
@@ -168,7 +196,7 @@ def test_an_alert_without_numbers_has_none() -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     words = in_words(message(*(item(alerts=9) for _ in range(25))))
-    assert words.heading == "Compile HUD: 25 notifications"
+    assert words.heading == "Compile HUD: 25 new"
     assert len(words.paragraphs) == MAX_ITEMS_SHOWN
     assert words.rest(MAX_ITEMS_SHOWN).startswith("and 15 more")
     assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.paragraphs[0].lines

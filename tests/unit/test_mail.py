@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from tests.unit.test_chat import HOSTILE, LINES, item, message
 
 HEADERS = "\r\nBcc: all@evil.example\r\n\r\nbody"
 PNG = b"\x89PNG\r\n\x1a\n"
+SHOWN = "<br>\n".join(html.escape(line) for line in LINES)
 RIGHT_TO_LEFT = "\u202egnp.exe"
 
 
@@ -52,14 +54,14 @@ def test_golden_message_of_mail() -> None:
         "Content-Type": found["Content-Type"],
     }
     assert text_of(found, "plain") == (
-        f"New (major): bert is slower\n  {LINES[0]}\n  {LINES[1]}\n"
-        "  Open: http://hud/series?case=1\n"
+        "\n  ".join(("New (major): bert is slower", *LINES, "Open: http://hud/series?case=1"))
+        + "\n"
     )
     assert text_of(found, "html") == (
         "<!DOCTYPE html>\n"
         '<html><body style="font-family: sans-serif; font-size: 14px; line-height: 1.4">\n'
         "<h3>New (major): bert is slower</h3>\n"
-        f"<p>{LINES[0].replace('>', '&gt;')}<br>\n{LINES[1]}</p>\n"
+        f"<p>{SHOWN}</p>\n"
         '<p><a href="http://hud/series?case=1">Open</a></p>\n'
         "</body></html>\n"
     )
@@ -117,7 +119,7 @@ def test_mails_about_one_event_are_one_thread_and_those_of_a_digest_are_none() -
     assert first["References"] == second["References"] != letter(message(item("c")))["References"]
     digest = letter(message(item(name="a"), item(name="c")))
     assert digest["References"] is None
-    assert digest["Subject"] == "Compile HUD: 2 notifications"
+    assert digest["Subject"] == "Compile HUD: 2 new"
 
 
 def test_what_is_left_out_is_counted() -> None:

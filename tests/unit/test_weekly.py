@@ -100,7 +100,7 @@ def test_the_noisiest_series_come_first() -> None:
 
 
 def test_an_empty_week_says_so() -> None:
-    assert digest().lines() == ["open: nothing", "fixed: nothing", "noise by series: nothing"]
+    assert digest().lines() == ["open: nothing", "fixed: nothing", "noisy series: nothing"]
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -122,7 +122,7 @@ def test_words_and_webhooks_carry_the_digest() -> None:
     told = Item(notification=notification, alerts=(), num_alerts=0, weekly=digest(alert("a")))
     message = Message(id="msg_1", at=START, items=(told,))
     (paragraph,) = in_words(message).paragraphs
-    assert paragraph.title == "Weekly (minor): what is open and what was fixed, 2026-01-01"
+    assert paragraph.title == "Weekly: 1 open, 0 fixed, 2025-12-25 to 2026-01-01"
     assert paragraph.lines[0] == "open: 1"
     assert paragraph.url == "http://hud/alerts"
     document = envelope(message)

@@ -1,0 +1,125 @@
+"""Messages as each receiver is given them, kept as files: `python -m tests.golden_messages` writes.
+
+The files are what people look at when words change; `tests/integration/test_golden_messages.py`
+holds them against what is sent, and validates Slack's against its limits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from db.notifications import NewsKind, Severity
+from db.records import AlertState
+from runner.alerts.apprise import body_of, tamed
+from runner.alerts.chat import discord, slack, teams
+from runner.alerts.dispatch import Item, Message
+from runner.alerts.github import issue_body
+from runner.alerts.mail import letter_of
+from runner.alerts.webhook import envelope
+from runner.alerts.weekly import weekly_notification, weekly_of
+from runner.alerts.words import in_words
+from tests.builders import START, make_alert, make_case, make_sighting
+from tests.unit.test_chat import HOSTILE, full, message
+
+FOLDER = Path(__file__).parent / "fixtures" / "messages"
+
+
+def messages() -> dict[str, Message]:
+    """Return a message of each sort by its name."""
+    return {
+        "opened": message(full()),
+        "fixed": message(_of(full(state=AlertState.FIXED), NewsKind.FIXED)),
+        "digest": message(
+            _of(full("a"), NewsKind.OPENED, severity=Severity.SEVERE),
+            _of(full("b", case=make_case("gpt2")), NewsKind.WORSENED),
+            _of(full("c", state=AlertState.FIXED), NewsKind.FIXED),
+            full("d", alerts=9),
+        ),
+        "weekly": message(_weekly()),
+        "hostile": message(
+            full(title=HOSTILE, case=make_case(HOSTILE), state=AlertState.NOISE, note=HOSTILE)
+        ),
+    }
+
+
+def _of(item: Item, kind: NewsKind, *, severity: Severity = Severity.MAJOR) -> Item:
+    return replace(item, notification=replace(item.notification, kind=kind, severity=severity))
+
+
+def _weekly() -> Item:
+    old = replace(make_sighting(), at=START - timedelta(days=30))
+    weekly = weekly_of(
+        [
+            make_alert("a", first_bad=old),
+            make_alert("b", case=make_case("gpt2"), state=AlertState.FIXED),
+            make_alert("c", case=make_case("vit"), state=AlertState.NOISE),
+        ],
+        fixed_ids={"b"},
+        since=START - timedelta(days=7),
+        until=START,
+        url="https://hud/alerts",
+    )
+    told = weekly_notification("ops", due=START, at=START)
+    return Item(notification=told, alerts=(), num_alerts=0, weekly=weekly)
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _apprise(told: Message) -> str:
+    words = in_words(told)
+    return f"{tamed(words.heading)}\n\n{tamed(body_of(words))}\n"
+
+
+def _mail(told: Message, kind: str) -> str:
+    letter = letter_of(told, sender="hud@example.org", to=("team@example.org",))
+    part = letter.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+def _github(told: Message) -> str:
+    shown = zip(told.items, in_words(told).paragraphs, strict=True)
+    return "\n".join(
+        f"{paragraph.title}\n\n{issue_body(item.notification, paragraph)}\n"
+        for item, paragraph in shown
+    )
+
+
+# What is kept of a message for each receiver, by the end of the file's name.
+RENDERS: Mapping[str, Callable[[Message], str]] = {
+    "webhook.json": lambda told: _json(envelope(told)),
+    "slack.json": lambda told: _json(slack(in_words(told))),
+    "discord.json": lambda told: _json(discord(in_words(told))),
+    "teams.json": lambda told: _json(teams(in_words(told))),
+    "email.txt": lambda told: _mail(told, "plain"),
+    "email.html": lambda told: _mail(told, "html"),
+    "github.md": _github,
+    "apprise.txt": _apprise,
+}
+
+
+def rendered() -> dict[str, str]:
+    """Return what belongs in each file, by its name."""
+    return {
+        f"{name}.{end}": render(told)
+        for name, told in messages().items()
+        for end, render in RENDERS.items()
+    }
+
+
+def main() -> None:
+    """Write every file."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, content in rendered().items():
+        (FOLDER / name).write_text(content, encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
