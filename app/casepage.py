@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data, diff_data
+from app.asking import Wanted, ask_form
 from app.charts import sweep_spec
 from app.computed import sweep_of
 from app.detail import (
@@ -26,6 +27,7 @@ from app.seriestable import SAMPLES_CAPTION
 from app.state import RunPageState, run_url, series_url
 from app.sweep import SWEEP_CAPTION, sweep_rows, sweep_table
 from app.trend import result_samples_chart
+from db.jobs import suite_of_case
 from db.records import Outcome
 from db.summaries import ResultSummary
 
@@ -139,3 +141,5 @@ def _show_next(page: RunPage, result: ResultSummary) -> None:
             series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),
         )
         st.link_button("Close the case", run_url(page.run.id))
+    wanted = Wanted(suite=suite_of_case(result.case.key), toolchain=page.run.toolchain)
+    ask_form("Measure it again", [wanted], key="case")

@@ -71,26 +71,27 @@ _DEAD_COLUMNS = (
 def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     """Return a sentence on each thing that needs somebody, with what to do; the worst first."""
     found: list[str] = []
-    for scheduler in page.health.schedulers:
+    for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
         found += _of_scheduler(scheduler, now=now)
     if page.health.open_jobs and not _alive(page, now=now):
         num = len(page.health.open_jobs)
         found.append(
-            f"{_counted(num, 'job')} waits and no scheduler takes it: `hud up` or `hud schedule`."
+            f"{_counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
             if num == 1
-            else f"{num} jobs wait and no scheduler takes them: `hud up` or `hud schedule`."
+            else f"{num} jobs wait and no scheduler takes them: hud up or hud schedule."
         )
     failed = [job for job in page.health.ended_jobs if job.state is JobState.FAILED]
     if failed:
         newest = failed[0]
+        num_ended = _counted(len(page.health.ended_jobs), "job")
         found.append(
-            f"{len(failed)} of the newest {len(page.health.ended_jobs)} jobs failed, the last one"
+            f"{len(failed)} of the newest {num_ended} failed, the last one"
             f" {age(newest.enqueued_at, now=now)}: {newest.reason or 'no reason is known'}."
         )
     if page.dead:
         found.append(
             f"{_counted(len(page.dead), 'message')} could not be sent and"
-            f" {'was' if len(page.dead) == 1 else 'were'} given up; they are listed below."
+            f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
         )
     return found
 
@@ -101,7 +102,7 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
         silent = duration((now - scheduler.heartbeat_at).total_seconds())
         return [
             f"The scheduler of {machine} has been silent for {silent}, so nothing is measured there"
-            " by itself: `hud up` or `hud schedule` there; `hud doctor` says what is wrong."
+            " by itself: hud up or hud schedule there; hud doctor says what is wrong."
         ]
     found = [
         f"The disk for {disk.name} of {machine} has {quantity(disk.free_bytes, 'B')} left: make"
@@ -112,7 +113,7 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
     if scheduler.num_broken:
         found.append(
             f"The spool of {machine} has {_counted(scheduler.num_broken, 'result')} that cannot be"
-            " read: `hud doctor` there names them."
+            " read: hud doctor there names them."
         )
     return found
 
@@ -241,7 +242,7 @@ def disk_table(page: HealthPage) -> str:
             Cell(text=disk.name),
             Cell(text=quantity(disk.free_bytes, "B"), style="strong" if is_full(disk) else ""),
             Cell(text=quantity(disk.total_bytes, "B")),
-            Cell(text=f"{disk.free_bytes / (disk.total_bytes or 1):.0%}"),
+            Cell(text=f"{100 * disk.free_bytes / (disk.total_bytes or 1):.1f} %"),
             Cell(text=disk.path, style="quiet"),
         )
         for item in page.health.schedulers

@@ -21,6 +21,20 @@ from db.rows import utc, utc_or_none
 MAX_ATTEMPTS: Final = 3
 
 
+# What a job that asks for one case alone has for a suite, before the key of the case.
+_ONE_CASE: Final = "case "
+
+
+def suite_of_case(case_key: str) -> str:
+    """Return the suite of a job that asks for one case alone."""
+    return f"{_ONE_CASE}{case_key}"
+
+
+def case_of_suite(suite: str) -> str:
+    """Return the key of the case that a job with this suite asks for, "" for a whole suite."""
+    return suite.removeprefix(_ONE_CASE) if suite.startswith(_ONE_CASE) else ""
+
+
 class JobState(StrEnum):
     """Where a job stands."""
 

@@ -15,6 +15,7 @@ from db.records import RunDocument, RunState
 from db.runs import load_triggered
 from db.store import Store
 from models_zoo.spec import UnknownNameError
+from runner.asked import order_of
 from runner.errors import (
     ExecutorError,
     LockUnavailable,
@@ -27,7 +28,6 @@ from runner.errors import (
 from runner.events import Notify, Said
 from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
-from runner.plan import find_suite
 from runner.schedule import Scheduler
 from runner.watches import Watches
 from runner.wiring import RunOrder, Workplace, execute_order
@@ -163,11 +163,7 @@ class JobLoop:
             return earlier[0].id
         if not earlier and self._is_built_first(job):
             self.build(job.toolchain)
-        order = RunOrder(
-            suite=find_suite(job.suite, suites=self.workplace.config.suites),
-            toolchain=job.toolchain,
-            trigger=trigger,
-        )
+        order = order_of(job, suites=self.workplace.config.suites, trigger=trigger)
         if earlier:
             document = self._resume(order, run_id=earlier[0].id, device=earlier[0].plan[0].device)
         else:

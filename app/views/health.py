@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import streamlit as st
 
 from app import access, data, health_data
@@ -22,11 +20,11 @@ from app.healthrows import (
     wellness,
 )
 from app.markup import heading, notice
+from app.said import keep_said, show_said
 from app.state import parse_health
 from db.access import Role
 
-_SAID = "sent-again"
-_SAID_FOR = timedelta(minutes=1)
+_SEND = "send-again"
 
 
 def show() -> None:
@@ -80,9 +78,7 @@ def _sections(page: HealthPage) -> list[tuple[str, str]]:
 
 def _show_dead(page: HealthPage) -> None:
     """Draw what could not be sent, and let admins send it again."""
-    said_at, said = st.session_state.get(_SAID, (None, ""))
-    if said and data.now() - said_at < _SAID_FOR:
-        st.html(notice(said))
+    show_said(_SEND)
     if not page.dead:
         return
     st.html(heading("Messages that were given up", level=2))
@@ -91,11 +87,9 @@ def _show_dead(page: HealthPage) -> None:
         st.caption("Admins send them again here, `hud alerts resend` on the command line.")
         return
     ids = [item.id for item in page.dead]
-    st.button(f"Send {len(ids)} again", key="send-again", on_click=_send_again, args=(ids,))
+    st.button(f"Send {len(ids)} again", key=_SEND, on_click=_send_again, args=(ids,))
 
 
 def _send_again(ids: list[str]) -> None:
     problem = health_data.send_again(ids)
-    told = problem or f"To be sent again within a minute: {len(ids)}."
-    # The store has changed, so the page is drawn again at once, and would forget it.
-    st.session_state[_SAID] = (data.now(), told)
+    keep_said(problem or f"To be sent again within a minute: {len(ids)}.", key=_SEND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
+from app.asking import Wanted, ask_form
 from app.casepage import show_case
 from app.casetable import case_table
 from app.components import notices, stale_note, state_page
@@ -16,7 +17,8 @@ from app.matrix import common_dimensions
 from app.pages import RunPage
 from app.state import parse_run
 from db.errors import NotFoundError
-from db.records import Case, Outcome, Run
+from db.records import Case, Outcome, Run, RunState
+from runner.analysis.outcomes import CUSTOM_SUITE
 
 
 def show() -> None:
@@ -74,6 +76,9 @@ def _show_header(page: RunPage) -> None:
     st.html(facts(pairs))
     if moved := machine_notice(page.machine):
         st.html(notice(moved))
+    # A selection by hand has no name that a job could have.
+    if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
+        ask_form("Run it again", [Wanted(suite=run.suite, toolchain=run.toolchain)], key="run")
 
 
 def _models(run: Run) -> list[Case]:

@@ -8,6 +8,7 @@ from datetime import datetime
 import streamlit as st
 
 from app import data
+from app.asking import Wanted, ask_form
 from app.components import choose, notices, stale_note, state_page
 from app.format import age, duration, moment, outcome_label
 from app.machine import moved_cell
@@ -17,6 +18,7 @@ from app.progress import progress_of
 from app.state import parse_runs, run_url
 from db.records import Outcome, RunState
 from db.summaries import RunSummary
+from runner.analysis.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (
     Column(label="started"),
@@ -54,6 +56,9 @@ def show() -> None:
         format_func=lambda value: value or "all",
         width=260,
     )
+    named = [item.run for item in loaded.value if item.run.suite != CUSTOM_SUITE]
+    known = dict.fromkeys(Wanted(suite=run.suite, toolchain=run.toolchain) for run in named)
+    ask_form("Run now", list(known), key="now")
     shown = [item for item in loaded.value if state.machine in ("", item.run.machine)]
     if not shown:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."

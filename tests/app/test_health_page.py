@@ -82,7 +82,7 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(open_page: 
     ]
     assert texts_of_rows(page, "jobs in the queue")[0][1:3] == ["queued", "nightly"]
     assert texts_of_rows(page, "jobs that ended")[0][1] == "failed"
-    assert texts_of_rows(page, "disks")[0][2:5] == ["1024 GiB", "2048 GiB", "50%"]
+    assert texts_of_rows(page, "disks")[0][2:5] == ["1024 GiB", "2048 GiB", "50.0 %"]
     assert "1 message could not be sent and was given up" in text_of(page)
     assert "<script" not in html_of(page)
     assert len(html_of(page)) < 60_000

@@ -1,0 +1,75 @@
+"""The small form in which people ask for a run, or for one case again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app import access, data, health_data, job_data
+from app.decision_data import Said
+from app.said import keep_said, show_said
+from db.access import Role
+from db.errors import StoreError
+from db.imported import is_imported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run is to be of."""
+
+    suite: str
+    toolchain: str
+
+    @property
+    def label(self) -> str:
+        """Return it in words."""
+        return f"{self.suite} in {self.toolchain}"
+
+
+def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
+    """Draw a button that opens a form to ask for one of `choices`; nothing for who may not.
+
+    What was measured elsewhere cannot be asked for.
+    """
+    person = access.present()
+    offered = [item for item in choices if not is_imported(item.toolchain)]
+    if not offered or not person.may(Role.TRIAGER):
+        return
+    with st.popover(title, key=f"ask-{key}"):
+        if len(offered) > 1:
+            labels = [item.label for item in offered]
+            st.selectbox("Run", labels, key=f"ask-what-{key}", width=320)
+        if not person.is_signed_in:
+            st.text_input("Your name", key=f"ask-name-{key}", width=320)
+        st.text_input("Reason", key=f"ask-why-{key}", width=320)
+        st.button("Ask for it", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
+        st.caption(_what_happens())
+    show_said(f"ask-{key}")
+
+
+def _ask(offered: Sequence[Wanted], key: str) -> None:
+    state = st.session_state
+    label = state.get(f"ask-what-{key}", offered[0].label)
+    wanted = next(item for item in offered if item.label == label)
+    said = Said(name=str(state.get(f"ask-name-{key}", "")), why=str(state[f"ask-why-{key}"]))
+    problem = job_data.ask_for(wanted.suite, toolchain=wanted.toolchain, said=said)
+    told = problem or f"Asked for: {wanted.label}. The page Health shows the queue."
+    keep_said(told, key=f"ask-{key}")
+
+
+def _what_happens() -> str:
+    """Return who will measure it, and what to do where nobody would."""
+    try:
+        health = health_data.load_health_page().value.health
+    except StoreError:
+        return ""
+    now = data.now()
+    alive = [item.machine for item in health.schedulers if not item.is_late(now=now)]
+    if not alive:
+        return "No scheduler is at work: the run waits until `hud up` or `hud schedule` runs."
+    return (
+        "A scheduler takes it when it has nothing else to do; its progress is at the top of every"
+        " page then."
+    )

@@ -1,0 +1,59 @@
+"""Where pages ask for runs: a part of `app.data`.
+
+It asks itself who is at the page and whether they may, whatever the page has shown.
+"""
+
+from __future__ import annotations
+
+from app import access, data
+from app.decision_data import Said
+from db.access import Role
+from db.errors import StoreError
+from db.health import Health, load_health
+from db.text import one_line, shortened
+from db.triage import JUDGE
+
+DOING = "asking for runs"
+_MAX_WHY = 200
+
+
+class NotAsked(Exception):
+    """The run cannot be asked for; the text says why."""
+
+
+def ask_for(suite: str, *, toolchain: str, said: Said) -> str:
+    """Queue a run of `suite` in `toolchain`; return why that is not done, "" when it is.
+
+    One who clicks twice asks once: what is queued or at work is not queued again, and two asked for
+    in one minute have one key. The queue keeps who asked, when and why.
+    """
+    person = access.present()
+    try:
+        access.require(person, Role.TRIAGER, doing=DOING)
+        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+            raise NotAsked(f"who asks? Give your name, which is not {JUDGE}")
+        store = data.open_store(data.store_url())
+        _refuse_again(load_health(store, num_ended=0), suite=suite, toolchain=toolchain)
+        is_new = store.enqueue_job(
+            dedupe_key=f"asked {suite} {toolchain} {data.now():%Y-%m-%dT%H:%M}",
+            suite=suite,
+            toolchain=toolchain,
+            trigger=_trigger(person.signed_as(said.name), why=said.why),
+        )
+        if not is_new:
+            raise NotAsked("it was asked for in this very minute")
+    except (access.NotAllowed, NotAsked, StoreError) as error:
+        return f"Not asked for: {error}."
+    return ""
+
+
+def _refuse_again(health: Health, *, suite: str, toolchain: str) -> None:
+    for job in health.open_jobs:
+        if (job.suite, job.toolchain) == (suite, toolchain):
+            when = f"{job.enqueued_at:%Y-%m-%d %H:%M} UTC"
+            raise NotAsked(f"it is in the queue since {when} ({job.trigger})")
+
+
+def _trigger(by: str, *, why: str) -> str:
+    reason = shortened(one_line(why), limit=_MAX_WHY)
+    return f"{one_line(by)}: {reason}" if reason else one_line(by)

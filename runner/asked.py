@@ -1,0 +1,41 @@
+"""What a queued job asks for: a suite of the settings, or one case alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from db.jobs import Job, case_of_suite
+from models_zoo.spec import UnknownNameError
+from runner.analysis.repro import glob_escape
+from runner.plan import find_suite
+from runner.suites import Selection, Suite
+from runner.wiring import AUTO_DEVICE, RunOrder, custom_suite
+
+# model, phase, shape, dtype, variant and device.
+_NUM_PARTS = 6
+
+
+def order_of(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunOrder:
+    """Return the order of `job`; raise UnknownNameError for a suite or case that cannot be."""
+    case_key = case_of_suite(job.suite)
+    if not case_key:
+        suite, device = find_suite(job.suite, suites=suites), AUTO_DEVICE
+    else:
+        suite, device = _suite_of(case_key)
+    return RunOrder(suite=suite, toolchain=job.toolchain, device=device, trigger=trigger)
+
+
+def _suite_of(case_key: str) -> tuple[Suite, str]:
+    """Return what measures one case as `hud run` with its parts does, and on which device."""
+    parts = case_key.rsplit("/", _NUM_PARTS - 1)
+    if len(parts) != _NUM_PARTS:
+        raise UnknownNameError(f"no case {case_key!r}: a case has {_NUM_PARTS} parts")
+    model, phase, shape, dtype, variant, device = parts
+    selection = Selection(
+        models=(glob_escape(model),),
+        modes=(glob_escape(variant),),
+        phases=(phase,),
+        dtypes=(dtype,),
+        shapes=(shape,),
+    )
+    return custom_suite(selection), device

@@ -1,0 +1,98 @@
+"""Asking for a run: who may, what is queued, and that two clicks ask once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app import job_data
+from app.decision_data import Said
+from db.health import Health, load_health
+from db.store import Store
+from tests.app import stores
+from tests.app.conftest import OpenPage, SignIn
+from tests.app.looking import text_of
+
+CASE = f"case {stores.FAILING.key}"
+
+
+@pytest.fixture
+def store(seeded: Path) -> Store:
+    """Return the filled store that the pages show."""
+    return Store(f"duckdb:///{seeded}", now=lambda: stores.NOW)
+
+
+def queue_of(store: Store) -> list[tuple[str, str, str]]:
+    health: Health = load_health(store)
+    return [(job.suite, job.toolchain, job.trigger) for job in health.open_jobs]
+
+
+def test_a_triager_asks_for_the_suite_of_a_run_and_twice_is_once(
+    open_page: OpenPage, store: Store, sign_in: SignIn
+) -> None:
+    sign_in("tom")
+    page = open_page("run", run="run-003")
+    page.text_input(key="ask-why-run").input("after\nthe fix").run()
+    page.button(key="ask-go-run").click().run()
+    assert not page.exception
+    assert "Asked for: nightly in stable." in text_of(page)
+    assert queue_of(store) == [("nightly", "stable", "tom@example.org: after the fix")]
+    page.button(key="ask-go-run").click().run()
+    assert "Not asked for: it is in the queue since" in text_of(page)
+    assert len(queue_of(store)) == 1
+
+
+def test_two_in_one_minute_have_one_key(store: Store, sign_in: SignIn) -> None:
+    sign_in("tom")
+    assert job_data.ask_for("nightly", toolchain="stable", said=Said()) == ""
+    job = store.lease_job()
+    assert job is not None
+    store.finish_job(job.id, run_id=None, state="failed", reason="gone")
+    again = job_data.ask_for("nightly", toolchain="stable", said=Said())
+    assert again == "Not asked for: it was asked for in this very minute."
+
+
+def test_a_case_is_asked_for_alone(open_page: OpenPage, store: Store, sign_in: SignIn) -> None:
+    sign_in("ada")
+    page = open_page("run", run="run-012", case=stores.FAILING.key)
+    page.button(key="ask-go-case").click().run()
+    assert queue_of(store) == [(CASE, "stable", "ada@example.org")]
+
+
+def test_the_page_of_runs_offers_what_was_run(
+    open_page: OpenPage, store: Store, sign_in: SignIn
+) -> None:
+    sign_in("tom")
+    page = open_page("runs")
+    page.button(key="ask-go-now").click().run()
+    assert queue_of(store) == [("nightly", "stable", "tom@example.org")]
+    assert any("No scheduler is at work" in item.value for item in page.caption)
+
+
+@pytest.mark.parametrize("name", ["eve", ""])
+def test_nobody_else_may_whatever_the_page_shows(
+    name: str, open_page: OpenPage, store: Store, sign_in: SignIn
+) -> None:
+    sign_in(name)
+    page = open_page("run", run="run-003")
+    assert not [button for button in page.button if str(button.key).startswith("ask-")]
+    problem = job_data.ask_for("nightly", toolchain="stable", said=Said(name="eve"))
+    assert "asking for runs takes a triager" in problem
+    assert queue_of(store) == []
+
+
+@pytest.mark.usefixtures("anybody_triages")
+@pytest.mark.parametrize("name", ["", "  ", "judge"])
+def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
+    problem = job_data.ask_for("nightly", toolchain="stable", said=Said(name=name))
+    assert problem == "Not asked for: who asks? Give your name, which is not judge."
+    assert queue_of(store) == []
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_store_that_is_held_says_so(sign_in: SignIn) -> None:
+    sign_in("tom")
+    problem = job_data.ask_for("nightly", toolchain="stable", said=Said())
+    assert problem.startswith("Not asked for: ")
+    assert "process" in problem
