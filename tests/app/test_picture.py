@@ -200,8 +200,10 @@ ACTION = ActionLink(notification_id="msg_1", action=Action.NOISE, number=1)
         "/pictures/x.png",
         "/pictures/a/b.png",
         f"/pictures/{'x' * 5000}.png",
-        address("old", days=-1),
-        f"/pictures/{action_token(ACTION, key=SECRET.encode(), until=START)}.png",
+        pytest.param(address("old", days=-1), id="expired"),
+        pytest.param(
+            f"/pictures/{action_token(ACTION, key=SECRET.encode(), until=START)}.png", id="action"
+        ),
     ],
 )
 def test_only_who_has_a_token_sees_a_picture(drawn: list[str], path: str) -> None:
