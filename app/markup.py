@@ -155,8 +155,10 @@ def long_table(
 def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "") -> str:
     head = "".join(_heading(column) for column in columns)
     names = f"hud {style}".strip()
+    # What scrolls must have the focus for the arrow keys to move it; a link in it is enough.
+    focus = "" if "<a " in bodies else f' tabindex="0" role="group" aria-label="{escaped(label)}"'
     return (
-        f'<div class="hud-scroll"><table class="{names}" aria-label="{escaped(label)}">'
+        f'<div class="hud-scroll"{focus}><table class="{names}" aria-label="{escaped(label)}">'
         f"<thead><tr>{head}</tr></thead>{bodies}</table></div>"
     )
 

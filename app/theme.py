@@ -53,7 +53,7 @@ STYLE_SHEET = (
 <style>
 :root {
   --hud-line: color-mix(in srgb, currentColor 14%, transparent);
-  --hud-dim: color-mix(in srgb, currentColor 62%, transparent);
+  --hud-dim: color-mix(in srgb, currentColor 68%, transparent);
   --hud-paper: light-dark(#ffffff, #14171b);
   --hud-link: light-dark(#0b5cad, #8cc2ff);
   --hud-bad: light-dark(#a84300, #ff9a57);
@@ -166,6 +166,15 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
   color-mix(in srgb, currentColor 12%, var(--hud-paper)) 3px 7px); }
 .p4 { background: color-mix(in srgb, currentColor 22%, var(--hud-paper)); }
 .p5 { background: color-mix(in srgb, currentColor 7%, var(--hud-paper)); }
+/* Streamlit's own greys and code colours are too pale to read for many. */
+.stApp [data-testid="stCaptionContainer"] { opacity: 1; color: var(--hud-dim); }
+.stApp .stCode .token { color: inherit; }
+.stApp .stCode .token:is(.comment, .prolog, .unchanged) { color: var(--hud-dim); }
+.stApp .stCode .token:is(.keyword, .builtin, .boolean, .macro) { color: var(--hud-link); }
+.stApp .stCode .token:is(.string, .char, .url, .inserted) { color: light-dark(#0c5a44, #7ed5b0); }
+.stApp .stCode .token:is(.number, .constant, .decorator, .parameter) {
+  color: light-dark(#6f33b8, #c9a3f9); }
+.stApp .stCode .token.deleted { color: light-dark(#9e303b, #f2919a); }
 details.hud { font-size: 13px; margin-top: 6px; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
 .hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }

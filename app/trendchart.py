@@ -76,7 +76,11 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
     layers.append(_revision_layer(trend.points, x))
     if trend.failures:
         layers.append(_failure_layer(trend.failures, x))
-    chart = alt.layer(*layers).properties(height=TREND_HEIGHT, width="container")
+    chart = alt.layer(*layers).properties(
+        height=TREND_HEIGHT,
+        width="container",
+        description=f"{trend.title} over time, {len(trend.points)} runs",
+    )
     return finished(chart)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -186,13 +186,23 @@ def noise() -> Alert:
     )
 
 
-def fill(store: Store, *, num_nights: int = NUM_NIGHTS, is_synthetic: bool = False) -> None:
-    """Write the nights and their alerts."""
+def _as_it_is(result: CaseResult) -> CaseResult:
+    return result
+
+
+def fill(
+    store: Store,
+    *,
+    num_nights: int = NUM_NIGHTS,
+    is_synthetic: bool = False,
+    treated: Callable[[CaseResult], CaseResult] = _as_it_is,
+) -> None:
+    """Write the nights, each result as `treated` returns it, and their alerts."""
     plan = cases()
     documents = []
     for number in range(num_nights):
         run = night(number, plan=plan, is_synthetic=is_synthetic)
-        results = tuple(result_of(run, case, number=number) for case in plan)
+        results = tuple(treated(result_of(run, case, number=number)) for case in plan)
         documents.append(RunDocument(run=run, results=results))
     with store.write() as session:
         put_documents(session, documents, at=NOW)

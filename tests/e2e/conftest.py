@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Response, expect
 from db.records import Run
 from db.signed_links import LINK_SECRET_VARIABLE
 from db.store import Store, utc_now
-from tests.app import stores
+from tests.app import profiled, stores
 from tests.e2e.dashboard import CHROMIUM, browsing, serving, window
 
 LINK_SECRET = "0123456789abcdef0123456789abcdef"
@@ -62,9 +62,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Return a store with a history and alerts."""
+    """Return a store with a history, alerts, and kernels of the case that regressed."""
     store = Store(f"duckdb:///{tmp_path_factory.mktemp('e2e') / 'hud.duckdb'}")
-    stores.fill(store)
+    stores.fill(store, treated=profiled.with_kernels)
     return store
 
 

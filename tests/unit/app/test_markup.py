@@ -63,7 +63,7 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
         *("dl", "dt", "dd", "details", "summary"),
     }
     assert found.attributes <= {
-        *("class", "href", "title", "scope", "role"),
+        *("class", "href", "title", "scope", "role", "tabindex"),
         *("aria-label", "aria-level"),
     }
 
@@ -96,6 +96,13 @@ def test_row_of_a_group_opens_to_its_content() -> None:
 def test_long_texts_are_cut() -> None:
     cell = Cell(text="x" * 10_000, title="y" * 10_000)
     assert len(table([Column(label="model")], [[cell]], label="models")) < 1500
+
+
+@pytest.mark.parametrize(("href", "num_stops"), [("", 1), ("run", 0)])
+def test_table_that_scrolls_is_reached_by_keyboard(href: str, num_stops: int) -> None:
+    html = table([Column(label="a")], [[Cell(text="1", href=href)]], label="t")
+    stop = '<div class="hud-scroll" tabindex="0" role="group" aria-label="t">'
+    assert html.count(stop) == html.count("tabindex") == num_stops
 
 
 def test_a_table_in_full() -> None:
