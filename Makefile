@@ -107,5 +107,5 @@ $(VENV)/.installed-bench: $(VENV)/.installed-run
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.installed-run
-	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),runtimes,test,dev]"
+	@$(PIP) -q --no-build-isolation -c $(CONSTRAINTS) -e ".[$(RUN_EXTRAS),ray,runtimes,test,dev]"
 	@touch $@

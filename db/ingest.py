@@ -16,7 +16,7 @@ from db.errors import MixedStoreError, RecordError
 from db.imported import Statement, newest_statement
 from db.kernel_rows import put_kernels
 from db.latest import put_latest, supersede
-from db.plan_rows import put_plan
+from db.plan_rows import put_plan, remove_unused_plan
 from db.records import CaseResult, Run, RunState
 from db.rows import (
     Values,
@@ -40,8 +40,10 @@ from db.tables import (
     SeriesTable,
 )
 
-# What may change after a run began; its plan, environment and identity are facts of the start.
+# What may change after a run began; its environment and identity are facts of the start.
 _MOVING_COLUMNS: Final = ("state", "finished_at")
+# What a run leaves to others is known at its end.
+_ENDING_COLUMNS: Final = (*_MOVING_COLUMNS, "plan_hash", "num_planned")
 _SAMPLE_SCHEMA: Final = pa.schema(
     {
         "result_id": pa.string(),
@@ -57,7 +59,8 @@ _SAMPLE_SCHEMA: Final = pa.schema(
 def put_run(session: Session, run: Run, *, at: datetime) -> None:
     """Insert `run` or move its state; a finished run stays finished.
 
-    An interrupted run may run again (it was resumed). Raises MixedStoreError when the store has
+    An interrupted run may run again (it was resumed). Its plan may be another one at its end: that
+    of one machine among many is what it was given. Raises MixedStoreError when the store has
     runs of the other kind.
     """
     state = session.execute(select(RunTable.state).where(RunTable.id == run.id)).scalar()
@@ -67,10 +70,15 @@ def put_run(session: Session, run: Run, *, at: datetime) -> None:
         session.execute(insert(RunTable).values(**run_values(run), heartbeat_at=at))
     elif state != RunState.FINISHED or run.state is RunState.FINISHED:
         values = run_values(run)
-        moved = {name: values[name] for name in _MOVING_COLUMNS}
+        names = _MOVING_COLUMNS if run.state is RunState.RUNNING else _ENDING_COLUMNS
+        moved = {name: values[name] for name in names}
+        row = session.execute(select(RunTable.plan_hash).where(RunTable.id == run.id)).one()
         session.execute(
             update(RunTable).where(RunTable.id == run.id).values(**moved, heartbeat_at=at)
         )
+        if moved.get("plan_hash", row.plan_hash) != row.plan_hash:
+            put_plan(session, run.plan)
+            remove_unused_plan(session, row.plan_hash)
 
 
 def put_result(

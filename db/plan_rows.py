@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Select, insert, select
+from sqlalchemy import Select, delete, exists, insert, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.records import Case, Run
 from db.rows import plan_values, run_record
-from db.tables import PlanTable
+from db.tables import PlanTable, RunTable
 
 # A plan has a thousand cases and more, and a store a handful of plans in use.
 _MOST_KNOWN: Final = 32
@@ -46,6 +46,12 @@ def put_plan(session: Session, plan: Sequence[Case]) -> None:
     known = select(PlanTable.hash).where(PlanTable.hash == values["hash"])
     if session.execute(known).first() is None:
         session.execute(insert(PlanTable).values(**values))
+
+
+def remove_unused_plan(session: Session, name: str) -> None:
+    """Remove the plan with the hash `name` unless a run has it."""
+    is_used = exists().where(RunTable.plan_hash == name)
+    session.execute(delete(PlanTable).where(PlanTable.hash == name, ~is_used))
 
 
 def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:

@@ -165,7 +165,7 @@ class Store:
             session.flush()
 
     def save_run(self, run: Run) -> None:
-        """Insert `run`, or move its state; plan, environment and a finished state stay.
+        """Insert `run`, or move its state; environment and a finished state stay.
 
         Raises MixedStoreError when the store has runs of the other kind, real or synthetic.
         """

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from db.ids import timed_id
 from db.records import PUT_OFF, Case, CaseResult, Outcome
-from runner.paired import PairSide
 from runner.text import clock
+
+T = TypeVar("T")
 
 # A case with an open regression is worth four nights of waiting: it is measured nearly every night,
 # and yet what waited longer than that comes first, so that nothing starves.
@@ -62,8 +64,8 @@ class TimeBudget:
         assert self._limit_s is not None
         return f"{PUT_OFF} of {clock(self._limit_s)} is spent"
 
-    def in_turn(self, cases: Sequence[Sequence[PairSide]]) -> list[Sequence[PairSide]]:
-        """Return `cases`, each with its sides, in the order in which it is their turn.
+    def in_turn(self, cases: Sequence[T], *, case_of: Callable[[T], Case]) -> list[T]:
+        """Return `cases`, of which `case_of` tells each, in the order in which it is their turn.
 
         The reference cases come first. Of the others those are next that are worth most: the time
         since they were measured, times their weight. What was never measured waits as long as what
@@ -71,11 +73,11 @@ class TimeBudget:
         """
         last = self._worth.last_measured
         waits = {key: (self._started_at - at).total_seconds() for key, at in last.items()}
-        keys = [sides[0].order.case.key for sides in cases]
+        keys = [case_of(item).key for item in cases]
         longest_s = max((waits[key] for key in keys if key in waits), default=1.0)
 
-        def turn(sides: Sequence[PairSide]) -> tuple[bool, float, bool]:
-            case = sides[0].order.case
+        def turn(item: T) -> tuple[bool, float, bool]:
+            case = case_of(item)
             waited_s = waits.get(case.key, longest_s)
             worth = waited_s * self._worth.weight(case)
             return (not case.is_reference, -worth, case.key in waits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from runner.events import Notify, Said
 
 # Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
 MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")
+# A look costs a system call; whoever measures has the lock for minutes.
+_LOOK_EVERY_S = 0.2
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -52,6 +55,24 @@ def device_lock(device: str, *, lock_dir: Path, notify: Notify) -> Iterator[None
 
     with waiting_lock(lock_dir / f"device-{device}.lock", on_wait=say_waiting):
         yield
+
+
+@contextmanager
+def patient_lock(path: Path, *, limit_s: float) -> Iterator[bool]:
+    """Yield whether the lock at `path`, which users of the machine share, is held.
+
+    It is waited for `limit_s` seconds at most. Raises LockUnavailable.
+    """
+    descriptor = _open_shared(path)
+    try:
+        until_s = time.monotonic() + limit_s
+        while not (is_held := _try_lock(descriptor)) and time.monotonic() < until_s:
+            time.sleep(_LOOK_EVERY_S)
+        if is_held:
+            _sign(descriptor)
+        yield is_held
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

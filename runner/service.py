@@ -237,7 +237,7 @@ def _execute(
             started.append(execution)
         with heartbeat(lambda: _beat(started, around=around)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)
-            left = deque(budget.in_turn(list(cases)))
+            left = deque(budget.in_turn(list(cases), case_of=lambda sides: sides[0].order.case))
             while left and budget.allows(left[0][0].order.case):
                 if not execute_case(left.popleft()):
                     break

@@ -133,11 +133,11 @@ def execute_together(
 
     def execute(device: str) -> list[RunDocument]:
         documents = run_plans(
-            [_request(order, device=device, config=workplace.config) for order in orders],
-            around=_surroundings(orders, device=device, workplace=workplace, notify=notify),
+            [request_of(order, device=device, config=workplace.config) for order in orders],
+            around=surroundings_of(orders, device=device, workplace=workplace, notify=notify),
             measure_case=measure_case,
         )
-        _prune(workplace, notify=notify)
+        clean_up(workplace, notify=notify)
         return documents
 
     device = orders[0].device
@@ -153,7 +153,8 @@ def execute_together(
         return execute("cpu")
 
 
-def _prune(workplace: Workplace, *, notify: Notify) -> None:
+def clean_up(workplace: Workplace, *, notify: Notify) -> None:
+    """Remove what the settings do not keep, after a run; what cannot be removed is only said."""
     try:
         workplace.spool().remove_unclaimed_traces()
         told = prune(workplace) if workplace.has_store else []
@@ -212,7 +213,8 @@ def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:
     )
 
 
-def _request(order: RunOrder, *, device: str, config: Config) -> RunRequest:
+def request_of(order: RunOrder, *, device: str, config: Config) -> RunRequest:
+    """Return what `order` asks for on `device`, by the settings in force."""
     suite, measure = order.suite, config.measure
     return RunRequest(
         suite=suite.name,
@@ -258,9 +260,10 @@ def _is_tracked(case: Case, *, config: Config) -> bool:
     return shape is not None and shape.is_tracked
 
 
-def _surroundings(
+def surroundings_of(
     orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
 ) -> Surroundings:
+    """Return what the runs of `orders` work with."""
     config, seams = workplace.config, workplace.seams
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None

@@ -46,7 +46,7 @@ class _SuiteRuns:
 
     runs: Sequence[PlannedRun]
     times: Sequence[datetime]
-    # What each run planned, by its id; the cases of one plan are one set.
+    # What each run planned together with those of other machines, by its id.
     planned: Mapping[str, frozenset[str]]
 
     def after(self, start: datetime, *, before: datetime | None) -> list[PlannedRun]:
@@ -221,14 +221,22 @@ def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns
     # Runs that planned the same share one tuple.
     shared = {id(run.plan): run.plan for run in runs}
     plans = {number: frozenset(case.key for case in plan) for number, plan in shared.items()}
+    together: dict[tuple[str, str, datetime], frozenset[str]] = defaultdict(frozenset)
+    for run in runs:
+        together[_execution(run)] |= plans[id(run.plan)]
     return {
         key: _SuiteRuns(
             runs=found,
             times=[run.at for run in found],
-            planned={run.id: plans[id(run.plan)] for run in found},
+            planned={run.id: together[_execution(run)] for run in found},
         )
         for key, found in by_suite.items()
     }
+
+
+def _execution(run: PlannedRun) -> tuple[str, str, datetime]:
+    """Return what runs share that machines executed together: what one left, another one had."""
+    return (run.toolchain, run.suite, run.at)
 
 
 def _gaps(
@@ -244,7 +252,11 @@ def _gaps(
         after = history.points[number + 1 :]
         end = after[0] if after else None
         suite = suites[history.machine, history.toolchain, point.suite]
-        runs = suite.after(point.at, before=None if end is None else end.at)
+        runs = [
+            run
+            for run in suite.after(point.at, before=None if end is None else end.at)
+            if history.case.key not in suite.planned[run.id]
+        ]
         if runs:
             until = history.points[: number + 1]
             yield _Gap(history=history, good=good, until=until, end=end, suite=suite, runs=runs)

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from runner.commands.common import (
     with_workplace,
 )
 from runner.commands.judging import judge
+from runner.commands.ray import ExecutorOptions, executor_options, measure_on_ray
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
@@ -83,6 +85,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 @click.option(
     "--ncu", "tool", flag_value=str(Tool.NCU), help="Count one case with Nsight Compute instead."
 )
+@executor_options
 @with_workplace
 def run(
     workplace: Workplace,
@@ -96,6 +99,7 @@ def run(
     no_reference: bool,
     is_confirming: bool | None,
     tool: str | None,
+    executor: ExecutorOptions,
 ) -> None:
     """Measure now: compile and time each selected case, store it and judge it.
 
@@ -116,7 +120,11 @@ def run(
         )
         watch_case(order, tool=Tool(tool), workplace=workplace)
         return
+    executor.check(has_resume=resume_id is not None, has_confirmation=is_confirming)
     workplace = replace(workplace, has_store=not no_store)
+    if executor.is_ray:
+        # What machines of the cluster found cannot be measured again on this one.
+        is_confirming = False
     if is_confirming is not None:
         config = replace(workplace.config, has_confirmation=is_confirming)
         workplace = replace(workplace, config=config)
@@ -131,12 +139,13 @@ def run(
         )
     if json_path is not None:
         _check_folder(json_path)
-    documents = measure_in_terminal(orders, workplace=workplace)
+    measure = partial(measure_on_ray, options=executor) if executor.is_ray else measure_in_terminal
+    documents = measure(orders, workplace=workplace)
     if json_path is not None:
         _write_documents(documents, json_path)
     print_results(*documents, is_stdout_free=json_path != "-")
     if documents[0].run.state is RunState.INTERRUPTED:
-        _say_interrupted(documents, has_store=not no_store)
+        _say_interrupted(documents, can_resume=not (no_store or executor.is_ray))
         sys.exit(EXIT_INTERRUPTED)
     alerts = [] if no_store else judge(*documents, workplace=workplace)
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
@@ -157,16 +166,17 @@ def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> 
 def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     """Print a row for each result, to standard error when standard output is taken.
 
-    The results of several runs stand case by case, each with its toolchain.
+    The results of several runs stand case by case, each with its toolchain or its machine.
     """
-    labels = distinct([document.run.toolchain for document in documents])
+    kind, labels = _labels(documents)
     results = [
         (label, result)
         for label, document in zip(labels, documents, strict=True)
         for result in document.results
         if not result.case.is_reference and not result.is_put_off
     ]
-    order = {case.key: place for place, case in enumerate(documents[0].run.plan)}
+    planned = [case.key for document in documents for case in document.run.plan]
+    order = {key: place for place, key in enumerate(dict.fromkeys(planned))}
     results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
     rows = [
         (
@@ -186,8 +196,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         )
         for label, result in results
     ]
-    toolchain = ("toolchain",) if len(documents) > 1 else ()
-    names = ("model", "mode", *toolchain, "phase", "shape", "dtype", "outcome")
+    place = (kind,) if len(documents) > 1 else ()
+    names = ("model", "mode", *place, "phase", "shape", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
@@ -202,11 +212,21 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
             console.print(f"reference cases{where}: {told}", markup=False)
-    if num_put_off := sum(result.is_put_off for result in documents[0].results):
+    found = [result for document in documents for result in document.results]
+    # Toolchains in turn put off the same cases.
+    if num_put_off := len({result.case.key for result in found if result.is_put_off}):
         text = f"{num_put_off} cases are put off: the suite's time budget was spent"
         console.print(text, markup=False)
     if told := warning_text([result for _, result in results]):
         console.print(told, markup=False)
+
+
+def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:
+    """Return what tells the runs apart, toolchain or machine, and what each is called by it."""
+    machines = [document.run.machine for document in documents]
+    if len(set(machines)) > 1:
+        return "machine", distinct(machines)
+    return "toolchain", distinct([document.run.toolchain for document in documents])
 
 
 def warning_text(results: Sequence[CaseResult]) -> str:
@@ -268,10 +288,10 @@ def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
         raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
 
 
-def _say_interrupted(documents: Sequence[RunDocument], *, has_store: bool) -> None:
+def _say_interrupted(documents: Sequence[RunDocument], *, can_resume: bool) -> None:
     for document in documents:
         num_left = len(document.run.plan) - len(document.results)
-        how = f"; `hud run --resume {document.run.id}` measures the rest" if has_store else ""
+        how = f"; `hud run --resume {document.run.id}` measures the rest" if can_resume else ""
         text = f"interrupted: {len(document.results)} results kept, {num_left} cases left{how}"
         stderr().print(text, markup=False)
 

@@ -108,10 +108,10 @@ def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
     return on_execute
 
 
-def wait_until(is_true: Callable[[], bool]) -> None:
-    """Block until `is_true`, at most a minute."""
+def wait_until(is_true: Callable[[], bool], *, limit_s: float = 60.0) -> None:
+    """Block until `is_true`, at most `limit_s` seconds."""
     pause = threading.Event()
-    for _ in range(6000):
+    for _ in range(int(100 * limit_s)):
         if is_true():
             return
         pause.wait(0.01)

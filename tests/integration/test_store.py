@@ -6,11 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from db import queries
 from db.errors import MixedStoreError, NotFoundError, RecordError
 from db.records import AlertState, Outcome, RunState
 from db.store import Store
+from db.tables import PlanTable
 from tests.builders import (
     START,
     make_alert,
@@ -88,11 +90,27 @@ def test_run_comes_back_as_it_was(store: Store) -> None:
 
 def test_run_keeps_what_was_known_at_its_start(store: Store) -> None:
     store.save_run(make_run(plan=[VIT, BERT], revision="first"))
+    store.save_run(make_run(plan=[VIT], revision="second"))
     ended = START + timedelta(hours=1)
-    store.save_run(make_run(plan=[], revision="second", finished_at=ended))
+    store.save_run(make_run(plan=[VIT, BERT], revision="second", finished_at=ended))
     run = queries.load_run(store, "run-1")
     assert (run.revision, len(run.plan)) == ("first", 2)
     assert (run.state, run.finished_at) == (RunState.FINISHED, ended)
+
+
+def test_plan_at_the_end_of_a_run_is_its_own_and_leaves_no_other_behind(store: Store) -> None:
+    for name in ("run-1", "run-2"):
+        store.save_run(make_run(name, plan=[VIT, BERT]))
+    ended = START + timedelta(hours=1)
+    store.save_run(make_run("run-1", plan=[VIT], finished_at=ended))
+    assert queries.load_run(store, "run-1").plan == (VIT,)
+    assert queries.load_run(store, "run-2").plan == (VIT, BERT)
+    store.save_run(make_run("run-2", plan=[BERT], finished_at=ended))
+    with store.read() as connection:
+        plans = connection.execute(select(PlanTable.cases)).scalars().all()
+    assert sorted(case["model"] for plan in plans for case in plan) == sorted(
+        [VIT.model, BERT.model]
+    )
 
 
 @pytest.mark.parametrize(

@@ -368,3 +368,10 @@ def test_case_that_is_put_off_does_not_hide_that_it_fails_again() -> None:
     plans = [{"bert": OK}, {"bert": SKIPPED}, {"bert": FAILED}]
     (alert,) = judge_outcomes(make_outcomes(plans, put_off={"bert": [1]}))
     assert alert.cause_text == "ok -> failed"
+
+
+def test_case_that_moved_to_another_machine_of_the_same_runs_has_not_vanished() -> None:
+    here = make_outcomes([{"bert": OK, "vit": OK}] * 6 + [{"vit": OK}] * 5)
+    there = make_outcomes([{"gpt": OK}] * 6 + [{"gpt": OK, "bert": OK}] * 5, machine="other")
+    assert judge_outcomes([*here, *there]) == []
+    assert [alert.kind for alert in judge_outcomes(here)] == ["vanished"]

@@ -46,8 +46,8 @@ def turns(
         is_tracked=lambda case: case.model in tracked,
     )
     budget = TimeBudget(60.0, worth=worth, now=FakeClock())
-    ordered = budget.in_turn([(side(case(name)),) for name in waited_days])
-    return [sides[0].order.case.model for sides in ordered]
+    cases = [case(name) for name in waited_days]
+    return [item.model for item in budget.in_turn(cases, case_of=lambda item: item)]
 
 
 def test_what_waited_longest_comes_first() -> None:

@@ -1,0 +1,98 @@
+"""What a run on many machines asks of the cluster, and what the machines answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from db.records import CaseResult
+from runner.executor_api import CaseOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Room for one measuring case: a node of the cluster that offers the device."""
+
+    node_id: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a node measures in one run.
+
+    `python` is the toolchain's interpreter; empty for the one that the task itself runs under.
+    `release` is what the driver speaks: a node that speaks something else measures nothing.
+    """
+
+    device: str
+    num_threads: int
+    release: str
+    python: str = ""
+    wait_idle_s: float = 0.0
+
+
+class Status(StrEnum):
+    """What became of a task."""
+
+    # The device has an environment, or the case a result.
+    DONE = "done"
+    # Another run measures on the machine.
+    BUSY = "busy"
+    # The node cannot measure: no torch, no device, another release.
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a node says at the end of a task.
+
+    `facts` are the environment facts and `users` those who computed on the device as well; both are
+    the answer to the first task, which has no case. `trace` is the file of the result's profile.
+    """
+
+    status: Status
+    reason: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    users: tuple[str, ...] = ()
+    result: CaseResult | None = None
+    trace: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A task that is over; without a reply its node, or its process there, is gone."""
+
+    task: str
+    reply: Reply | None = None
+    reason: str = ""
+
+
+class Cluster(Protocol):
+    """The machines, as many as there are now."""
+
+    def open(self) -> None:
+        """Connect; raise ExecutorError."""
+        ...
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return what is there now."""
+        ...
+
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
+        """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
+        ...
+
+    def wait(self, *, limit_s: float) -> Sequence[Ended]:
+        """Return the tasks that ended, after `limit_s` seconds at most; each once."""
+        ...
+
+    def cancel(self, task: str) -> None:
+        """Kill a task with all its processes; nothing more is heard of it."""
+        ...
+
+    def close(self) -> None:
+        """Kill what runs and disconnect."""
+        ...

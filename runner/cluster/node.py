@@ -1,0 +1,123 @@
+"""What a node of the cluster does for a run: it measures as `hud run` does on its own machine.
+
+A process of the node serves many tasks, one at a time, and keeps its worker host between them. The
+host and all that it started end with that process, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from db.fields import SCHEMA_VERSION
+from db.traces import trace_name
+from runner.again import measure_undisturbed
+from runner.cluster.api import Reply, Setup, Status
+from runner.errors import DeviceLost, ExecutorError, LockUnavailable
+from runner.events import Event
+from runner.executor import LocalExecutor
+from runner.executor_api import CaseOrder
+from runner.gpus import users_of
+from runner.idle import wait_until_idle
+from runner.interleave import launch_in_turn
+from runner.locks import machine_lock_dir, patient_lock
+from runner.paired import PairSide
+from runner.protocol import PROTOCOL_VERSION
+from runner.spool import utc_now
+from runner.this_machine import LocalMachine
+
+# Then the driver hears that the machine is busy, and may give the case to another one.
+LOCK_LIMIT_S = 60.0
+# Runner and nodes hand each other records of these versions.
+RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Device:
+    """The executor of this process, and what it said of its device when it was opened."""
+
+    executor: LocalExecutor
+    facts: Mapping[str, Any]
+    users: tuple[str, ...]
+
+
+def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
+    """Return the result of the case in `order`; without an order, the facts of the device."""
+    if setup.release != RELEASE:
+        reason = f"it speaks {RELEASE}, the runner {setup.release}: install the same release"
+        return Reply(status=Status.UNUSABLE, reason=reason)
+    lock = machine_lock_dir(os.environ) / f"device-{setup.device}.lock"
+    try:
+        with patient_lock(lock, limit_s=LOCK_LIMIT_S) as is_held:
+            if not is_held:
+                return Reply(status=Status.BUSY, reason="another run measures there")
+            # A case that was given to nobody before on this GPU finds a process of its own.
+            device = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+            if order is None:
+                return Reply(status=Status.DONE, facts=device.facts, users=device.users)
+            return _measure(order, device=device)
+    except (ExecutorError, LockUnavailable) as error:
+        return Reply(status=Status.UNUSABLE, reason=str(error))
+
+
+def _measure(order: CaseOrder, *, device: _Device) -> Reply:
+    sides = [PairSide(executor=device.executor, order=order)]
+    try:
+        (result,) = measure_undisturbed(
+            sides, measure_case=launch_in_turn, is_stopped=lambda: False
+        )
+    except DeviceLost as error:
+        return Reply(status=Status.UNUSABLE, reason=str(error))
+    return Reply(status=Status.DONE, result=result, trace=_take_trace(result.id))
+
+
+@cache
+def _open(setup: Setup, visible_devices: str) -> _Device:
+    """Return the device of this process, opened once."""
+    del visible_devices  # Ray chooses it, and the host inherits it.
+    users = wait_until_idle(
+        setup.device,
+        users=lambda device: users_of(device, machine=LocalMachine(), env=os.environ),
+        limit_s=setup.wait_idle_s,
+        now=utc_now,
+        sleep=time.sleep,
+        notify=_say_nothing,
+    )
+    executor = LocalExecutor(
+        python=Path(setup.python or sys.executable),
+        state_dir=state_dir(os.environ),
+        device=setup.device,
+        num_threads=setup.num_threads,
+    )
+    try:
+        return _Device(executor=executor, facts=executor.open(), users=users)
+    except ExecutorError:
+        executor.close()
+        raise
+
+
+def state_dir(env: Mapping[str, str]) -> Path:
+    """Return the folder for what a node keeps: compile caches, logs."""
+    named = env.get("HUD_STATE_DIR")
+    return Path(named) if named else Path.home() / ".cache" / "compile-hud"
+
+
+def _take_trace(result_id: str) -> bytes:
+    """Return the trace that the executor left for whoever stores the result; it goes with it."""
+    name = trace_name(result_id)
+    path = state_dir(os.environ) / "spool" / str(name)
+    if name is None or not path.is_file():
+        return b""
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def _say_nothing(_event: Event) -> None:
+    """The driver hears of users by the reply; nobody watches a node."""

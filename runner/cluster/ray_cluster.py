@@ -1,0 +1,126 @@
+"""A Ray cluster as the machines of a run. The only module that knows Ray.
+
+A node offers a device by the custom resource `hud-cpu` or `hud-cuda`, and is named in results by
+the label `hud-machine` or else by its host name. A case is a task that asks for that resource on
+the node that was chosen for it, and for a GPU or a CPU; Ray repeats none by itself, since only the
+run knows what became of a case.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RuntimeEnvSetupError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from runner.cluster.node import serve
+from runner.errors import ExecutorError
+from runner.executor_api import CaseOrder
+
+MACHINE_LABEL = "hud-machine"
+
+
+def resource_of(device: str) -> str:
+    """Return the name of the resource that a node with `device` offers."""
+    return f"hud-{device}"
+
+
+class RayCluster:
+    """A Cluster whose machines are the nodes of a Ray cluster that offer `device`.
+
+    `address` is Ray's own (`host:port`, `auto` for the one on this machine). Tasks run under
+    `environment`, a Ray runtime environment; its Python is the toolchain then.
+    """
+
+    def __init__(self, *, address: str, device: str, environment: Mapping[str, Any]) -> None:
+        self._address = address
+        self._device = device
+        self._environment = dict(environment)
+        self._numbers = itertools.count()
+        self._tasks: dict[str, Any] = {}
+
+    def open(self) -> None:
+        """Connect; raise ExecutorError."""
+        try:
+            ray.init(
+                address=self._address,
+                runtime_env=self._environment or None,
+                # What workers print is in Ray's logs on their nodes.
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (OSError, RayError, RuntimeError, TypeError, ValueError) as error:
+            raise ExecutorError(
+                f"no Ray cluster at {self._address}: {_first_line(error)}."
+                " `ray start --head` starts one, RAY_ADDRESS names another"
+            ) from error
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return a slot for each node that is alive and offers the device."""
+        wanted = resource_of(self._device)
+        return tuple(
+            Slot(
+                node_id=node["NodeID"],
+                machine=node["Labels"].get(MACHINE_LABEL) or node["NodeManagerHostname"],
+            )
+            for node in ray.nodes()
+            if node["Alive"] and node["Resources"].get(wanted, 0) >= 1
+        )
+
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
+        """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
+        is_gpu = self._device == "cuda"
+        task = ray.remote(serve).options(
+            name="hud" if order is None else f"hud {order.case.key}",
+            num_cpus=0 if is_gpu else 1,
+            num_gpus=1 if is_gpu else 0,
+            resources={resource_of(self._device): 1},
+            scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node_id, soft=False),
+            max_retries=0,
+        )
+        name = f"task-{next(self._numbers)}"
+        self._tasks[name] = task.remote(order, setup=setup)
+        return name
+
+    def wait(self, *, limit_s: float) -> Sequence[Ended]:
+        """Return the tasks that ended, after `limit_s` seconds at most; each once."""
+        if not self._tasks:
+            time.sleep(limit_s)
+            return []
+        names = {reference: name for name, reference in self._tasks.items()}
+        ready, _ = ray.wait(list(names), num_returns=1, timeout=limit_s)
+        return [self._ended(names[reference]) for reference in ready]
+
+    def cancel(self, task: str) -> None:
+        """Kill a task with all its processes; nothing more is heard of it."""
+        # By force: a worker that waits for its host hears nothing else. The host sees its standard
+        # input end and kills what it started.
+        ray.cancel(self._tasks.pop(task), force=True)
+
+    def close(self) -> None:
+        """Kill what runs and disconnect."""
+        for task in list(self._tasks):
+            self.cancel(task)
+        ray.shutdown()
+
+    def _ended(self, name: str) -> Ended:
+        reference = self._tasks.pop(name)
+        try:
+            reply: Reply = ray.get(reference)
+        except RuntimeEnvSetupError as error:
+            reason = f"its runtime environment cannot be made: {_first_line(error)}"
+            return Ended(task=name, reply=Reply(status=Status.UNUSABLE, reason=reason))
+        except RayError as error:
+            return Ended(task=name, reason=_first_line(error))
+        return Ended(task=name, reply=reply)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".")

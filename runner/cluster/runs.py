@@ -1,0 +1,75 @@
+"""The run of one machine of a cluster.
+
+While it lasts it may be given every case; at its end its plan is what it was given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from db.records import Case, CaseResult, Run, RunDocument, RunState
+from runner.events import CaseFinished, RunEnded, RunStarted
+from runner.idle import with_users
+from runner.plan import PlannedCase
+from runner.service import Surroundings
+
+
+class MachineRun:
+    """One run while it is executed; `references` are those of its cases that it begins with."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        references: Sequence[PlannedCase],
+        users: tuple[str, ...],
+        around: Surroundings,
+    ) -> None:
+        self.run = run
+        self.references = deque(references)
+        self._given = {planned.case for planned in references}
+        self._results: list[CaseResult] = []
+        self._users = users
+        self._around = around
+
+    @property
+    def document(self) -> RunDocument:
+        """Return the run with what it has so far."""
+        return RunDocument(run=self.run, results=tuple(self._results))
+
+    def start(self) -> None:
+        """Store the run and say that it begins; raise SpoolFull."""
+        self._around.keeper.keep(self.run)
+        self._around.notify(RunStarted(run=self.run, num_done=0, label=self.run.machine))
+
+    def give(self, case: Case) -> None:
+        """Count on a result of `case`."""
+        self._given.add(case)
+
+    def withdraw(self, case: Case) -> None:
+        """Count no more on a result of `case`, which another machine may have."""
+        self._given.discard(case)
+
+    def keep(self, result: CaseResult) -> None:
+        """Put `result` into the spool; raise SpoolFull."""
+        result = with_users(result, users=self._users)
+        self._around.keeper.keep(self.run, result=result)
+        self._results.append(result)
+        self._around.notify(CaseFinished(result=result))
+
+    def keep_all(self, results: Sequence[CaseResult]) -> None:
+        """Put many results that nobody measured into the spool at once; raise SpoolFull."""
+        for result in results:
+            self.give(result.case)
+        self._around.keeper.keep_all(self.run, results)
+        self._results.extend(results)
+
+    def end(self, *, is_stopped: bool) -> None:
+        """Store how the run ended and what it was given."""
+        state = RunState.INTERRUPTED if is_stopped else RunState.FINISHED
+        plan = tuple(case for case in self.run.plan if case in self._given)
+        self.run = replace(self.run, plan=plan, state=state, finished_at=self._around.now())
+        self._around.keeper.keep_state(self.run)
+        self._around.notify(RunEnded(run=self.run))

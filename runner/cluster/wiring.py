@@ -1,0 +1,91 @@
+"""Put a run on a cluster together from the settings in force."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from db.errors import RecordError
+from db.records import RunDocument
+from runner.cluster.api import Cluster, Setup
+from runner.cluster.node import RELEASE
+from runner.cluster.service import run_on_cluster
+from runner.config import CURRENT_TOOLCHAIN
+from runner.documents import read_json
+from runner.errors import ConfigError, ExecutorError
+from runner.events import Notify
+from runner.plan import find_names
+from runner.wiring import RunOrder, Workplace, clean_up, request_of, surroundings_of
+
+# Ray's own names for it.
+ADDRESS_VARIABLE = "RAY_ADDRESS"
+THIS_MACHINE = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayOptions:
+    """Where the cluster is, and the Ray runtime environment of its tasks; empty for their own."""
+
+    address: str
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_environment(path: Path) -> dict[str, Any]:
+    """Return the Ray runtime environment in a JSON file; raise ConfigError."""
+    try:
+        document = read_json(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except RecordError as error:
+        raise ConfigError(str(error)) from error
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{path} holds no Ray runtime environment: that is an object with keys such as `pip`,"
+            " `conda`, `py_executable` or `env_vars`"
+        )
+    return document
+
+
+def execute_on_ray(
+    order: RunOrder, *, options: RayOptions, workplace: Workplace, notify: Notify
+) -> list[RunDocument]:
+    """Execute `order` on the nodes of a Ray cluster; return the run of each machine, by its name.
+
+    Raises what `run_on_cluster` raises, and UnknownNameError for a toolchain.
+    """
+    config = workplace.config
+    find_names([order.toolchain], known=config.toolchains, kind="toolchain")
+    request = request_of(order, device=order.device, config=config)
+    # The interpreter of a toolchain lies at the same path everywhere, and the usual one is that of
+    # the tasks, as is every one that Ray brings.
+    is_theirs = bool(options.environment) or order.toolchain == CURRENT_TOOLCHAIN
+    documents = run_on_cluster(
+        request,
+        cluster=_connect(options, device=order.device),
+        setup=Setup(
+            device=order.device,
+            num_threads=config.measure.num_threads,
+            release=RELEASE,
+            python="" if is_theirs else str(config.toolchains[order.toolchain]),
+            wait_idle_s=config.wait_idle_s,
+        ),
+        around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
+        trace_folder=config.state_dir / "spool",
+    )
+    clean_up(workplace, notify=notify)
+    return documents
+
+
+def _connect(options: RayOptions, *, device: str) -> Cluster:
+    if importlib.util.find_spec("ray") is None:
+        raise ExecutorError("Ray is not installed; `pip install 'compile-hud[ray]'` installs it")
+    # Only here: importing Ray takes half a second, and few need it.
+    module = importlib.import_module("runner.cluster.ray_cluster")
+    cluster: Cluster = module.RayCluster(
+        address=options.address, device=device, environment=options.environment
+    )
+    return cluster

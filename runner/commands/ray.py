@@ -1,0 +1,84 @@
+"""`hud run --executor ray`: the options, and the run of each machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from db.records import RunDocument
+from runner.cluster.wiring import (
+    ADDRESS_VARIABLE,
+    THIS_MACHINE,
+    RayOptions,
+    execute_on_ray,
+    read_environment,
+)
+from runner.commands.common import gather_options, new_progress
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
+
+RAY = "ray"
+_OPTIONS = (
+    click.option(
+        "--executor",
+        "kind",
+        type=click.Choice(["local", RAY]),
+        default="local",
+        show_default=True,
+        help="Measure on this machine, or on the nodes of a Ray cluster.",
+    ),
+    click.option(
+        "--runtime-env",
+        "environment_path",
+        metavar="FILE",
+        help="With Ray: measure in the runtime environment in this JSON file.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorOptions:
+    """Where to measure."""
+
+    kind: str
+    environment_path: str | None
+
+    @property
+    def is_ray(self) -> bool:
+        """Return whether nodes of a cluster measure."""
+        return self.kind == RAY
+
+    def check(self, *, has_resume: bool, has_confirmation: bool | None) -> None:
+        """Raise UsageError for what does not go together."""
+        if not self.is_ray:
+            if self.environment_path is not None:
+                raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
+        elif has_resume:
+            raise click.UsageError("--resume continues a run of one machine; omit --executor ray")
+        elif has_confirmation:
+            raise click.UsageError(
+                "--confirm measures again on this machine what others found; omit it with"
+                " --executor ray"
+            )
+
+
+executor_options = gather_options(ExecutorOptions, name="executor", options=_OPTIONS)
+
+
+def measure_on_ray(
+    orders: Sequence[RunOrder], *, options: ExecutorOptions, workplace: Workplace
+) -> list[RunDocument]:
+    """Execute the one order on a Ray cluster, with its progress, and return each machine's run."""
+    if len(orders) > 1:
+        raise click.UsageError("--executor ray measures one toolchain at a time")
+    if orders[0].device == AUTO_DEVICE:
+        raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
+    path = options.environment_path
+    ray = RayOptions(
+        address=workplace.seams.env.get(ADDRESS_VARIABLE) or THIS_MACHINE,
+        environment={} if path is None else read_environment(Path(path)),
+    )
+    with new_progress(workplace) as progress:
+        return execute_on_ray(orders[0], options=ray, workplace=workplace, notify=progress)
