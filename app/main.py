@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import access, data, signin
 from app.components import guarded, live, synthetic_banner
+from app.news import show_news
 from app.scripts import keys
 from app.theme import STYLE_SHEET
 from app.views import (
@@ -23,6 +24,7 @@ from app.views import (
     run,
     runs,
     series,
+    settings,
     studies,
 )
 from db.access import Role
@@ -51,6 +53,7 @@ VIEWS = (
     View(title="Studies", path="studies", show=studies.show),
     View(title="Runs", path="runs", show=runs.show),
     View(title="Health", path="health", show=health.show),
+    View(title="Settings", path="settings", show=settings.show),
 )
 
 
@@ -85,6 +88,7 @@ def _draw(show: Callable[[], None]) -> None:
     show()
     with above:
         synthetic_banner(loaded.value)
+        show_news()
         live(loaded.value, known_generation=known_generation, known_person=person)
     signin.foot(person, store=data.store_name())
     keys()

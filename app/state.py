@@ -190,6 +190,11 @@ class HealthState:
     """The page of health has nothing to choose."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsState:
+    """The page of settings has nothing to choose."""
+
+
 # The states of the pages that show the latest results of one machine and toolchain.
 CaseState = OverviewState | ModesState | ModelsState
 _AnyState = (
@@ -205,6 +210,7 @@ _AnyState = (
     | StudiesState
     | AlertsState
     | HealthState
+    | SettingsState
 )
 _State = TypeVar("_State", bound=_AnyState)
 _CaseState = TypeVar("_CaseState", bound=CaseState)
@@ -302,6 +308,11 @@ def parse_health(params: Mapping[str, str]) -> tuple[HealthState, tuple[str, ...
     return _parse(HealthState, params, {})
 
 
+def parse_settings(params: Mapping[str, str]) -> tuple[SettingsState, tuple[str, ...]]:
+    """Return the state of a page without choices and a sentence for each parameter."""
+    return _parse(SettingsState, params, {})
+
+
 def overview_url(state: OverviewState) -> str:
     """Return the relative URL of the overview in `state`."""
     return _url("./", state)
@@ -389,6 +400,11 @@ def swapped(state: KernelDiffState) -> KernelDiffState:
 def decide_url(alert_id: str) -> str:
     """Return the relative URL of the page on which people decide about an alert."""
     return _url("alerts", AlertsState(alert=alert_id))
+
+
+def alerts_url(state: AlertsState) -> str:
+    """Return the relative URL of the alerts in `state`."""
+    return _url("alerts", state)
 
 
 def event_url(event_id: str) -> str:

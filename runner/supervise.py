@@ -16,6 +16,7 @@ from types import TracebackType
 from db.access import ACCESS_VARIABLE
 from db.queries import load_runs
 from db.records import RunState
+from db.shown_settings import SETTINGS_VARIABLE, settings_to_json
 from db.signed_links import LINK_SECRET_VARIABLE
 from db.store import Store
 from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
@@ -25,6 +26,7 @@ from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
 from runner.links import dashboard_url
 from runner.processes import die_with_parent
+from runner.shown_settings import shown_settings
 from runner.sign_in import handed_over
 from runner.suites import QUICK
 
@@ -161,6 +163,7 @@ def dashboard_environment(config: Config) -> dict[str, str]:
         PERFETTO_VARIABLE: config.perfetto_url,
         ACCESS_VARIABLE: _access(config),
         LINK_SECRET_VARIABLE: secret,
+        SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path)),
     }
 
 

@@ -14,6 +14,7 @@ from app.difflinks import alert_kernel_table, alert_kernel_text
 from app.eventtable import EventGroup, event_facts, event_groups, event_table
 from app.evidence import difference_table
 from app.markup import heading
+from app.news import see_all
 from app.ranking import alert_metric
 from app.scripts import KEYS_LEGEND, picked
 from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, kernel_diff_url, parse_alerts
@@ -46,6 +47,7 @@ def show() -> None:
 
 def _show_list(state: str) -> None:
     loaded = data.load_alert_list(state)
+    see_all()
     stale_note(loaded)
     st.html(heading("Alerts"))
     choose(

@@ -44,6 +44,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "runs": "No runs yet",
         "studies": "No run of this study yet",
         "health": "No scheduler",
+        "settings": "No settings",
     }[path] in text_of(page)
 
 
@@ -61,6 +62,7 @@ def test_a_filled_store_is_shown(path: str, open_page: OpenPage) -> None:
     page = open_page(path, **params_of(path))
     assert not page.exception
     other = {"studies": "No run of this study yet", "health": "No scheduler has worked on this"}
+    other["settings"] = "No settings"
     assert other.get(path, "2.13.0.dev202601") in text_of(page)
     assert "SYNTHETIC" not in text_of(page)
 
@@ -136,7 +138,7 @@ def test_names_that_are_markup_are_shown_as_text(
     for element in ("<script", "<b>", "<i>", "<img", "<u>"):
         assert element not in html
     other = {"runs": "<i>hostile</i>", "studies": "No run of this study yet"}
-    other["health"] = "No scheduler has worked on this store"
+    other |= {"health": "No scheduler has worked on this store", "settings": "No settings"}
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)
 

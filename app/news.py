@@ -1,0 +1,62 @@
+"""Alerts that come while a dashboard is open: said once, and shown until somebody looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import data
+from app.alertpage import alert_title
+from app.markup import link
+from app.state import AlertsState, alerts_url, decide_url
+from db.errors import StoreError
+from db.queries import load_alerts
+from db.records import Alert, AlertState, Verdict
+
+# Ids of the alerts that this session has seen, and of those that it was told of.
+_SEEN = "alerts-seen"
+_TOLD = "alerts-told"
+# The others are behind one link.
+_NUM_NAMED = 3
+
+
+def show_news() -> None:
+    """Draw a line about the open regressions that are new since this session began."""
+    try:
+        alerts = data.loaded(_read_open).value
+    except StoreError:
+        # The page itself says what is the matter.
+        return
+    seen: set[str] = st.session_state.setdefault(_SEEN, {alert.id for alert in alerts})
+    told: set[str] = st.session_state.setdefault(_TOLD, set())
+    new = [alert for alert in alerts if alert.id not in seen]
+    if not new:
+        return
+    if {alert.id for alert in new} - told:
+        told.update(alert.id for alert in new)
+        st.toast(f"{_counted(len(new))} since you opened this page.", duration="long")
+    st.html(news_html(new))
+
+
+def see_all() -> None:
+    """Take all alerts for seen: this is the page that lists them."""
+    st.session_state.pop(_SEEN, None)
+
+
+def news_html(new: Sequence[Alert]) -> str:
+    """Return a line that names the first new alerts, each a link to it."""
+    named = [link(alert_title(alert), decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
+    if len(new) > _NUM_NAMED:
+        others = f"{len(new) - _NUM_NAMED} more"
+        named.append(link(others, alerts_url(AlertsState())))
+    return f'<div class="hud-notice" role="status">{_counted(len(new))}: {", ".join(named)}</div>'
+
+
+def _counted(number: int) -> str:
+    return "1 new alert" if number == 1 else f"{number} new alerts"
+
+
+def _read_open(url: str, generation: int) -> tuple[Alert, ...]:  # noqa: ARG001
+    found = load_alerts(data.open_store(url), states=[AlertState.OPEN])
+    return tuple(alert for alert in found if alert.verdict is Verdict.REGRESSION)

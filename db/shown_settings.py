@@ -1,0 +1,33 @@
+"""The settings in force, as one program shows those of another. Standard library alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+# Where `hud` tells the dashboard's process the settings to show; no secret is among them.
+SETTINGS_VARIABLE: Final = "HUD_SHOWN_SETTINGS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    """One key of hud.toml with its value as text; `is_set` is whether the file has it."""
+
+    section: str
+    key: str
+    value: str
+    is_set: bool
+    description: str = ""
+
+
+def settings_to_json(settings: Iterable[ShownSetting]) -> str:
+    """Return settings as JSON."""
+    return json.dumps([dataclasses.asdict(item) for item in settings])
+
+
+def settings_from_json(text: str) -> tuple[ShownSetting, ...]:
+    """Return the settings that `settings_to_json` wrote, none of an empty text."""
+    return tuple(ShownSetting(**item) for item in json.loads(text)) if text else ()

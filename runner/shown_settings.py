@@ -1,0 +1,100 @@
+"""The settings in force, for people who look at the dashboard: each with its value, no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import tomllib
+
+from db.shown_settings import ShownSetting
+from db.text import one_line, shortened
+from runner.alerts.settings import ENV, FILE
+from runner.setting import Setting
+from runner.settings import ANY_KEY, SETTINGS
+
+# Keys whose values are no secret only where they name the place of one.
+_SECRET = re.compile(r"secret|password|token|user$|headers?")
+# Whoever may look need not know everybody's address.
+_PERSON = re.compile(r"[^\s,@*]+@")
+_HIDDEN = "(not shown)"
+# All of them travel in one variable of the environment.
+_MAX_VALUE = 160
+_MAX_DESCRIPTION = 240
+_NAMED = ".NAME"
+
+
+def shown_settings(path: Path | None) -> tuple[ShownSetting, ...]:
+    """Return every setting of the hud.toml at `path` and every default, none that is unreadable."""
+    tables = {} if path is None else _tables(path)
+    found: list[ShownSetting] = []
+    for row in SETTINGS:
+        section = row.section.removesuffix(_NAMED)
+        table = tables.get(section, {})
+        if not isinstance(table, Mapping):
+            continue
+        if row.section == section:
+            found += _rows(row, section, table)
+        else:
+            for name, values in table.items():
+                if isinstance(values, Mapping):
+                    found += _rows(row, f"{section}.{name}", values)
+    return tuple(sorted(found, key=lambda item: item.section))
+
+
+def _tables(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _rows(row: Setting, section: str, table: Mapping[str, Any]) -> Iterable[ShownSetting]:
+    keys = list(table) if row.key == ANY_KEY else [row.key]
+    return [
+        ShownSetting(
+            section=section,
+            key=key,
+            value=shown_value(key, table.get(key, row.default)),
+            is_set=key in table,
+            description=shortened(one_line(row.description), limit=_MAX_DESCRIPTION),
+        )
+        for key in keys
+    ]
+
+
+def shown_value(key: str, value: object) -> str:
+    """Return the value of a setting as text, without what could be a secret.
+
+    The place of a secret is none. Of an address only scheme and host are shown: paths of web hooks
+    and users of stores let in whoever knows them.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return shortened(", ".join(shown_value(key, item) for item in value), limit=_MAX_VALUE)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = one_line(str(value))
+    if text.startswith((ENV, FILE)):
+        return shortened(text, limit=_MAX_VALUE)
+    if _SECRET.search(key):
+        return _HIDDEN
+    shown = _address(text) if "://" in text else _PERSON.sub("...@", text)
+    return shortened(shown, limit=_MAX_VALUE)
+
+
+def _address(text: str) -> str:
+    """Return an address without user, password, path and query; a file of this machine is whole."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return _HIDDEN
+    if not host:
+        return text if parts.scheme.startswith(("duckdb", "file")) and "@" not in text else _HIDDEN
+    rest = "/..." if parts.path.strip("/") or parts.query else ""
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{rest}"
