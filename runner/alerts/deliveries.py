@@ -32,6 +32,9 @@ from runner.alerts.quiet import Quiet
 MAX_RETRY_AFTER_S = 24 * 3600.0
 # So often a delivery that may have arrived is repeated unchanged before it is taken apart.
 NUM_SAME_RETRIES = 3
+# A digest of the most is single messages after so many. A receiver that took none of these either
+# was down, whatever it answered: its digests were not to blame and are whole again.
+NUM_HALVINGS = MAX_TOGETHER.bit_length()
 
 
 class AnswerKind(StrEnum):
@@ -141,12 +144,14 @@ def settle(queue: Queue, attempt: Attempt, *, moment: Moment, tried: Collection[
     is_sent = attempt.was_made and attempt.answer.kind is AnswerKind.SENT
     # Those that failed while the receiver was down need not wait longer.
     comes_back = is_sent and health.num_failures > 0
+    was_dead = comes_back and health.num_failures > NUM_HALVINGS
     waiting = []
     for item in queue.waiting:
         if item.id in ids and item.delivery_id == attempt.delivery.id:
             waiting.append(_answered(item, attempt, moment=moment))
         elif comes_back and item.state is NotificationState.FAILED and item.id not in tried:
-            waiting.append(replace(item, due_at=moment.at))
+            together = MAX_TOGETHER if was_dead else item.num_together
+            waiting.append(replace(item, due_at=moment.at, num_together=together))
         else:
             waiting.append(item)
     if attempt.was_made:

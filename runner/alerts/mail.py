@@ -22,6 +22,8 @@ from runner.alerts.words import Paragraph, Words, in_words
 
 # Lines of mail are 7-bit: some servers take nothing else.
 _POLICY = SMTP.clone(cte_type="7bit")
+# In CSS pixels: pictures are drawn at twice that for fine displays.
+_PICTURE_WIDTH = 620
 _STYLE = "font-family: sans-serif; font-size: 14px; line-height: 1.4"
 
 
@@ -105,7 +107,11 @@ def _html_paragraph(paragraph: Paragraph, *, picture_id: str) -> str:
     shown = " | ".join(_link(name, url) for name, url in links.items() if _is_web(url))
     parts = [f"<h3>{html.escape(paragraph.title)}</h3>"]
     parts += [f"<p>{lines}</p>"] if lines else []
-    parts += [f'<p><img src="cid:{picture_id}" alt="Trend"></p>'] if picture_id else []
+    parts += (
+        [f'<p><img src="cid:{picture_id}" alt="Trend" width="{_PICTURE_WIDTH}"></p>']
+        if picture_id
+        else []
+    )
     parts += [f"<p>{shown}</p>"] if shown else []
     return "\n".join(parts)
 

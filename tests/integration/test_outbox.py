@@ -24,7 +24,7 @@ from db.store import Store
 from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
 from runner.alerts.dispatch import DEFECT, Dispatcher, Item, Message
-from runner.alerts.quiet import QuietRule, quiet_hours
+from runner.alerts.quiet import Quiet, QuietRule, quiet_hours
 from runner.alerts.routes import Route, Telling
 from runner.analysis.confirmation import Confirmed
 from runner.detect import detect
@@ -34,6 +34,8 @@ from tests.integration.test_detect import nights, put
 
 SENT = Answer(kind=AnswerKind.SENT)
 DOWN = Answer(kind=AnswerKind.FAILED, text="connection refused", is_down=True)
+ERROR = Answer(kind=AnswerKind.FAILED, text="500 Internal Server Error")
+SILENT = Answer(kind=AnswerKind.FAILED, text="timed out", is_certain=False)
 STEP = [2.0] * 12 + [1.4] * 4
 
 
@@ -210,6 +212,58 @@ def test_a_receiver_dead_for_three_days_gets_one_digest_in_order() -> None:
     (digest,) = ops.messages
     assert [item.notification.id for item in digest.items] == names
     assert set(states(store)) == {"sent"}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sizes"),
+    [
+        (ERROR, [1, 7, 16]),
+        # What may have arrived is repeated as it was.
+        (SILENT, [1, 1, 1, 1, 4, 13, 1, 1, 1]),
+    ],
+    ids=["error", "silent"],
+)
+def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
+    trouble: Answer, sizes: list[int]
+) -> None:
+    store, now = Store("duckdb:///:memory:"), FakeClock()
+    ops = FakeReceiver([trouble] * 10_000)
+    rule = QuietRule(hours=quiet_hours("18:00-08:00"), severe_any_time=True)
+    sender = replace(dispatcher(store, now, ops=ops), quiet={"ops": rule})
+    made: list[Notification] = []
+    for number in range(24):
+        # Four about each of six alerts; two of these get severe.
+        about = number % 6
+        is_severe = number >= 18 and about in (2, 4)
+        made.append(
+            make_notification(
+                f"n{number:02}",
+                subject=f"event {about}",
+                alert_ids=[f"alert {about}"],
+                severity="severe" if is_severe else "minor",
+            )
+        )
+        fill(store, made[-1])
+        sender.dispatch()
+        now.advance(3 * 3600)
+    assert NotificationState.DEAD not in states(store)
+    ops.answers, ops.messages = [], []
+    assert rule.at(now()) is Quiet.SEVERE
+    sender.dispatch()
+    early = [id for ids in told(ops) for id in ids]
+    subjects = {item.id: item.subject for item in made}
+    severe = {item.id for item in made if item.severity is Severity.SEVERE}
+    # What is severe, and what is to be told before it about the same alerts.
+    assert severe <= set(early)
+    assert {subjects[id] for id in early} == {subjects[id] for id in severe}
+    now.advance(8 * 3600)
+    sender.dispatch()
+    order = [id for ids in told(ops) for id in ids]
+    assert sorted(order) == [item.id for item in made]
+    for subject in subjects.values():
+        of_one = [id for id in order if subjects[id] == subject]
+        assert of_one == sorted(of_one)
+    assert [len(ids) for ids in told(ops)] == sizes
 
 
 def test_a_message_that_a_receiver_chokes_on_does_not_stop_the_others() -> None:

@@ -86,7 +86,9 @@ def test_trends_are_shown_in_the_mail_itself() -> None:
     (picture,) = [part for part in found.walk() if part.get_content_type() == "image/png"]
     assert picture.get_content() == PNG
     assert picture["Content-ID"] == "<trend-1.msg_1>"
-    assert text_of(found, "html").count('<img src="cid:trend-1.msg_1" alt="Trend">') == 1
+    assert (
+        text_of(found, "html").count('<img src="cid:trend-1.msg_1" alt="Trend" width="620">') == 1
+    )
     assert asked == [[alert["id"] for one in told.items for alert in one.alerts]]
     assert picture["Content-Disposition"].startswith("inline")
 
