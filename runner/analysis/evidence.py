@@ -1,9 +1,10 @@
 """How much the nights since a certain one speak for another level, held against the noise before.
 
-Method: a log likelihood ratio, by each of the two densities of densities.py: the kernel, which
-knows modes, and the bell, which knows clean noise. Their ratios are joined as by Bayes' theorem
-where the chances of both are known: 1 / (sum of chance / ratio), which is about the lesser of both
-unless one of them is unlikely. A slow mode that holds for days is thereby expected to hold.
+Method: a log likelihood ratio, by each of three densities: the kernel, which knows any modes, the
+bell, which knows clean noise (densities.py), and the chain, which knows two modes (chain.py). Their
+ratios are joined as by Bayes' theorem where the chances of all are known: 1 / (sum of chance /
+ratio), which is about the least of them unless that one is unlikely. A slow mode that holds for
+days is thereby expected to hold.
 A step by d makes a distance x as likely as x - d was before. No single night counts for more than
 5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
 of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
@@ -22,9 +23,10 @@ from functools import cached_property
 
 import numpy as np
 
+from runner.analysis.chain import Chain, two_modes
 from runner.analysis.densities import MIN_BANDWIDTH, Bell, Kernel
 from runner.analysis.history import middle
-from runner.analysis.modes import Explanations, explanations
+from runner.analysis.modes import explanations
 from runner.analysis.stats import robust_sd
 
 # Steps that are tried, besides the median of the distances themselves.
@@ -42,8 +44,8 @@ FAR_WEIGHT = 2.0
 SHARE_BELOW = 0.16
 # Of four series three have noise of one peak, as a logarithm of odds, before its points are seen.
 MORE_FOR_BELL = 1.0
-# The most that these odds may become, and above a high contrast. The tails of the bell are a guess:
-# less of it counts where nights stand out so far that only the points themselves tell.
+# The most that these odds, or those of the chain, may become, and above a high contrast. The tails
+# of the bell are a guess: less of it counts where nights stand out so far that only points tell.
 MAX_ODDS = 6.0
 MAX_ODDS_FAR = 2.0
 HIGH_CONTRAST = 5.0
@@ -64,6 +66,7 @@ MORE_FOR_MODES = 1.0
 # Of the noise, fewer points than these: times the logarithm of how many times fewer.
 LITTLE_NOISE = 34
 MORE_FOR_LITTLE_NOISE = 1.5
+Density = Kernel | Bell | Chain
 # One row a hypothesis: steps, what is no step, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
 _FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
@@ -147,6 +150,16 @@ class Scales:
         """The logarithm of how much likelier the bell makes the noise than the kernel does."""
         return self.bell.log_likelihood() - self.kernel.log_likelihood()
 
+    @cached_property
+    def chain(self) -> Chain | None:
+        """The noise as two modes, None where the bell tells it, or where it has too few points."""
+        return two_modes(self.noise, sd=self.sd) if self.odds < 0.0 else None
+
+    @cached_property
+    def others(self) -> tuple[Bell | Chain, ...]:
+        """What may tell the noise better than its points do."""
+        return (self.bell,) if self.chain is None else (self.bell, self.chain)
+
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
         """Return the evidence that the last nights lie on a higher level, from the likeliest on.
 
@@ -161,12 +174,14 @@ class Scales:
         sums = self._sums(self.kernel, self.logs, distances)[:, :num_offsets]
         missing = NEEDED_EVIDENCE - float(sums[:num_steps].max())
         max_odds = self._max_odds(median)
-        # What is too little however much the bell would add is not worth its time.
-        is_close = missing < max_odds
+        # What is too little however much the others would add is not worth their time.
+        is_close = missing < MAX_ODDS
         if is_close and missing < -self._log_chances(max_odds)[0]:
-            logs = self.bell.log_density(_hypotheses(distances)) - _LOG_FACTORS
-            of_bell = self._sums(self.bell, logs, distances)[:, :num_offsets]
-            sums = self._joined(sums, of_bell, max_odds=max_odds)
+            each = [sums]
+            for other in self.others:
+                logs = other.log_density(_hypotheses(distances)) - _LOG_FACTORS
+                each.append(self._sums(other, logs, distances)[:, :num_offsets])
+            sums = self._joined(each, max_odds=max_odds)
         best, offset = divmod(int(sums[:num_steps].argmax()), num_offsets)
         return Evidence(
             step=float(sums[best, offset]),
@@ -187,18 +202,18 @@ class Scales:
         nights = self.noise[is_slow.argmax() :] if is_slow.any() else self.noise[:0]
         earlier = _limited(self._ratios(self.bell, nights, size=size), most=MAX_NIGHT)
 
-        def explained(density: Kernel | Bell) -> Explanations:
+        def explained(density: Density) -> np.ndarray:
             ratios = self._ratios(density, distances, size=size)
             ratios = _limited(ratios, most=self._most(distances))
-            return explanations(ratios, earlier=earlier, min_nights=min_nights)
+            found = explanations(ratios, earlier=earlier, min_nights=min_nights)
+            return np.array([found.step, found.mode])
 
-        kernel, bell = explained(self.kernel), explained(self.bell)
-        by_kernel, by_bell = (np.array([each.step, each.mode]) for each in (kernel, bell))
         median = middle(sorted(distances.tolist()))
-        step, mode = self._joined(by_kernel, by_bell, max_odds=self._max_odds(median))
+        each = [explained(density) for density in (self.kernel, *self.others)]
+        step, mode = self._joined(each, max_odds=self._max_odds(median))
         return float(step - mode)
 
-    def _ratios(self, density: Kernel | Bell, distances: np.ndarray, *, size: float) -> np.ndarray:
+    def _ratios(self, density: Density, distances: np.ndarray, *, size: float) -> np.ndarray:
         """Return the log likelihood ratio of each night for a step of `size`."""
         step, none = density.log_density(np.stack([distances - size, distances]))
         return np.asarray(step - none)
@@ -206,17 +221,20 @@ class Scales:
     def _max_odds(self, median: float) -> float:
         return MAX_ODDS_FAR if median > HIGH_CONTRAST * self.width_below else MAX_ODDS
 
-    def _log_chances(self, max_odds: float) -> tuple[float, float]:
-        """Return the logarithms of how likely the noise is told by the kernel, and by the bell."""
-        odds = min(max_odds, self.odds + MORE_FOR_BELL)
-        return -float(np.logaddexp(0.0, odds)), -float(np.logaddexp(0.0, -odds))
+    def _log_chances(self, max_odds: float) -> np.ndarray:
+        """Return the logarithms of how likely each density, the kernel first, tells the noise."""
+        odds = [0.0, min(max_odds, self.odds + MORE_FOR_BELL)]
+        if self.chain is not None:
+            over_bell = self.chain.log_likelihood() - self.bell.log_likelihood()
+            odds.append(min(MAX_ODDS, over_bell + self.odds))
+        return np.array(odds) - float(np.logaddexp.reduce(odds))
 
-    def _joined(self, kernel: np.ndarray, bell: np.ndarray, *, max_odds: float) -> np.ndarray:
-        """Return log likelihood ratios by both densities, from those by either."""
-        log_kernel, log_bell = self._log_chances(max_odds)
-        return np.asarray(-np.logaddexp(log_kernel - kernel, log_bell - bell))
+    def _joined(self, ratios: list[np.ndarray], *, max_odds: float) -> np.ndarray:
+        """Return log likelihood ratios by all densities, from those by each."""
+        logs = zip(self._log_chances(max_odds), ratios, strict=True)
+        return np.asarray(-np.logaddexp.reduce([chance - ratio for chance, ratio in logs]))
 
-    def _sums(self, density: Kernel | Bell, logs: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    def _sums(self, density: Density, logs: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
         median = middle(sorted(distances.tolist()))
         if median > STEPS[0]:

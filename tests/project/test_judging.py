@@ -9,6 +9,7 @@ from runner import confirm
 from runner.analysis import (
     cadence,
     cause,
+    chain,
     clocks,
     comparison,
     densities,
@@ -65,6 +66,12 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
             (evidence.MAX_ODDS, evidence.MAX_ODDS_FAR),
         ),
         ("{:g} (`STUDENT_WIDTH`)", densities.STUDENT_WIDTH),
+        ("{} (`MIN_MODE_POINTS`)", chain.MIN_MODE_POINTS),
+        ("{:g} (`MIN_MODE_SHARE`)", chain.MIN_MODE_SHARE),
+        ("{:g} s (`MAX_SD`) and {:g} floors", (chain.MAX_SD, chain.MAX_DISTANCE)),
+        ("{} rounds (`NUM_ROUNDS`)", chain.NUM_ROUNDS),
+        ("{:g} nights (`PRIOR_NIGHTS`)", chain.PRIOR_NIGHTS),
+        ("each of {} (`NUM_PARAMETERS`)", chain.NUM_PARAMETERS),
         ("fewer than {} points of noise (`LITTLE_NOISE`)", evidence.LITTLE_NOISE),
         (
             "{:g} ln({} / n) (`MORE_FOR_LITTLE_NOISE`)",
