@@ -32,8 +32,8 @@ def test_it_listens_on_this_machine_alone_unless_told(served: dict[str, Any]) ->
 
 
 def test_address_and_store_can_be_given(served: dict[str, Any]) -> None:
-    command.main(["--host", "0.0.0.0", "--port", "99", "--store", "duckdb:///other.duckdb"])
-    assert (served["host"], served["port"]) == ("0.0.0.0", 99)
+    command.main(["--host", "127.0.0.2", "--port", "99", "--store", "duckdb:///other.duckdb"])
+    assert (served["host"], served["port"]) == ("127.0.0.2", 99)
     assert command.os.environ[URL_VARIABLE] == "duckdb:///other.duckdb"
 
 
