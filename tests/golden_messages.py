@@ -106,9 +106,9 @@ RENDERS: Mapping[str, Callable[[Message], str]] = {
 
 
 def rendered() -> dict[str, str]:
-    """Return what belongs in each file, by its name."""
+    """Return what belongs in each file, by its name; signs that nobody sees are written out."""
     return {
-        f"{name}.{end}": render(told)
+        f"{name}.{end}": render(told).encode("ascii", "backslashreplace").decode("ascii")
         for name, told in messages().items()
         for end, render in RENDERS.items()
     }
@@ -118,7 +118,7 @@ def main() -> None:
     """Write every file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, content in rendered().items():
-        (FOLDER / name).write_text(content, encoding="utf-8", newline="\n")
+        (FOLDER / name).write_text(content, encoding="ascii", newline="\n")
 
 
 if __name__ == "__main__":
