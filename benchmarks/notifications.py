@@ -17,7 +17,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,9 +37,11 @@ from runner.alerts.dispatch import Dispatcher, Item
 from runner.alerts.http import HttpRules
 from runner.alerts.posting import Poster
 from runner.alerts.webhook import Webhook
+from tests.postgres import find_binaries, running_server
 
-# 1: first version.
-SCHEMA_VERSION = 1
+# 2: says which kind of store it was. 1: first version.
+SCHEMA_VERSION = 2
+STORES = ("duckdb", "postgres")
 NUM_BEHIND_TLS = 20
 # Pauses of seconds would measure patience.
 POLICY = Policy(base_s=0.01, cap_s=0.05, digest_above=3, max_attempts=10**6)
@@ -163,10 +166,9 @@ def _num_waiting(store: Store, receiver: str) -> int:
     return sum(num for (name, state), num in counts if name == receiver and state not in over)
 
 
-def torture(trial: Trial, *, folder: Path) -> Outcome:
-    """Carry out `trial` with a store in `folder` and return what came of it."""
+def torture(trial: Trial, *, url: str) -> Outcome:
+    """Carry out `trial` with the empty store at `url` and return what came of it."""
     _CONTEXT.set_forkserver_preload([__name__])
-    url = f"duckdb:///{folder / 'store.duckdb'}"
     notifications = make_notifications(trial)
     with Store(url).write() as session:
         put_notifications(session, notifications)
@@ -204,12 +206,21 @@ def _behind_tls(ids: Sequence[str], notifications: Sequence[Notification]) -> in
 def _send_and_kill(store_url: str, urls: dict[str, str], *, trial: Trial) -> int:
     """Send everything, killing the sender so often; return how often it was killed in its work."""
     chance = random.Random(trial.seed)
+    lives = [chance.uniform(0.05, trial.longest_life_s) for _ in range(trial.num_kills)]
+    return start_and_kill(send_all, store_url, urls, trial.max_together, lives_s=lives)
+
+
+def start_and_kill(send: Callable[..., None], *args: Any, lives_s: Sequence[float]) -> int:
+    """Start `send` in processes that live for `lives_s`, the last one until it ends by itself.
+
+    Returns how many were killed in their work.
+    """
     num_killed = 0
     while True:
-        process = _CONTEXT.Process(target=send_all, args=(store_url, urls, trial.max_together))
+        process = _CONTEXT.Process(target=send, args=args)
         process.start()
-        is_last = num_killed >= trial.num_kills
-        process.join(None if is_last else chance.uniform(0.05, trial.longest_life_s))
+        is_last = num_killed >= len(lives_s)
+        process.join(None if is_last else lives_s[num_killed])
         if process.exitcode is not None:
             assert process.exitcode == 0, "the sender failed"
             return num_killed
@@ -268,28 +279,50 @@ def _num_repeated_after_success(taken: Sequence[tuple[str, list[str], bool]]) ->
     return num_repeated
 
 
+@contextmanager
+def empty_store(kind: str) -> Iterator[str]:
+    """Yield the URL of an empty store of a kind of STORES, which is gone afterwards."""
+    if kind == "duckdb":
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"duckdb:///{Path(folder) / 'store.duckdb'}"
+        return
+    binaries = find_binaries()
+    if binaries is None:
+        raise click.ClickException("no PostgreSQL server is installed; `apt install postgresql`")
+    with running_server(binaries) as server:
+        yield server.create_database("notifications")
+
+
+def results_name(trial: str, store_kind: str) -> str:
+    """Return the name of a results document; DuckDB is the store that most have."""
+    return f"{trial}.json" if store_kind == STORES[0] else f"{trial}-{store_kind}.json"
+
+
 @click.command()
+@click.option("--store", "store_kind", type=click.Choice(STORES), default="duckdb")
 @click.option("--notifications", "num_notifications", default=10_000, show_default=True)
 @click.option("--alerts", "num_alerts", default=2_500, show_default=True)
 @click.option("--kills", "num_kills", default=50, show_default=True)
 @click.option("--life", "longest_life_s", default=3.0, show_default=True, help="Seconds.")
 @click.option("--together", "max_together", default=20, show_default=True)
 @click.option("--seed", default=1, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "notifications.json")
-def main(output: Path, **options: Any) -> None:
+@click.option("--output", type=click.Path(path_type=Path), help="Default: in benchmarks/results.")
+def main(store_kind: str, output: Path | None, **options: Any) -> None:
     """Send notifications through everything that goes wrong, and count what did not arrive."""
     trial = Trial(**options)
     machine = describe_machine()
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = torture(trial, folder=Path(folder))
+    with empty_store(store_kind) as url:
+        outcome = torture(trial, url=url)
     document = {
         "schema_version": SCHEMA_VERSION,
         "measured_at": utc_now().isoformat(),
         "machine": machine,
+        "store": store_kind,
         "trial": asdict(trial),
         "outcome": asdict(outcome),
     }
-    output.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")
+    path = output or RESULTS / results_name("notifications", store_kind)
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")
     print(json.dumps(document["outcome"]))
 
 

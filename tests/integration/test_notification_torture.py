@@ -16,7 +16,7 @@ def test_nothing_is_lost_repeated_under_another_key_or_out_of_order(tmp_path: Pa
         max_together=5,
         seed=7,
     )
-    outcome = torture(trial, folder=tmp_path)
+    outcome = torture(trial, url=f"duckdb:///{tmp_path / 'store.duckdb'}")
     # Killed before everything was sent, or the trial shows nothing.
     assert outcome.num_killed > 0
     assert (outcome.num_lost, outcome.num_not_sent) == (0, 0)
