@@ -1,0 +1,61 @@
+"""Faults as files of a folder that every process of the simulation looks at."""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import StrEnum
+from pathlib import Path
+
+FOLDER_VARIABLE = "NIGHTS_FOLDER"
+PAUSE_S = 0.02
+
+
+class Fault(StrEnum):
+    """What is wrong now."""
+
+    HELD = "held"
+    HANGS = "hangs"
+    LEAKS = "leaks"
+    DEVICE_LOST = "device-lost"
+    DISK_FULL = "disk-full"
+
+
+class Faults:
+    """The faults of a simulation in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "faults"
+        self._folder.mkdir(exist_ok=True)
+
+    def has(self, fault: Fault) -> bool:
+        """Return whether `fault` is there now."""
+        return (self._folder / fault).exists()
+
+    def add(self, fault: Fault) -> None:
+        """Let `fault` be there from now on."""
+        (self._folder / fault).touch()
+
+    def remove(self, fault: Fault) -> None:
+        """Mend `fault`."""
+        (self._folder / fault).unlink(missing_ok=True)
+
+
+def of_environment() -> Faults:
+    """Return the faults of the simulation that this process belongs to."""
+    return Faults(Path(os.environ[FOLDER_VARIABLE]))
+
+
+def meet(model: str) -> None:
+    """Be the model: wait while it is held, hang, or take memory until there is none."""
+    faults = of_environment()
+    if faults.has(Fault.HELD):
+        (Path(os.environ[FOLDER_VARIABLE]) / "is-held").touch()
+    while faults.has(Fault.HELD):
+        time.sleep(PAUSE_S)
+    while model == "hangs" and faults.has(Fault.HANGS):
+        time.sleep(PAUSE_S)
+    if model == "leaks" and faults.has(Fault.LEAKS):
+        taken = []
+        while True:
+            taken.append(bytearray(1 << 24))

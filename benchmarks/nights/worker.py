@@ -1,0 +1,106 @@
+"""A worker host without torch: it speaks the protocol of the real one and forks a child a launch.
+
+The toolchain of the simulation, so that thirty nights take minutes; the processes are real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nights.faults import meet
+from db.records import Outcome
+from runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric
+
+FACTS = {
+    "torch_version": "2.13.0",
+    "torch_git": "0123456789abcdef",
+    "python_version": "3.11.0",
+    "device_name": "Simulated CPU",
+    "cpu_model": "Simulated CPU",
+    "num_cpus": 1,
+    "hostname": "simulated",
+}
+LATENCY_S = 0.010
+MEMORY_LIMIT_BYTES = 1 << 30
+
+
+def main() -> None:
+    """Serve orders until standard input ends."""
+    _answer({"event": "ready", "protocol_version": PROTOCOL_VERSION})
+    buffered = b""
+    while True:
+        while b"\n" not in buffered:
+            data = os.read(0, 65536)
+            if not data:
+                return
+            buffered += data
+        line, buffered = buffered.split(b"\n", 1)
+        order = json.loads(line)
+        if order["action"] == "cancel":
+            return
+        child = os.fork()
+        if child == 0:
+            _live(order)
+        ending = _wait(child, timeout_s=float(order["timeout_s"]))
+        _answer({"event": "exited", "ending": ending, "was_oom_killed": False})
+        if ending == "cancelled":
+            return
+
+
+def _answer(document: dict[str, Any]) -> None:
+    os.write(1, json.dumps(document).encode() + b"\n")
+
+
+def _live(order: dict[str, Any]) -> None:
+    if order["action"] == "facts":
+        Path(order["report_path"]).write_text(json.dumps(FACTS), encoding="ascii")
+    elif order["action"] == "peaks":
+        Path(order["report_path"]).write_text("{}", encoding="ascii")
+    elif order["action"] == "launch":
+        request = order["request"]
+        report = _launch(request["case"]["model"])
+        path = Path(request["report_path"])
+        path.write_text(json.dumps(report.to_json()), encoding="ascii")
+    os._exit(0)
+
+
+def _launch(model: str) -> LaunchReport:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+    try:
+        meet(model)
+    except MemoryError:
+        return LaunchReport(outcome=Outcome.OUT_OF_MEMORY, reason="MemoryError")
+    samples = tuple(LATENCY_S * share for share in (0.999, 1.0, 1.001))
+    return LaunchReport(
+        outcome=Outcome.OK, metrics={"latency_s": RawMetric(samples=samples, method="simulated")}
+    )
+
+
+def _wait(child: int, *, timeout_s: float) -> str:
+    """Wait for the child and return how it ended; kill it when it is late or the runner is gone."""
+    watch = os.pidfd_open(child)
+    deadline_s = time.monotonic() + timeout_s
+    ready, _, _ = select.select([watch, 0], [], [], max(0.0, deadline_s - time.monotonic()))
+    os.close(watch)
+    if not ready or 0 in ready:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not ready:
+        return "timeout"
+    if 0 in ready:
+        return "cancelled"
+    return f"exit {os.waitstatus_to_exitcode(status)}"
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)
