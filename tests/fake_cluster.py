@@ -43,7 +43,9 @@ class FakeCluster:
     ) -> None:
         self.present = [Slot(node_id=f"node-{name}", machine=name) for name in machines]
         self.behave = behave
-        self.looks: dict[str, Reply] = {}
+        # What a machine says of its device; None for nothing at all.
+        self.looks: dict[str, Reply | None] = {}
+        self.on_submit: Callable[[], None] = lambda: None
         self.given: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.is_open = False
@@ -64,6 +66,7 @@ class FakeCluster:
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
         """Remember it."""
         del setup
+        self.on_submit()
         name = f"task-{next(self._numbers)}"
         self._tasks[name] = (order, slot)
         if order is not None:
@@ -75,6 +78,8 @@ class FakeCluster:
         for name, (order, slot) in list(self._tasks.items()):
             if order is None:
                 reply = self.looks.get(slot.machine, Reply(status=Status.DONE, facts=FACTS))
+                if reply is None:
+                    continue
                 return self._end(name, reply)
             answer = self.behave(order, slot)
             if isinstance(answer, str):

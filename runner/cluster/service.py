@@ -26,7 +26,7 @@ from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
 from runner.cluster.board import MAX_GIVEN, Board, Ticket
 from runner.cluster.runs import MachineRun
 from runner.environment import fingerprint, revision
-from runner.errors import ExecutorError, ToolchainUnusable
+from runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
 from runner.events import CaseStarted, Said
 from runner.executor_api import CaseOrder
 from runner.heartbeat import heartbeat
@@ -58,60 +58,56 @@ class _Task:
     reference: PlannedCase | None = None
 
 
-def run_on_cluster(
-    request: RunRequest,
-    *,
-    cluster: Cluster,
-    setup: Setup,
-    around: Surroundings,
-    trace_folder: Path,
-) -> list[RunDocument]:
-    """Execute `request` on the machines of `cluster` and return the run of each, by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Who measures, and how. Traces go to `trace_folder`, where the spool looks for them."""
 
-    Traces go to `trace_folder`, where the spool looks for them. Raises UnknownNameError,
+    cluster: Cluster
+    setup: Setup
+    trace_folder: Path
+
+
+def run_on_cluster(request: RunRequest, *, nodes: Nodes, around: Surroundings) -> list[RunDocument]:
+    """Execute `request` on the machines of a cluster and return the run of each, by name.
+
+    Raises UnknownNameError,
     ExecutorError when nobody is there or can measure, SpoolFull, and RunInterrupted when it was
     stopped before a machine had a run; later, the state of the runs is `interrupted`.
     """
     # Wrong names are said before anybody is asked for anything.
     plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
-    with closing(cluster):
+    with closing(nodes.cluster):
         # Before our handlers of signals: Ray sets its own when it connects.
-        cluster.open()
+        nodes.cluster.open()
         with Interrupts() as interrupts:
             around.keeper.drain()
-            driver = _Driver(
-                request,
-                plan=plan,
-                cluster=cluster,
-                setup=setup,
-                around=around,
-                trace_folder=trace_folder,
-            )
+            driver = _Driver(request, plan=plan, nodes=nodes, around=around)
             with interrupts.deferred(lambda: None), heartbeat(driver.beat):
                 driver.work(is_stopped=interrupts.were_requested)
-    return driver.documents()
+    documents = driver.documents()
+    if not documents:
+        raise RunInterrupted("stopped before a machine was ready to measure")
+    return documents
 
 
 class _Driver:
     """One plan while it is executed."""
 
-    def __init__(  # the seams of one execution
+    def __init__(
         self,
         request: RunRequest,
         *,
         plan: Sequence[PlannedCase],
-        cluster: Cluster,
-        setup: Setup,
+        nodes: Nodes,
         around: Surroundings,
-        trace_folder: Path,
     ) -> None:
         self._request = request
-        self._cluster = cluster
-        self._setup = setup
+        self._cluster = nodes.cluster
+        self._setup = nodes.setup
         self._around = around
-        self._trace_folder = trace_folder
+        self._trace_folder = nodes.trace_folder
         self._started_at = around.now()
-        self._slots = cluster.slots()
+        self._slots = nodes.cluster.slots()
         if not self._slots:
             raise ExecutorError(nobody_text(request.device))
         worths = {slot.machine: around.worth(_on(request, slot.machine)) for slot in self._slots}
@@ -326,6 +322,8 @@ class _Driver:
             if self._around.now() - task.started_at > limit:
                 self._cluster.cancel(name)
                 reason = f"no answer within {clock(limit.total_seconds())}"
+                # It would be as silent about the next case.
+                self._unusable[task.slot] = reason
                 self._on_ended(Ended(task=name, reason=reason))
 
     def _put_off(self, run: MachineRun) -> None:

@@ -13,7 +13,7 @@ from db.errors import RecordError
 from db.records import RunDocument
 from runner.cluster.api import Cluster, Setup
 from runner.cluster.node import RELEASE
-from runner.cluster.service import run_on_cluster
+from runner.cluster.service import Nodes, run_on_cluster
 from runner.config import CURRENT_TOOLCHAIN
 from runner.documents import read_json
 from runner.errors import ConfigError, ExecutorError
@@ -65,16 +65,18 @@ def execute_on_ray(
     is_theirs = bool(options.environment) or order.toolchain == CURRENT_TOOLCHAIN
     documents = run_on_cluster(
         request,
-        cluster=_connect(options, device=order.device),
-        setup=Setup(
-            device=order.device,
-            num_threads=config.measure.num_threads,
-            release=RELEASE,
-            python="" if is_theirs else str(config.toolchains[order.toolchain]),
-            wait_idle_s=config.wait_idle_s,
+        nodes=Nodes(
+            cluster=_connect(options, device=order.device),
+            setup=Setup(
+                device=order.device,
+                num_threads=config.measure.num_threads,
+                release=RELEASE,
+                python="" if is_theirs else str(config.toolchains[order.toolchain]),
+                wait_idle_s=config.wait_idle_s,
+            ),
+            trace_folder=config.state_dir / "spool",
         ),
         around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
-        trace_folder=config.state_dir / "spool",
     )
     clean_up(workplace, notify=notify)
     return documents

@@ -2,7 +2,8 @@
 
 `python run_process.py FOLDER [--die-at N] [--hold]` prints a line for each thing that happens. It
 continues an interrupted run where there is one. `--die-at` kills it, without a word, after N lines
-of our code; `--hold` makes its first case wait for a line on standard input.
+of our code; `--hold` makes its first case wait for a line on standard input. `--store` names a
+store that is not in the folder, `--machine` who measures.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--die-at", type=int, default=0)
     parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--store")
+    parser.add_argument("--machine", default="box")
     options = parser.parse_args()
     is_held = options.hold
 
@@ -79,7 +82,7 @@ def main() -> None:
             is_held = False
             sys.stdin.readline()
 
-    store = Store(f"duckdb:///{options.folder / 'store.duckdb'}")
+    store = Store(options.store or f"duckdb:///{options.folder / 'store.duckdb'}")
     keeper = Keeper(store, spool=Spool(options.folder / "spool"), notify=on_event)
     around = Surroundings(
         executors=(FakeExecutor(on_execute=on_execute),),
@@ -93,14 +96,15 @@ def main() -> None:
     if options.die_at:
         die_after(options.die_at)
     keeper.drain()
-    unfinished = [s.run.id for s in load_runs(store) if s.run.state is not RunState.FINISHED]
+    runs = [summary.run for summary in load_runs(store) if summary.run.machine == options.machine]
+    unfinished = [run.id for run in runs if run.state is not RunState.FINISHED]
     request = RunRequest(
         suite="mine",
         selection=Selection(modes=("eager", "default")),
         toolchain="current",
         device="cpu",
         settings=MeasureSettings(),
-        machine="box",
+        machine=options.machine,
         resume_id=unfinished[0] if unfinished and not options.hold else None,
     )
     try:
