@@ -78,10 +78,7 @@ MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dty
 
 
 class Outcome(StrEnum):
-    """How a case ended; only OK has measurements.
-
-    LOST is no word about the case: each machine that it was given to went away.
-    """
+    """How a case ended; only OK has measurements. LOST: each machine it was given to went away."""
 
     OK = "ok"
     FAILED = "failed"

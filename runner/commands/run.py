@@ -112,13 +112,7 @@ def run(
                 f"--{tool} watches one case in one toolchain, and what it counts goes to the store:"
                 " omit --resume, --json and --no-store"
             )
-        (order,) = make_orders(
-            wanted,
-            toolchains=toolchains or (CURRENT_TOOLCHAIN,),
-            workplace=workplace,
-            has_references=False,
-        )
-        watch_case(order, tool=Tool(tool), workplace=workplace)
+        _watch(wanted, tool=Tool(tool), toolchains=toolchains, workplace=workplace)
         return
     executor.check(has_resume=resume_id is not None, has_confirmation=is_confirming)
     workplace = replace(workplace, has_store=not no_store)
@@ -149,6 +143,14 @@ def run(
         sys.exit(EXIT_INTERRUPTED)
     alerts = [] if no_store else judge(*documents, workplace=workplace)
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
+
+
+def _watch(
+    wanted: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workplace: Workplace
+) -> None:
+    names = toolchains or (CURRENT_TOOLCHAIN,)
+    (order,) = make_orders(wanted, toolchains=names, workplace=workplace, has_references=False)
+    watch_case(order, tool=tool, workplace=workplace)
 
 
 def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:

@@ -486,17 +486,3 @@ def test_latest_has_a_result_of_each_toolchain(store: Store) -> None:
     (only,) = queries.load_latest(store, toolchain="stable")
     assert only == cells[1]
     assert queries.load_latest(store, machine="lab", toolchain="stable") == ()
-
-
-def test_what_is_read_in_one_block_is_of_one_moment(shared_url: str) -> None:
-    store = Store(shared_url)
-    store.save_run(make_run("r1"))
-    with store.reading():
-        found = [queries.load_run(store, "r1").id, queries.load_runs(store, limit=5)[0].run.id]
-        with store.read() as connection, store.read() as same:
-            assert connection is same
-    assert found == ["r1", "r1"]
-    with store.read() as one:
-        held = one
-    with store.read() as other:
-        assert other is not held

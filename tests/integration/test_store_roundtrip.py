@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from db import queries
 from db.records import Alert, CaseResult, Run
 from db.store import Store
+from tests.builders import make_run
 from tests.stored import save_alerts
 from tests.strategies import ALERTS, results, runs
 
@@ -61,3 +62,17 @@ def test_text_with_a_meaning_in_sql_is_only_text(store: Store, text: str) -> Non
     job = store.lease_job()
     assert job is not None
     assert (job.dedupe_key, job.suite, job.toolchain, job.trigger) == (text,) * 4
+
+
+def test_what_is_read_in_one_block_is_of_one_moment(shared_url: str) -> None:
+    store = Store(shared_url)
+    store.save_run(make_run("r1"))
+    with store.reading():
+        found = [queries.load_run(store, "r1").id, queries.load_runs(store, limit=5)[0].run.id]
+        with store.read() as connection, store.read() as same:
+            assert connection is same
+    assert found == ["r1", "r1"]
+    with store.read() as one:
+        held = one
+    with store.read() as other:
+        assert other is not held
