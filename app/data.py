@@ -62,6 +62,7 @@ from db.queries import (
 from db.records import REFERENCE_FAMILY, Case
 from db.store import Store
 from db.summaries import RunSummary, Sample, SeriesHeader, TrendPoint
+from db.text import printable
 from db.triage import ONGOING
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
@@ -164,8 +165,11 @@ def cached(read: Callable[..., _Value]) -> Callable[..., _Value]:
 
 
 def repro(case: Case, *, toolchain: str) -> str:
-    """Return the command that measures `case` in `toolchain` again."""
-    return repro_command(case, toolchain=toolchain)
+    """Return the command that measures `case` in `toolchain` again.
+
+    A sign that cannot be printed is a `?`, which stands for any sign in the name of a model.
+    """
+    return printable(repro_command(case, toolchain=toolchain))
 
 
 def open_store(url: str) -> Store:

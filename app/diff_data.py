@@ -24,7 +24,6 @@ from runner.analysis.environment_diff import environment_diff
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, kernel_side, top_rows
 from runner.analysis.kernel_groups import KernelSide
-from runner.analysis.repro import repro_command
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +172,7 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     why = "it was measured without recording them" if outcome is Outcome.OK else ""
     if not why:
         why = "it has no result yet" if outcome is None else f"it ended {outcome}"
-    return f"{missing}: {why}.", repro_command(case, toolchain=run.toolchain)
+    return f"{missing}: {why}.", data.repro(case, toolchain=run.toolchain)
 
 
 def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:

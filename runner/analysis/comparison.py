@@ -28,6 +28,8 @@ from runner.analysis.stats import launch_medians, order_statistic_interval, stud
 FAMILY_ERROR = 0.02
 # Half-width of a 95 % interval, in standard deviations.
 NORMAL_95 = 1.96
+# A larger ratio, or one over it, times 100 is beyond floating point; imports have any numbers.
+_MAX_LOG = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +125,9 @@ def compare_logs(
     )
     margin = _quantile(judgement, degrees=degrees) * error
     return decide(
-        math.exp(difference),
-        low=math.exp(difference - margin),
-        high=math.exp(difference + margin),
+        _ratio(difference),
+        low=_ratio(difference - margin),
+        high=_ratio(difference + margin),
         direction=direction,
         floor=judgement.floor,
     )
@@ -150,9 +152,9 @@ def compare_log_ratios(
     variance = (prior_degrees * 2 * judgement.launch_sd**2 + squares) / degrees
     margin = _quantile(judgement, degrees=degrees) * math.sqrt(variance / num)
     return decide(
-        math.exp(mean),
-        low=math.exp(mean - margin),
-        high=math.exp(mean + margin),
+        _ratio(mean),
+        low=_ratio(mean - margin),
+        high=_ratio(mean + margin),
         direction=direction,
         floor=judgement.floor,
     )
@@ -255,3 +257,7 @@ def _size(ratio: float) -> float:
 
 def _percent(ratio: float) -> str:
     return signed_percent(ratio - 1)
+
+
+def _ratio(log: float) -> float:
+    return math.exp(max(-_MAX_LOG, min(log, _MAX_LOG)))

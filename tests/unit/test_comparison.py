@@ -326,3 +326,18 @@ def test_swapping_the_sides_inverts_the_ratio(levels: list[float]) -> None:
     assert other.low is not None
     assert math.isclose(one.ratio * other.ratio, 1.0)
     assert math.isclose(one.high * other.low, 1.0)
+
+
+@pytest.mark.parametrize("times", [1e-320, 1e304])
+def test_levels_as_far_apart_as_numbers_go_have_a_ratio(times: float) -> None:
+    baseline, candidate = np.log([1e-3] * 3), np.log([times * 1e3] * 3)
+    found = compare_logs(
+        baseline,
+        candidate,
+        direction=Direction.LOWER_IS_BETTER,
+        judgement=STRICT,
+    )
+    assert found.ratio is not None
+    assert found.ratio > 0
+    assert math.isfinite(found.ratio * 100)
+    assert math.isfinite(100 / found.ratio)
