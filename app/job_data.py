@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from app import access, data
 from app.decision_data import Said
-from db.access import Role
+from db.access import Person, Role
 from db.errors import StoreError
-from db.health import Health, load_health
+from db.health import load_health
 from db.text import one_line, shortened
 from db.triage import JUDGE
 
 DOING = "asking for runs"
 _MAX_WHY = 200
-
-
-class NotAsked(Exception):
-    """The run cannot be asked for; the text says why."""
 
 
 def ask_for(suite: str, *, toolchain: str, said: Said) -> str:
@@ -30,28 +26,27 @@ def ask_for(suite: str, *, toolchain: str, said: Said) -> str:
     person = access.present()
     try:
         access.require(person, Role.TRIAGER, doing=DOING)
-        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
-            raise NotAsked(f"who asks? Give your name, which is not {JUDGE}")
-        store = data.open_store(data.store_url())
-        _refuse_again(load_health(store, num_ended=0), suite=suite, toolchain=toolchain)
-        is_new = store.enqueue_job(
-            dedupe_key=f"asked {suite} {toolchain} {data.now():%Y-%m-%dT%H:%M}",
-            suite=suite,
-            toolchain=toolchain,
-            trigger=_trigger(person.signed_as(said.name), why=said.why),
-        )
-        if not is_new:
-            raise NotAsked("it was asked for in this very minute")
-    except (access.NotAllowed, NotAsked, StoreError) as error:
-        return f"Not asked for: {error}."
-    return ""
+        problem = _enqueue(suite, toolchain=toolchain, person=person, said=said)
+    except (access.NotAllowed, StoreError) as error:
+        problem = str(error)
+    return f"Not asked for: {problem}." if problem else ""
 
 
-def _refuse_again(health: Health, *, suite: str, toolchain: str) -> None:
-    for job in health.open_jobs:
+def _enqueue(suite: str, *, toolchain: str, person: Person, said: Said) -> str:
+    """Queue the run; return why it is not queued, "" when it is."""
+    if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+        return f"who asks? Give your name, which is not {JUDGE}"
+    store = data.open_store(data.store_url())
+    for job in load_health(store, num_ended=0).open_jobs:
         if (job.suite, job.toolchain) == (suite, toolchain):
-            when = f"{job.enqueued_at:%Y-%m-%d %H:%M} UTC"
-            raise NotAsked(f"it is in the queue since {when} ({job.trigger})")
+            return f"it is in the queue since {job.enqueued_at:%Y-%m-%d %H:%M} UTC ({job.trigger})"
+    is_new = store.enqueue_job(
+        dedupe_key=f"asked {suite} {toolchain} {data.now():%Y-%m-%dT%H:%M}",
+        suite=suite,
+        toolchain=toolchain,
+        trigger=_trigger(person.signed_as(said.name), why=said.why),
+    )
+    return "" if is_new else "it was asked for in this very minute"
 
 
 def _trigger(by: str, *, why: str) -> str:

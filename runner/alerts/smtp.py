@@ -58,8 +58,8 @@ class MailServer:
             _expect(client.mail(letter.sender), _OK)
             has_begun = True
             return _hand_over(client, letter, waits_for_all=waits_for_all)
-        except _Refused as refused:
-            return _answer(refused.reply, is_of_message=has_begun)
+        except smtplib.SMTPResponseException as refused:
+            return _answer(refused, is_of_message=has_begun)
         except (OSError, ValueError) as error:
             return _down(error)
         finally:
@@ -79,7 +79,7 @@ class MailServer:
         if self.user and parts.scheme == _PLAIN:
             raise ValueError(f"no password is sent over {_PLAIN}://; take smtp:// or smtps://")
         if self.user:
-            _login(client, self.user, self.password)
+            client.login(self.user, self.password)
         return client
 
     def _secure(self, client: smtplib.SMTP, connection: TimedSocket, *, host: str) -> None:
@@ -97,19 +97,6 @@ class MailServer:
         client.ehlo_or_helo_if_needed()
 
 
-def _login(client: smtplib.SMTP, user: str, password: str) -> None:
-    try:
-        client.login(user, password)
-    except smtplib.SMTPAuthenticationError as error:
-        raise _refusal(error) from error
-
-
-class _Refused(Exception):
-    def __init__(self, reply: _Reply) -> None:
-        super().__init__(_said(reply))
-        self.reply = reply
-
-
 def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> Answer:
     replies = {address: client.rcpt(address) for address in letter.to}
     refused = {
@@ -121,8 +108,8 @@ def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> 
         return Answer(kind=AnswerKind.FAILED if passes else AnswerKind.REFUSED, text=named)
     try:
         reply = client.data(letter.content)
-    except smtplib.SMTPResponseException as error:
-        raise _refusal(error) from error
+    except smtplib.SMTPResponseException:
+        raise
     except OSError as error:
         # Nobody knows whether it was taken.
         return Answer(kind=AnswerKind.FAILED, text=_told(error), is_certain=False)
@@ -132,17 +119,13 @@ def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> 
 
 def _expect(reply: _Reply, code: int) -> None:
     if reply[0] != code:
-        raise _Refused(reply)
+        raise smtplib.SMTPResponseException(*reply)
 
 
-def _refusal(error: smtplib.SMTPResponseException) -> _Refused:
-    text = error.smtp_error
-    return _Refused((error.smtp_code, text if isinstance(text, bytes) else text.encode()))
-
-
-def _answer(reply: _Reply, *, is_of_message: bool) -> Answer:
+def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> Answer:
     """Return what a refusal means; one of this machine, its user or its sender can be mended."""
-    code, _ = reply
+    code, text = refused.smtp_code, refused.smtp_error
+    reply = (code, text if isinstance(text, bytes) else text.encode())
     return Answer(
         kind=AnswerKind.REFUSED if code >= 500 and is_of_message else AnswerKind.FAILED,
         text=_said(reply),
