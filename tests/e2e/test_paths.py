@@ -1,0 +1,185 @@
+"""The ways that people go to their ends: the code behind an alert, and a run of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from db.bulk import put_documents
+from db.health import load_health
+from db.queries import load_run
+from db.records import Run, RunDocument, RunState
+from db.store import Store
+from tests.app import profiled, stores
+from tests.builders import make_case, make_result, make_run
+from tests.e2e.conftest import Watched
+from tests.e2e.dashboard import ROOT, serving
+from tests.e2e.test_dashboard import ingest
+
+pytestmark = pytest.mark.slow
+
+CASE = stores.REGRESSED.key
+HUD_TOML = """
+[auth]
+anonymous = "triager"
+[suites.ours]
+models = ["lstm"]
+modes = ["eager"]
+shape = "tiny"
+[run]
+launches = 2
+max_launches = 2
+target_interval = 0
+rounds = 100000
+budget_s = 4
+kernels = false
+reference_cases = false
+"""
+# Dies with a result half written.
+WRITE = """
+import sys
+from db import ingest
+from db.queries import load_run
+from db.store import Store
+from tests.app import stores
+
+store = Store(sys.argv[1])
+run = load_run(store, "latest")
+result = stores.result_of(run, run.plan[9], number=0)
+with store.write() as session:
+    ingest.put_result(session, run, result=result, spool_id=result.id, at=result.finished_at)
+    session.flush()
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_alert_leads_to_its_series_its_kernels_and_their_code(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    page.goto(f"{address}/alerts?alert=alert-1")
+    page.locator('a[href^="series?case=bert"]').first.click()
+    expect(page.get_by_role("heading", name="bert default")).to_be_visible()
+
+    first_bad = page.get_by_role("table", name="newest points").get_by_role("row", name="+20.0 %")
+    first_bad.get_by_role("link", name="diff").click()
+    changes = page.get_by_role("table", name="changes of kernels", exact=True)
+    expect(page.get_by_text("+1,825.6 us").first).to_be_visible()
+
+    changes.get_by_role("link", name="triton_poi_fused_add_gelu_0").click()
+    expect(page).to_have_url(re.compile(r"/kernel-diff\?.*row=1"))
+    code = page.get_by_test_id("stCode")
+    expect(code.filter(has_text=f"-    {profiled.OLD_LINE}").first).to_be_visible()
+    expect(code.filter(has_text=f"+    {profiled.NEW_LINE}").first).to_be_visible()
+
+
+def test_link_shows_what_its_sender_saw(watched: Watched, address: str) -> None:
+    page = watched.page
+    seen = {
+        "case": CASE,
+        "metric": "speedup",
+        "since": "2026-01-03T00:00",
+        "until": "2026-01-12T00:00",
+    }
+    link = f"{address}/series?{urlencode(seen)}"
+    page.goto(link)
+    expect(page.get_by_text("latest speedup")).to_be_visible()
+    expect(page.get_by_text("2026-01-03").first).to_be_visible()
+    expect(page).to_have_url(link)
+
+    diff = {"baseline_run": "run-003", "baseline_case": CASE, "candidate_run": "run-012"}
+    page.goto(f"{address}/kernel-diff?{urlencode({**diff, 'change': 'unchanged'})}")
+    changes = page.get_by_role("table", name="changes of kernels", exact=True)
+    expect(changes.locator("tbody tr")).to_have_count(1)
+    expect(changes.get_by_text("ampere_sgemm_128x64_tn")).to_be_visible()
+    page.reload()
+    expect(changes.locator("tbody tr")).to_have_count(1)
+
+
+def test_page_outlives_a_writer_that_is_killed(watched: Watched, going: tuple[Store, Run]) -> None:
+    store, _ = going
+    page = watched.page
+    with serving(store.url) as address:
+        page.goto(address)
+        expect(page.get_by_text("7 of 20 cases")).to_be_visible()
+        writing = [sys.executable, "-c", WRITE, store.url]
+        with subprocess.Popen(
+            writing, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            page.get_by_role("link", name="Runs", exact=True).click()
+            expect(page.get_by_text("The store is locked")).to_be_visible()
+            writer.kill()
+        assert writer.returncode == -signal.SIGKILL
+        # The half of a result that was written is not there.
+        expect(page.get_by_text("7 of 20 cases")).to_be_visible(timeout=60_000)
+        ingest(store, number=7)
+        expect(page.get_by_text("8 of 20 cases")).to_be_visible()
+        page.goto("about:blank")
+
+
+@contextmanager
+def scheduling(store_url: str, *, config: Path) -> Iterator[None]:
+    """Run what is asked for, in a process of its own."""
+    command = [sys.executable, "-m", "runner", "schedule", "--store", store_url]
+    with subprocess.Popen(
+        [*command, "--config", str(config)],
+        cwd=config.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
+
+
+def test_run_that_one_asks_for_is_measured_before_ones_eyes(
+    watched: Watched, tmp_path: Path
+) -> None:
+    store = Store(f"duckdb:///{tmp_path / 'hud.duckdb'}")
+    case = make_case("lstm", mode="eager", shape="tiny")
+    before = make_run(
+        "before", plan=[case], suite="ours", toolchain="current", finished_at=stores.NOW
+    )
+    result = make_result("before", run=before, case=case)
+    with store.write() as session:
+        put_documents(session, [RunDocument(run=before, results=(result,))], at=stores.NOW)
+    config = tmp_path / "hud.toml"
+    config.write_text(HUD_TOML, encoding="utf-8")
+
+    page = watched.page
+    with serving(store.url, config=config) as address, scheduling(store.url, config=config):
+        page.goto(f"{address}/runs")
+        page.get_by_role("button", name="Run now").click()
+        page.get_by_label("Your name").fill("eve")
+        page.get_by_label("Reason").fill("to see")
+        page.get_by_role("button", name="Ask for it").dblclick()
+        expect(page.get_by_text("0 of 1 cases")).to_be_visible(timeout=60_000)
+        runs = page.get_by_role("table", name="runs")
+        expect(runs.locator("tbody tr")).to_have_count(2)
+        done = runs.get_by_role("row").filter(has_text="job asked ours")
+        expect(done).to_contain_text("finished", timeout=120_000)
+        # The form lies over the table.
+        page.keyboard.press("Escape")
+        done.get_by_role("link").first.click()
+        expect(page.get_by_text("1 of 1: 1 ok")).to_be_visible()
+        page.goto("about:blank")
+    run = load_run(store, "latest")
+    assert (run.state, run.suite, len(run.plan)) == (RunState.FINISHED, "ours", 1)
+    # However often one clicks.
+    assert [job.trigger for job in load_health(store).ended_jobs] == ["eve (not signed in): to see"]
