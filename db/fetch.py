@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, false, 
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import InstrumentedAttribute
 
+from db.columns import numpy_columns, read_rows
 from db.errors import NotFoundError
 from db.metrics import Direction
 from db.plan_rows import read_runs
@@ -32,7 +33,6 @@ from db.rows import (
     result_record,
     series_hash,
     settings_record,
-    utc,
     warnings_of,
 )
 from db.summaries import (
@@ -62,6 +62,8 @@ from db.triage import AlertChange, SeriesSettings, with_settings
 
 # Ids in one statement; every driver takes so many parameters.
 IDS_PER_READ: Final = 500
+# So few rows are looked for one by one.
+FEW: Final = 8
 # So few are looked for one by one; for more, all rows are read once.
 _FEW_SERIES: Final = 100
 _PLACE: Final = ("machine", "toolchain", "case_key")
@@ -76,6 +78,16 @@ _POINT_COLUMNS: Final[tuple[Any, ...]] = (
     MeasurementTable.low,
     MeasurementTable.high,
     MeasurementTable.num_samples,
+)
+_SUMMARY_COLUMNS: Final[tuple[Any, ...]] = (
+    MeasurementTable.result_id,
+    MeasurementTable.metric,
+    MeasurementTable.unit,
+    MeasurementTable.num_samples,
+    MeasurementTable.median,
+    MeasurementTable.low,
+    MeasurementTable.high,
+    MeasurementTable.method,
 )
 _CASE_COLUMNS: Final = tuple(column for column in CaseTable.__table__.c if column.name != "key")
 RUN_COLUMNS: Final = (
@@ -138,6 +150,12 @@ def is_of_runs(runs: Sequence[tuple[str, datetime]]) -> ColumnElement[bool]:
     )
 
 
+def each_of(column: InstrumentedAttribute[str], values: Sequence[str]) -> list[ColumnElement[bool]]:
+    """Return the conditions that `column` is one of `values`: one for each while they are few."""
+    # DuckDB skips the blocks that one value cannot be in; for a list it reads all.
+    return [column == value for value in values] if len(values) <= FEW else [column.in_(values)]
+
+
 def does_count(result_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """Return the condition that the case was not measured again in the run of a result."""
     return result_id.not_in(select(SupersededTable.result_id))
@@ -188,7 +206,8 @@ def summaries(
 ) -> dict[str, dict[str, MeasurementSummary]]:
     """Return the measurements of `results` without samples, by result and metric."""
     found: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
-    for row in connection.execute(_measurements(results)):
+    wanted = select(*_SUMMARY_COLUMNS).where(MeasurementTable.result_id.in_(select(results.c.id)))
+    for row in read_rows(connection, wanted.order_by(*_SUMMARY_COLUMNS[:2])):
         found[row.result_id][row.metric] = _measurement_summary(row)
     return found
 
@@ -208,7 +227,7 @@ def _measurement_summary(row: Row[Any]) -> MeasurementSummary:
 def result_summary(
     row: Row[Any], measurements: Mapping[str, Mapping[str, MeasurementSummary]]
 ) -> ResultSummary:
-    """Return the summary of a row of `with_case`."""
+    """Return the summary of a row of `with_case`, read by `read_rows`."""
     return ResultSummary(
         **_outline_facts(row),
         measurements=measurements.get(row.result_id, {}),
@@ -225,8 +244,8 @@ def _outline_facts(row: Row[Any]) -> dict[str, Any]:
         "outcome": Outcome(row.outcome),
         "reason": row.reason,
         "effective_mode": row.effective_mode,
-        "started_at": utc(row.started_at),
-        "finished_at": utc(row.finished_at),
+        "started_at": row.started_at,
+        "finished_at": row.finished_at,
         "warnings": warnings_of(row),
     }
 
@@ -249,7 +268,7 @@ def latest_cells(
     if metrics is not None:
         numbers = numbers.where(measured.metric.in_(metrics))
     found: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
-    for row in connection.execute(numbers):
+    for row in read_rows(connection, numbers):
         found[row.machine, row.toolchain, row.case_key][row.metric] = _measurement_summary(row)
     return tuple(
         LatestCell(
@@ -258,13 +277,13 @@ def latest_cells(
                 measurements=found.get((row.machine, row.toolchain, row.case_key), {}),
             ),
             run_id=row.run_id,
-            run_started_at=utc(row.run_started_at),
+            run_started_at=row.run_started_at,
             revision=row.revision,
             toolchain=row.toolchain,
             machine=row.machine,
             fingerprint=row.fingerprint,
         )
-        for row in connection.execute(cells)
+        for row in read_rows(connection, cells)
     )
 
 
@@ -295,13 +314,13 @@ def headers(connection: Connection, *where: ColumnElement[bool]) -> tuple[Series
             machine=row.machine,
             fingerprint=row.fingerprint,
             num_points=row.num_points,
-            first_at=utc(row.first_at),
-            last_at=utc(row.last_at),
+            first_at=row.first_at,
+            last_at=row.last_at,
             last_run_id=row.last_run_id,
             last_value=row.last_value,
             direction=None if row.direction is None else Direction(row.direction),
         )
-        for row in connection.execute(wanted)
+        for row in read_rows(connection, wanted)
     )
 
 
@@ -309,7 +328,7 @@ def with_points(connection: Connection, headers: Sequence[SeriesHeader]) -> list
     """Return the series of `headers` with their points, oldest first."""
     if not headers:
         return []
-    rows = connection.execute(select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
+    rows = read_rows(connection, select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
     runs = point_runs([PointRun(run_id=row.id, **_run_facts(row)) for row in rows])
     found = _columns(connection, [header.key for header in headers])
     return [
@@ -364,32 +383,27 @@ def _order(numbers: np.ndarray) -> np.ndarray:
     return np.argsort(numbers.astype(small), kind="stable")
 
 
-def numpy_columns(connection: Connection, wanted: Select[Any]) -> list[np.ndarray]:
-    """Return the columns of `wanted`, none of them text, as arrays."""
-    result = connection.execute(wanted)
-    if connection.dialect.name == "duckdb":
-        # Rows of Python objects would take twenty times as long.
-        table = result.cursor.to_arrow_table()
-        return [column.to_numpy() for column in table.columns]
-    rows = result.all()
-    return [np.array([row[place] for row in rows]) for place in range(len(result.keys()))]
+def points(
+    connection: Connection, case_key: str, *, metric: str, fingerprints: Collection[str]
+) -> list[Any]:
+    """Return the rows of the points of a metric of a case that count, in any order.
 
-
-def points(connection: Connection, case_key: str, *, metric: str) -> list[Row[Any]]:
-    """Return the rows of the points of a metric of a case that count, oldest first."""
+    They are of runs with one of `fingerprints`.
+    """
     series = select(SeriesTable.key).where(
-        SeriesTable.case_key == case_key, SeriesTable.metric == metric
+        SeriesTable.case_key == case_key,
+        SeriesTable.metric == metric,
+        SeriesTable.fingerprint.in_(fingerprints),
     )
     keys = set(connection.execute(series).scalars())
-    found: list[Row[Any]] = []
+    found: list[Any] = []
     for number in {series_hash(key) for key in keys}:
         # By this alone: DuckDB skips the blocks of rows that cannot have one number, but for a list
         # of numbers, for text or for a join it reads all.
-        points = select(*_POINT_COLUMNS, MeasurementTable.run_started_at)
-        found += connection.execute(points.where(MeasurementTable.series_hash == number))
+        points = select(*_POINT_COLUMNS).where(MeasurementTable.series_hash == number)
+        found += read_rows(connection, points)
     superseded = set(connection.execute(select(SupersededTable.result_id)).scalars())
-    counting = [row for row in found if row.series_key in keys and row.result_id not in superseded]
-    return sorted(counting, key=lambda row: (row.run_started_at, row.run_id))
+    return [row for row in found if row.series_key in keys and row.result_id not in superseded]
 
 
 def run_facts(
@@ -400,13 +414,13 @@ def run_facts(
     wanted = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
     if toolchain is not None:
         wanted = wanted.where(RunTable.toolchain == toolchain)
-    return {row.id: _run_facts(row) for row in connection.execute(wanted)}
+    return {row.id: _run_facts(row) for row in read_rows(connection, wanted)}
 
 
 def _run_facts(row: Any) -> dict[str, Any]:
     return {
         "revision": row.revision,
-        "at": utc(row.run_started_at),
+        "at": row.run_started_at,
         "machine": row.machine,
         "toolchain": row.toolchain,
         "fingerprint": row.fingerprint,

@@ -67,7 +67,7 @@ class ResultPlace:
 def load_kernels(store: Store, result_id: str) -> tuple[Kernel, ...]:
     """Return the kernels of one result, those that take longest first; none where it has none."""
     with store.read() as connection:
-        found = read_kernels(connection, KernelTable.result_id == result_id)
+        found = read_kernels(connection, [KernelTable.result_id == result_id])
     kernels = found.get(result_id, ())
     return tuple(sorted(kernels, key=lambda kernel: kernel.total_s, reverse=True))
 

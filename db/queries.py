@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import extract, func, select
 
 from db import fetch
+from db.columns import read_rows
 from db.errors import NotFoundError
 from db.kernel_rows import with_kernels
 from db.metrics import METRICS, Direction, metric_of
@@ -138,7 +139,7 @@ def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...
     with store.read() as connection:
         run = fetch.one_run(connection, run_id)
         last = fetch.last_results(CaseResultTable.run_id == run.id)
-        rows = connection.execute(fetch.with_case(last)).all()
+        rows = read_rows(connection, fetch.with_case(last))
         measurements = fetch.summaries(connection, last)
     summaries = [fetch.result_summary(row, measurements) for row in rows]
     return tuple(sorted(summaries, key=fetch.plan_order(run)))
@@ -197,8 +198,10 @@ def load_trend(
     """
     with store.read() as connection:
         runs = fetch.run_facts(connection, machine=machine, toolchain=toolchain)
-        rows = fetch.points(connection, case_key, metric=metric)
-    return tuple(fetch.point(row, runs) for row in rows if row.run_id in runs)
+        fingerprints = {facts["fingerprint"] for facts in runs.values()}
+        rows = fetch.points(connection, case_key, metric=metric, fingerprints=fingerprints)
+    points = (fetch.point(row, runs) for row in rows if row.run_id in runs)
+    return tuple(sorted(points, key=lambda point: (point.at, point.run_id)))
 
 
 def load_histories(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from hashlib import md5, sha256
@@ -35,6 +38,8 @@ from db.triage import AlertChange, ChangedField, SeriesSettings
 from db.warning import RunWarning
 
 Values = dict[str, Any]
+_CASE_FIELDS = tuple(field.name for field in dataclasses.fields(Case))
+_case_fields_of = operator.attrgetter(*_CASE_FIELDS)
 
 
 def utc(moment: datetime) -> datetime:
@@ -151,17 +156,14 @@ def case_values(case: Case) -> Values:
 
 def case_record(row: Row[Any]) -> Case:
     """Return the case of a row that has all columns of `cases`."""
-    return Case(
-        model=row.model,
-        family=row.family,
-        phase=Phase(row.phase),
-        shape=row.shape,
-        dtype=Dtype(row.dtype),
-        mode=row.mode,
-        variant=row.variant,
-        backend=row.backend,
-        device=row.device,
-    )
+    return _case(*_case_fields_of(row))
+
+
+# A page has thousands of rows about the same cases, and a record takes longer than its row.
+@functools.lru_cache(maxsize=20_000)
+def _case(*values: str) -> Case:
+    facts: dict[str, Any] = dict(zip(_CASE_FIELDS, values, strict=True))
+    return Case(**{**facts, "phase": Phase(facts["phase"]), "dtype": Dtype(facts["dtype"])})
 
 
 def result_values(result: CaseResult) -> Values:

@@ -134,12 +134,16 @@ class MeasurementTable(Base):
 
 
 class ArrangedTable(Base):
-    """Up to which run the rows of a table are in the order of their series (db/arranging.py)."""
+    """One row a window of a table whose rows are in the order of their series (db/arranging.py).
+
+    `until` is when the last run of the window began; it begins where the one before ends.
+    """
 
     __tablename__ = "arranged"
 
     name: Mapped[str] = mapped_column(String, primary_key=True)
-    until: Mapped[datetime] = mapped_column(UtcTime)
+    until: Mapped[datetime] = mapped_column(UtcTime, primary_key=True)
+    level: Mapped[int] = mapped_column(Integer)
 
 
 class SampleTable(Base):

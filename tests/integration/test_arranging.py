@@ -10,7 +10,7 @@ from db import queries
 from db.arranging import arrange_measurements
 from db.rows import series_hash
 from db.store import Store
-from db.tables import MeasurementTable
+from db.tables import ArrangedTable, MeasurementTable
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 CASES = tuple(make_case(model) for model in ("bert", "gpt2", "vit"))
@@ -70,6 +70,35 @@ def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
     assert arrange_measurements(store, window_rows=9) == 1
     assert trends(store) == before
     assert [len(trend) for trend in before] == [6, 6, 6]
+
+
+def windows(store: Store) -> list[int]:
+    wanted = sa.select(ArrangedTable.level).order_by(ArrangedTable.until)
+    with store.read() as connection:
+        return list(connection.execute(wanted).scalars())
+
+
+def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    levels = []
+    for night in range(6):
+        put_nights(store, night, night + 1)
+        before = trends(store)
+        arrange_measurements(store, window_rows=3)
+        assert trends(store) == before
+        levels.append(windows(store))
+    assert levels == [[0], [0, 0], [0, 0, 0], [1], [1, 0], [1, 0, 0]]
+    found = hashes(store)
+    assert found[:12] == sorted(found[:12])
+
+
+def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    put_nights(store, 0, 5)
+    before = trends(store)
+    assert arrange_measurements(store, window_rows=3) == 2
+    assert windows(store) == [1, 0]
+    assert trends(store) == before
 
 
 def test_an_index_needs_no_order(postgres_url: str) -> None:

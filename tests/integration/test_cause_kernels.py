@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from db import fetch
 from db.kernel_profiles import load_profiled
 from db.kernels import KernelSource, Profile, profile_of
 from db.records import Alert, CaseResult
@@ -134,6 +135,16 @@ def test_only_results_with_kernels_are_read(store: Store) -> None:
     assert [kernel.label for kernel in result.kernels] == ["cpp_fused_add", "mkl_gemm"]
     assert (result.latency_s, result.samples) == (0.012, (0.012,))
     assert load_profiled(store, ()) == {}
+
+
+def test_results_are_the_same_looked_for_one_by_one_together_or_twice(store: Store) -> None:
+    ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
+    names = [(run_id, make_case().key) for run_id in ("bad", "good")]
+    few = load_profiled(store, names)
+    many = [*names, *((f"none-{number}", make_case().key) for number in range(fetch.FEW))]
+    assert len(few) == 2
+    assert load_profiled(store, many) == few
+    assert load_profiled(store, names * 2) == few
 
 
 def test_regressions_in_json_have_the_kernels_in_their_cause(
