@@ -57,7 +57,8 @@ def found_pages(browser: Browser, address: str) -> list[str]:
             first = view.locator(selector)
             if first.count():
                 pages.append(str(first.first.get_attribute("href")))
-        return [*pages, "compare", "modes", "models", "runs"]
+        others = ("alerts", "compare", "modes", "models", "studies", "runs", "health", "settings")
+        return [*pages, *others]
 
 
 def main(arguments: Sequence[str]) -> None:
