@@ -111,9 +111,7 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
 
 
 @st.fragment(run_every=POLL_S)
-def live(
-    summaries: Sequence[RunSummary], *, known_generation: int, known_person: Person
-) -> None:
+def live(summaries: Sequence[RunSummary], *, known_generation: int, known_person: Person) -> None:
     """Draw the progress of running runs, and draw the whole page again when the store changed.
 
     The same when who is at the page may do something else than before.

@@ -189,6 +189,26 @@ def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
     assert f"and of {outcome['num_repeated_after_success']} whose sender died" in text
 
 
+def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> None:
+    outcome = result("notifications-postgres")["outcome"]
+    answers = outcome["answers"]
+    unanswered = answers["taken, then reset"] + answers["taken, then silent"]
+    assert [value for name, value in outcome.items() if name in MUST_BE_ZERO] == [0] * 4
+    assert (
+        f"it is {outcome['num_taken']:,} of {outcome['num_requests']:,}, {outcome['num_repeated']:,},"
+        f" {unanswered} and {outcome['num_repeated_after_success']}."
+    ) in words("benchmarks/README.md")
+
+
+def test_what_became_of_each_kind_of_receiver_is_told_as_it_came_out() -> None:
+    found, text = result("receivers"), words("benchmarks/README.md")
+    for outcome in found["outcomes"].values():
+        zeros = (*MUST_BE_ZERO[:3], "num_other_keys", "num_repeats_beyond")
+        assert [outcome[name] for name in zeros] == [0] * 5
+    assert f"Of {found['trial']['num_each']} notifications to each kind of receiver" in text
+    assert f"killed {found['trial']['num_kills']} times" in text
+
+
 def test_how_long_the_store_takes_for_a_page_is_told_as_it_came_out() -> None:
     found, text = result("dashboard"), words("benchmarks/README.md")
     overview, series, diff = (row for row in found["questions"][:3])
