@@ -195,8 +195,8 @@ def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> 
     unanswered = answers["taken, then reset"] + answers["taken, then silent"]
     assert [value for name, value in outcome.items() if name in MUST_BE_ZERO] == [0] * 4
     assert (
-        f"it is {outcome['num_taken']:,} of {outcome['num_requests']:,}, {outcome['num_repeated']:,},"
-        f" {unanswered} and {outcome['num_repeated_after_success']}."
+        f"it is {outcome['num_taken']:,} of {outcome['num_requests']:,},"
+        f" {outcome['num_repeated']:,}, {unanswered} and {outcome['num_repeated_after_success']}."
     ) in words("benchmarks/README.md")
 
 
