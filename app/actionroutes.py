@@ -204,11 +204,14 @@ def _page(title: str, content: str, *, status: HTTPStatus = HTTPStatus.OK) -> Re
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form, none of one that is longer than ours can be."""
+    """Return the fields of a form, none of one that is longer or has more than ours can have."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > _MAX_BODY_BYTES:
             return {}
-    fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=10)
+    try:
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=10)
+    except ValueError:
+        return {}
     return {name: values[0] for name, values in fields.items()}

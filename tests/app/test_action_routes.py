@@ -226,6 +226,12 @@ def test_only_the_page_of_a_link_can_press_its_button(
     assert (answer.status_code, states(store, "a")) == (403, ["open"])
 
 
+def test_a_form_of_too_many_fields_decides_nothing(store: Store, client: TestClient) -> None:
+    tell(store, make_alert("a"))
+    answer = client.post(link(store), data={f"field{number}": "x" for number in range(11)})
+    assert (answer.status_code, states(store, "a")) == (403, ["open"])
+
+
 def test_the_proof_of_one_link_is_none_for_another(store: Store, client: TestClient) -> None:
     tell(store, make_alert("a"))
     proof = re.findall(r'name="page" value="([^"]+)"', client.get(link(store)).text)[0]
