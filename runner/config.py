@@ -27,7 +27,7 @@ from runner.own_models import OwnModelError, installed_models, own_model
 from runner.passwords import with_password
 from runner.protocol import MeasureSettings
 from runner.schedule_rules import Schedule, ScheduleError, make_schedule
-from runner.setting import Setting
+from runner.setting import SecretRefused, Setting
 from runner.settings import ANY_KEY, SETTINGS, section_rows
 from runner.sign_in import SignIn, make_sign_in
 from runner.suites import BUILTIN_SUITES, Selection, Suite
@@ -291,6 +291,8 @@ def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]
         return row.default
     try:
         return row.accept(table[row.key])
+    except SecretRefused as error:
+        source.fail(section, key=row.key, problem=f"takes {error}")
     except ValueError as error:
         source.fail(section, key=row.key, problem=f"got {table[row.key]!r}, takes {error}")
 

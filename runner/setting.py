@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class SecretRefused(ValueError):
+    """What a setting was given may be a secret: nobody is shown it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes."""

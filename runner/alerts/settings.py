@@ -15,7 +15,7 @@ from runner.accepted import flag, seconds, text, texts, timezone_name
 from runner.alerts.http import CONNECT_S, HTTP, MAIL, TOTAL_S, TargetRefused, check_url
 from runner.alerts.quiet import QuietHours, QuietRule, WeeklyTime, quiet_hours, weekly_time
 from runner.alerts.routes import TOLD, Route
-from runner.setting import Setting
+from runner.setting import SecretRefused, Setting
 
 ENV, FILE = "env:", "file:"
 _PLACES = f"`{ENV}NAME` or `{FILE}PATH`"
@@ -142,10 +142,9 @@ def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
 
 
 def place(value: Any) -> str:
-    """Return where a secret is: in the environment or in a file; raise ValueError otherwise."""
-    problem = f"{_PLACES}, never the secret itself"
+    """Return where a secret is: in the environment or in a file; raise SecretRefused otherwise."""
     if not isinstance(value, str) or not _is_place(value):
-        raise ValueError(problem)
+        raise SecretRefused(f"{_PLACES}, never the secret itself")
     return value
 
 

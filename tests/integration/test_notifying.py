@@ -82,6 +82,13 @@ def test_receivers_and_routes_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["secret", "token", "password"])
+def test_a_secret_in_the_wrong_place_is_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="never the secret itself") as raised:
+        parse_config(f'[receivers.a]\n{key} = "{SECRET}"', path=None, env={})
+    assert SECRET not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
