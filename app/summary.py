@@ -101,7 +101,9 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     )
 
 
-def latest_facts(cells: Sequence[LatestCell], *, now: datetime) -> str:
+def latest_facts(
+    cells: Sequence[LatestCell], *, now: datetime, names_toolchain: bool = True
+) -> str:
     """Return what all cells have in common, and the newest run among them."""
     newest = max(cells, key=lambda cell: cell.run_started_at)
     run = Cell(
@@ -114,7 +116,8 @@ def latest_facts(cells: Sequence[LatestCell], *, now: datetime) -> str:
     compared = Cell(
         text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
     )
-    places = [("revision", newest.revision), ("toolchain", newest.toolchain)]
+    places = [("revision", newest.revision)]
+    places += [("toolchain", newest.toolchain)] if names_toolchain else []
     told = [(name, Cell(text=text)) for name, text in places]
     return facts([("newest run", run), ("compare it", compared), *told, *common])
 

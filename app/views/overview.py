@@ -89,5 +89,5 @@ def _show_cells(state: OverviewState, place: Placed) -> None:
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now, trends=trends)
     st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))
-    st.html(latest_facts(cells, now=now))
+    st.html(latest_facts(cells, now=now, names_toolchain=place.has_several_toolchains))
     st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))

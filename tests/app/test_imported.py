@@ -37,7 +37,11 @@ def imported(store: Store, tmp_path: Path) -> Store:
 
 
 # A study is measured here: what others measured is none.
-@pytest.mark.parametrize("path", [view.path for view in VIEWS if view.path != "studies"])
+# These show no results of runs, or those of studies alone.
+WITHOUT_RUNS = ("studies", "health", "settings")
+
+
+@pytest.mark.parametrize("path", [view.path for view in VIEWS if view.path not in WITHOUT_RUNS])
 def test_an_imported_history_is_shown_as_one(
     path: str, imported: Store, open_page: OpenPage
 ) -> None:

@@ -153,7 +153,7 @@ def test_pairs_are_told_while_they_are_measured(
                 told.append(event.num_pairs)
             super().__call__(event)
 
-    monkeypatch.setattr("runner.commands.compare.TerminalProgress", Listening)
+    monkeypatch.setattr("runner.commands.common.TerminalProgress", Listening)
     terminal.hud("compare", *BOTH, "--max-launches", "2")
     assert told == [1, 2]
 

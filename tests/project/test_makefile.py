@@ -126,7 +126,7 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
     assert done.returncode == 0, done.stderr
     *installs, last = workshop.logged()
     assert last == "-m pytest -n 2 --dist loadfile tests/unit -k name"
-    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,runtimes,test,dev]")
+    assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,ray,runtimes,test,dev]")
     assert len(installs) == 4
 
 
