@@ -65,6 +65,8 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
     page.wait_for_function(
         "getComputedStyle(document.querySelector('.stApp')).colorScheme === 'dark'"
     )
+    # Colours change by and by.
+    page.wait_for_function("document.getAnimations().every(item => item.playState !== 'running')")
     found["dark"] = hindrances(page.evaluate("axe.run({runOnly: ['color-contrast']})"))
     assert found == {"light": [], "dark": []}
     assert shared.complaints == []

@@ -95,10 +95,10 @@ def test_sigterm_interrupts_in_good_order(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield a directory on a file system of its own that holds 8 MB."""
+    """Yield a directory on a file system of its own that holds 24 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         reason = "mounting a file system needs root"
         if os.environ.get("CI"):
