@@ -72,9 +72,10 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_series(page, address)
     copied = {}
-    for name in ("Copy link", "Copy as Markdown", "Copy command"):
+    buttons = {"Copy link": "link", "Copy as Markdown": "Markdown", "Copy command": "command"}
+    for name, what in buttons.items():
         page.get_by_role("button", name=name).click()
-        expect(page.get_by_text(re.compile(r"^The \w+ is copied\.$"))).to_be_visible()
+        expect(page.get_by_text(f"The {what} is copied.", exact=True)).to_be_visible()
         copied[name] = page.evaluate("navigator.clipboard.readText()")
     assert copied["Copy link"] == f"{address}/{SERIES}"
     assert f"- {address}/{SERIES}\n" in copied["Copy as Markdown"]
