@@ -40,6 +40,7 @@ COMMANDS = (
     "alerts list --owner nobody",
     "alerts show aaa1",
     "alerts ack aaa1",
+    "alerts comment aaa1 --why seen",
     "alerts expect */* --from none",
     "alerts noise aaa1",
     "alerts reopen aaa1",
@@ -58,6 +59,7 @@ COMMANDS = (
     "detect",
     "study run moe",
     "doctor",
+    "db check",
 )
 # What needs revisions to search: `BisectTerminal` reads it in the tests of hud bisect.
 SHOWN_ELSEWHERE = {"bisect"}
