@@ -39,6 +39,8 @@ from runner.text import clock
 
 # How often a look is taken at who is there.
 LOOK_EVERY_S = 2.0
+# A node that has died is listed for some seconds more; others take its case meanwhile.
+REST_S = 60.0
 # What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
 # the device's facts and peaks, compiled headers, each with a limit of its own.
 SETUP_LIMIT_S = 900.0
@@ -120,6 +122,7 @@ class _Driver:
         self._runs: dict[tuple[str, str, str], MachineRun] = {}
         self._run_of: dict[Slot, MachineRun] = {}
         self._unusable: dict[Slot, str] = {}
+        self._rests_until: dict[Slot, datetime] = {}
         self._tasks: dict[str, _Task] = {}
         self._looked_at = self._seen_at = self._started_at
 
@@ -178,7 +181,7 @@ class _Driver:
     def _hand_out(self) -> None:
         busy = {task.slot for task in self._tasks.values()}
         for slot in self._slots:
-            if slot in busy or slot in self._unusable:
+            if slot in busy or slot in self._unusable or self._is_resting(slot):
                 continue
             run = self._run_of.get(slot)
             if run is None:
@@ -187,6 +190,12 @@ class _Driver:
                 self._give_reference(slot, run)
             elif self._board.waiting:
                 self._give(slot, run)
+
+    def _is_resting(self, slot: Slot) -> bool:
+        """Return whether a machine that did not answer is left alone, since it may be gone."""
+        others = [item for item in self._slots if item not in (*self._rests_until, *self._unusable)]
+        until = self._rests_until.get(slot)
+        return bool(others) and until is not None and self._around.now() < until
 
     def _give_reference(self, slot: Slot, run: MachineRun) -> None:
         planned = run.references.popleft()
@@ -223,6 +232,7 @@ class _Driver:
         reply = ended.reply
         if reply is None:
             self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
+            self._rests_until[task.slot] = self._around.now() + timedelta(seconds=REST_S)
             if task.ticket is None and task.reference is None:
                 self._unusable[task.slot] = ended.reason
             self._recover(task, reason=ended.reason)
