@@ -44,7 +44,7 @@ class _Given:
 
 
 class _Memory:
-    """What this session has seen of the alerts of one form.
+    """What has been seen, in this browser window, of the alerts of one form.
 
     `round` counts what was saved: what was typed for one decision is not the next one's.
     """

@@ -14,7 +14,7 @@ from db.errors import StoreError
 from db.queries import load_alerts
 from db.records import Alert, AlertState, Verdict
 
-# Ids of the alerts that this session has seen, and of those that it was told of.
+# Ids of the alerts that a browser window has seen, and of those that it was told of.
 _SEEN = "alerts-seen"
 _TOLD = "alerts-told"
 # The others are behind one link.
@@ -22,7 +22,7 @@ _NUM_NAMED = 3
 
 
 def show_news() -> None:
-    """Draw a line about the open regressions that are new since this session began."""
+    """Draw a line about the open regressions that are new since this window was opened."""
     try:
         alerts = data.loaded(_read_open).value
     except StoreError:
