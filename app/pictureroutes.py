@@ -45,13 +45,15 @@ def send_picture(request: Request) -> Response:
     except LinkRefused:
         text = "this address does not hold, or not any more\n"
         return PlainTextResponse(text, status_code=403, headers=_SAFETY)
-    with _one_at_a_time:
-        picture = _drawn(alert_id, data.store_url(), data.generation())
-    if picture is None:
+    try:
+        with _one_at_a_time:
+            picture = _drawn(alert_id, data.store_url(), data.generation())
+    except LookupError:
         return PlainTextResponse("there is no picture\n", status_code=404, headers=_SAFETY)
     return Response(picture, media_type="image/png", headers=_SAFETY)
 
 
 @functools.lru_cache(maxsize=_MAX_KEPT)
-def _drawn(alert_id: str, store_url: str, _generation: int) -> bytes | None:
-    return draw_trends([alert_id], store_url=store_url).get(alert_id)
+def _drawn(alert_id: str, store_url: str, _generation: int) -> bytes:
+    """Return a picture; raise LookupError, which is not kept, where it was not drawn this time."""
+    return draw_trends([alert_id], store_url=store_url)[alert_id]

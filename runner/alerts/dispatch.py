@@ -31,6 +31,7 @@ from runner.alerts.weekly import Weekly
 logger = logging.getLogger(__name__)
 
 DEFECT = "a defect of Compile HUD; see the log"
+UNKNOWN = "no receiver of hud.toml has this name, and what waits for it stays until one does"
 # The second failure in a row ends it: the receiver is down, and not one message bad.
 MAX_FAILURES_A_PASS = 2
 
@@ -129,15 +130,19 @@ class Dispatcher:
 
     def dispatch(self) -> DispatchReport:
         """Send what is due and return what came of it; raises what the store raises."""
-        wanted = receivers_to_serve(self.store, at=self.now()) & self.receivers.keys()
+        due = receivers_to_serve(self.store, at=self.now())
+        trouble = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
+        wanted = due & self.receivers.keys()
         if not wanted:
-            return DispatchReport()
+            return DispatchReport(trouble=trouble)
         with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
             reports = list(pool.map(self._serve, sorted(wanted)))
+        for report in reports:
+            trouble.update(report.trouble)
         return DispatchReport(
             num_sent=sum(report.num_sent for report in reports),
             num_failed=sum(report.num_failed for report in reports),
-            trouble={name: text for report in reports for name, text in report.trouble.items()},
+            trouble=trouble,
         )
 
     def _serve(self, name: str) -> DispatchReport:

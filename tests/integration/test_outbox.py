@@ -23,7 +23,7 @@ from db.records import Alert
 from db.store import Store
 from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
-from runner.alerts.dispatch import DEFECT, Dispatcher, Item, Message
+from runner.alerts.dispatch import DEFECT, UNKNOWN, Dispatcher, Item, Message
 from runner.alerts.quiet import Quiet, QuietRule, quiet_hours
 from runner.alerts.routes import Route, Telling
 from runner.analysis.confirmation import Confirmed
@@ -80,6 +80,15 @@ def test_what_is_severe_is_seen_however_many_wait_before_it(
     sent = FakeReceiver()
     dispatcher(store, FakeClock(), policy=Policy(digest_above=99), ops=sent).dispatch()
     assert told(sent) == [["n3"], ["n4"], ["n0"], ["n1"], ["n2"], ["n5"]]
+
+
+def test_what_waits_for_a_receiver_that_is_no_more_is_said_and_kept(store: Store) -> None:
+    fill(store, make_notification("a", receiver="old"), make_notification("b"))
+    now, sent = FakeClock(), FakeReceiver()
+    report = dispatcher(store, now, ops=sent).dispatch()
+    assert (told(sent), report.num_sent, dict(report.trouble)) == ([["b"]], 1, {"old": UNKNOWN})
+    dispatcher(store, now, old=sent).dispatch()
+    assert told(sent) == [["b"], ["a"]]
 
 
 def test_nothing_is_sent_in_quiet_hours_and_everything_after_them(store: Store) -> None:
