@@ -45,6 +45,8 @@ class FakeCluster:
         self.behave = behave
         # What a machine says of its device; None for nothing at all.
         self.looks: dict[str, Reply | None] = {}
+        # Whether machines that are gone are listed for ever.
+        self.lists_the_gone = False
         self.on_submit: Callable[[], None] = lambda: None
         self.given: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
@@ -84,7 +86,7 @@ class FakeCluster:
             answer = self.behave(order, slot)
             if isinstance(answer, str):
                 continue
-            if answer is None:
+            if answer is None and not self.lists_the_gone:
                 self.present.remove(slot)
             return self._end(name, answer)
         self._clock.advance(limit_s)

@@ -138,6 +138,18 @@ def test_case_of_a_machine_that_is_gone_is_measured_by_another(place: ClusterPla
     assert beta.run.state is RunState.FINISHED
 
 
+def test_machine_that_is_gone_and_still_listed_is_left_alone_for_a_while(
+    place: ClusterPlace,
+) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        return None if slot.machine == "beta" else measured(order, slot)
+
+    cluster = place.cluster("alpha", "beta", behave=behave)
+    cluster.lists_the_gone = True
+    assert outcomes(place.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
+    assert [machine for machine, _ in cluster.given].count("beta") == 1
+
+
 def test_case_that_takes_machine_after_machine_with_it_is_lost(place: ClusterPlace) -> None:
     machines = ("m1", "m2", "m3", "m4", "m5")
     cluster = place.cluster(*machines, behave=dying_with("c"))
