@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import data
 from app.cases import FILTERS, Placed, nothing_fits
-from app.components import choose, state_page
+from app.components import choose, empty_store, no_result, notices, stale_note, state_page
 from app.markup import notice
 from app.overview_data import load_silent_schedulers
 from app.pages import Overview
@@ -15,6 +17,24 @@ from app.summary import silence_text
 
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130
+
+
+def load_filled(problems: Sequence[str]) -> Overview | None:
+    """Say what is wrong with the URL, and return the latest results.
+
+    Where there is none, say why instead, and return None.
+    """
+    loaded = data.load_overview()
+    notices(problems)
+    stale_note(loaded)
+    overview = loaded.value
+    if not overview.runs:
+        empty_store(data.store_name())
+        return None
+    if not overview.cells:
+        no_result(overview.runs)
+        return None
+    return overview
 
 
 def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None:

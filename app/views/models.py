@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, draw_silence, show_nothing_fits
+from app.casefilters import draw_filters, draw_silence, load_filled, show_nothing_fits
 from app.cases import placed
-from app.components import empty_store, no_result, notices, stale_note, state_page, type_in
+from app.components import state_page, type_in
 from app.markup import heading
 from app.models_data import (
     NOISE_METRIC,
@@ -32,15 +32,8 @@ CAPTION = (
 def show() -> None:
     """Draw the page of models."""
     state, problems = parse_models(st.query_params.to_dict())
-    loaded = data.load_overview()
-    notices(problems)
-    stale_note(loaded)
-    overview = loaded.value
-    if not overview.runs:
-        empty_store(data.store_name())
-        return
-    if not overview.cells:
-        no_result(overview.runs)
+    overview = load_filled(problems)
+    if overview is None:
         return
     place = placed(overview, state)
     with st.container(horizontal=True, gap="small"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, draw_silence, show_nothing_fits
+from app.casefilters import draw_filters, draw_silence, load_filled, show_nothing_fits
 from app.cases import Placed, placed
-from app.components import choose, empty_store, no_result, notices, stale_note
+from app.components import choose
 from app.markup import beside, heading, notice
 from app.modes_data import modes_page
 from app.modeschart import modes_spec
@@ -33,15 +33,8 @@ MODEL_CAPTION = (
 def show() -> None:
     """Draw the page of modes."""
     state, problems = parse_modes(st.query_params.to_dict())
-    loaded = data.load_overview()
-    notices(problems)
-    stale_note(loaded)
-    overview = loaded.value
-    if not overview.runs:
-        empty_store(data.store_name())
-        return
-    if not overview.cells:
-        no_result(overview.runs)
+    overview = load_filled(problems)
+    if overview is None:
         return
     place = placed(overview, state)
     _show_filters(state, overview, place=place)
