@@ -64,5 +64,6 @@ function save(blob, name) {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  // A busy browser begins with it some seconds later, and what is revoked by then is not saved.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
