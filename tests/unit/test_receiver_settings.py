@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from runner.alerts.settings import ReceiverKind, ReceiverSettings, WrongReceiver, check_receiver
+from runner.alerts.settings import (
+    ReceiverKind,
+    ReceiverSettings,
+    WrongReceiver,
+    check_receiver,
+    place,
+)
+from runner.setting import SecretRefused
 
 
 def settings(kind: str, **given: Any) -> ReceiverSettings:
@@ -47,3 +54,10 @@ def test_wrong_section_is_told_with_its_key(
 def test_whole_section_passes() -> None:
     check_receiver(settings("webhook", url="https://hooks.example.org", secret="env:A"))
     check_receiver(settings("slack", url="env:U", channel="C1", token="env:A"))
+
+
+@pytest.mark.parametrize("secret", ["xoxb-1", 7, ""])
+def test_a_secret_itself_is_refused_and_not_told(secret: Any) -> None:
+    with pytest.raises(SecretRefused) as raised:
+        place(secret)
+    assert str(raised.value) == "`env:NAME` or `file:PATH`, never the secret itself"
