@@ -9,9 +9,9 @@ from app.charts import PICK, picked
 from app.components import choose, notices, stale_note, state_page
 from app.format import age, moment
 from app.markup import Cell, abreast, facts, folded, heading, notice, table
+from app.sharing import go
 from app.state import DEFAULT_STUDY, parse_studies, run_url
 from app.studypage import GridPart, StudySection, TablePart
-from app.views import run as run_view
 
 _HOW_TO_GET_ONE = (
     "A run of it fills this page. On a CPU that is a small selection and takes some minutes, on a"
@@ -80,10 +80,7 @@ def _show_chart(section: StudySection, *, key: str) -> None:
             dict(section.chart), on_select="rerun", selection_mode=PICK, key=key, width="stretch"
         )
         if case_key := picked(event, "case"):
-            st.switch_page(
-                st.Page(run_view.show, url_path="run"),
-                query_params={"run": section.run.id, "case": case_key},
-            )
+            go(run_url(section.run.id, case_key=case_key))
     st.caption(section.chart_text)
 
 

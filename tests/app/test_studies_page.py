@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.state import run_url
 from db.bulk import put_documents
 from db.records import Case, CaseResult, Outcome, Run, RunDocument
 from db.store import Store
@@ -172,3 +173,16 @@ def test_choosing_a_study_puts_it_into_the_url(store: Store, open_page: OpenPage
 def test_an_unknown_study_in_the_url_is_said(open_page: OpenPage) -> None:
     text = text_of(open_page("studies", study="weather"))
     assert "The URL asks for study 'weather', which does not exist; the default is shown." in text
+
+
+def test_a_click_on_a_point_leads_to_its_case_as_a_link_does(
+    store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = make_case("arch/one", family="architecture")
+    run = study_run("architecture", [case], name="arch", device_name="Fake CPU")
+    fill(store, run, [ok(run, case, speedup=2.0)])
+    gone: list[str] = []
+    monkeypatch.setattr("app.views.studies.picked", lambda _event, _name: case.key)
+    monkeypatch.setattr("app.views.studies.go", gone.append)
+    assert not open_page("studies", study="architecture").exception
+    assert gone == [run_url(run.id, case_key=case.key)]
