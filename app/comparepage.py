@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from app.pages import MachineMove
@@ -91,4 +91,4 @@ class ComparePage:
     rows: tuple[ComparedRow, ...] = ()
     means: tuple[Mean, ...] = ()
     levels: tuple[LevelPair, ...] = ()
-    machine: tuple[MachineMove, ...] = field(default=())
+    machine: tuple[MachineMove, ...] = ()

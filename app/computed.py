@@ -51,7 +51,7 @@ def mode_summaries(
     }
     columns = {mode: _speedups(found) for mode, found in present.items()}
     cohort = cohort_means({mode: column for mode, column in columns.items() if column})
-    num_subjects = len({_subject(cell.summary.case) for cell in cells})
+    num_subjects = len({subject_of(cell.summary.case) for cell in cells})
     summaries = []
     for mode, found in by_mode.items():
         if not found:
@@ -160,6 +160,11 @@ def _swept(samples: Sequence[float]) -> Swept:
     return Swept(median=found.value, low=found.low, high=found.high)
 
 
+def subject_of(case: Case) -> str:
+    """Return what the variants of one case share, its model first."""
+    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
+
+
 def _is_paced(header: SeriesHeader) -> bool:
     return header.metric in PACED_TIMES and not header.case.is_reference
 
@@ -180,13 +185,9 @@ def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:
     )
 
 
-def _subject(case: Case) -> str:
-    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
-
-
 def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:
     return {
-        _subject(cell.summary.case): cell.summary.measurements["speedup"].median
+        subject_of(cell.summary.case): cell.summary.measurements["speedup"].median
         for cell in cells
         if "speedup" in cell.summary.measurements
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.alertpage import alerts_table, pick_cell, pick_column, sighting_cell
-from app.format import percent_interval
+from app.format import counted, percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
 from app.ranking import alert_topic, change_text, revision_cell, verdict_style
 from app.state import decide_url, event_url
@@ -87,7 +87,7 @@ def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool =
                 *([pick_cell(group.alerts, group.title)] if can_pick else []),
                 *_row(group, now=now),
             ),
-            summary=_counted(len(group.alerts), "alert"),
+            summary=counted(len(group.alerts), "alert"),
             content=alerts_table(group.alerts, now=now, can_pick=can_pick),
         )
         for group in groups
@@ -166,7 +166,7 @@ def _row(group: EventGroup, *, now: datetime) -> Sequence[Cell]:
             if topic != worst.kind
             else (),
         ),
-        Cell(text=str(_num_series(group)), notes=(Note(text=_counted(num_cases, "case")),)),
+        Cell(text=str(_num_series(group)), notes=(Note(text=counted(num_cases, "case")),)),
         revision_cell(group.onset, now=now),
         Cell(
             text=kinds or told,
@@ -193,7 +193,3 @@ def _in_title(alert: Alert) -> str:
 
 def _num_series(group: EventGroup) -> int:
     return len({alert.series_key for alert in group.alerts})
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -178,6 +178,11 @@ def moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: `1 job`, `3 jobs`, `no jobs`."""
+    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
+
+
 def metric_label(name: str) -> str:
     """Return the metric's name for people; unknown metrics keep theirs."""
     if name not in METRICS:

@@ -202,11 +202,8 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
             self._treat(headers)
-            if access.handed().url.startswith("https:"):
-                _secure(headers)
+            _protect(headers)
         if self._instead is None:
             await self._send(message)
 
@@ -229,10 +226,7 @@ class _Answer:
         if self._instead is not None:
             for cookie in (*cookies, _back_cookie("", age_s=0)):
                 self._instead.headers.append("Set-Cookie", cookie)
-            for name, value in _HEADERS.items():
-                self._instead.headers.setdefault(name, value)
-            if access.handed().url.startswith("https:"):
-                _secure(self._instead.headers)
+            _protect(self._instead.headers)
 
     async def finish(self, scope: Scope, receive: Receive) -> None:
         """Send what is to be sent instead."""
@@ -245,9 +239,12 @@ def _is_set(cookie: str, name: str) -> bool:
     return given == name and "max-age=0" not in rest.lower()
 
 
-def _secure(headers: MutableHeaders) -> None:
+def _protect(headers: MutableHeaders) -> None:
+    """Add the headers of every page; over HTTPS its cookies go nowhere else."""
+    for name, value in _HEADERS.items():
+        headers.setdefault(name, value)
     cookies = headers.getlist("set-cookie")
-    if not cookies:
+    if not cookies or not access.handed().url.startswith("https:"):
         return
     del headers["set-cookie"]
     for cookie in cookies:

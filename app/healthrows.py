@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from app.format import age, duration, moment, quantity
+from app.format import age, counted, duration, moment, quantity
 from app.healthpage import HealthPage
 from app.markup import Cell, Column, table
 from app.state import run_url
@@ -76,21 +76,21 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     if page.health.open_jobs and not _alive(page, now=now):
         num = len(page.health.open_jobs)
         found.append(
-            f"{_counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
+            f"{counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
             if num == 1
             else f"{num} jobs wait and no scheduler takes them: hud up or hud schedule."
         )
     failed = [job for job in page.health.ended_jobs if job.state is JobState.FAILED]
     if failed:
         newest = failed[0]
-        num_ended = _counted(len(page.health.ended_jobs), "job")
+        num_ended = counted(len(page.health.ended_jobs), "job")
         found.append(
             f"{len(failed)} of the newest {num_ended} failed, the last one"
             f" {age(newest.enqueued_at, now=now)}: {newest.reason or 'no reason is known'}."
         )
     if page.dead:
         found.append(
-            f"{_counted(len(page.dead), 'message')} could not be sent and"
+            f"{counted(len(page.dead), 'message')} could not be sent and"
             f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
         )
     return found
@@ -112,7 +112,7 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
     ]
     if scheduler.num_broken:
         found.append(
-            f"The spool of {machine} has {_counted(scheduler.num_broken, 'result')} that cannot be"
+            f"The spool of {machine} has {counted(scheduler.num_broken, 'result')} that cannot be"
             " read: hud doctor there names them."
         )
     return found
@@ -132,10 +132,10 @@ def wellness(page: HealthPage, *, now: datetime) -> str:
         return "No scheduler has worked on this store: runs start by hand alone."
     coming = [item.next_at for one in alive for item in one.schedules if item.next_at is not None]
     when = f", the next run {in_words(min(coming), now=now)}" if coming else ""
-    runs = _counted(health.num_running, "run")
+    runs = counted(health.num_running, "run")
     return (
-        f"All is well: {_counted(len(alive), 'scheduler')} at work, {runs} going,"
-        f" {_counted(len(health.open_jobs), 'job')} in the queue{when}."
+        f"All is well: {counted(len(alive), 'scheduler')} at work, {runs} going,"
+        f" {counted(len(health.open_jobs), 'job')} in the queue{when}."
     )
 
 
@@ -296,7 +296,3 @@ def _alive(page: HealthPage, *, now: datetime) -> list[SchedulerState]:
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, label: str) -> str:
     return table(columns, rows, label=label) if rows else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"

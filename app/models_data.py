@@ -83,11 +83,11 @@ def model_healths(
     by_model: dict[str, list[LatestCell]] = {}
     for cell in cells:
         by_model.setdefault(cell.summary.case.model, []).append(cell)
-    missing = missing_cases(alerts)
+    missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
     return tuple(
         _health(
             found,
-            missing={key: alert.kind for key, alert in missing.items()},
+            missing=missing,
             alerts=[alert for alert in alerts if alert.case.model == model],
             known=known,
         )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.format import Scale, age, moment, outcome_label, scale_for, significant
 from app.markup import Cell, Column, Note, table
-from app.matrix import DIMENSIONS, MODE_ORDER
+from app.matrix import DIMENSIONS, variants_in_order
 from app.modelspage import ModeHealth, ModelHealth
 from app.state import OverviewState, overview_url, run_url, series_url
 
@@ -27,7 +27,7 @@ def models_table(
     healths: Sequence[ModelHealth], *, now: datetime, machine: str, toolchain: str
 ) -> str:
     """Return a line for each model: those with open alerts and with cases that are not ok first."""
-    variants = _variants(healths)
+    variants = variants_in_order(mode.case for item in healths for mode in item.modes)
     varied = [
         name
         for name in DIMENSIONS
@@ -80,12 +80,6 @@ def models_table(
             )
         )
     return table(columns, rows, label="models")
-
-
-def _variants(healths: Sequence[ModelHealth]) -> list[str]:
-    found = {mode.variant for item in healths for mode in item.modes}
-    known = [name for name in MODE_ORDER if name in found]
-    return known + sorted(found - set(known))
 
 
 def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from app.computed import subject_of
 from app.matrix import MODE_ORDER, missing_cases
 from app.modespage import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spread
 from app.state import COLD
@@ -27,7 +28,7 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
     by_subject: dict[str, dict[str, LatestCell]] = {}
     for cell in cells:
         if cell.summary.case.variant in MODE_ORDER:
-            found = by_subject.setdefault(_subject(cell), {})
+            found = by_subject.setdefault(subject_of(cell.summary.case), {})
             found[cell.summary.case.variant] = cell
     costs: dict[str, dict[str, Cost]] = {mode: {} for mode in MODES}
     rows = []
@@ -78,11 +79,6 @@ def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
         best="" if choice.best is None else choice.best.variant,
         rows=tuple(rows),
     )
-
-
-def _subject(cell: LatestCell) -> str:
-    case = cell.summary.case
-    return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
 
 
 def _cost(cell: LatestCell, *, eager: LatestCell | None, cache: str) -> Cost | None:

@@ -116,7 +116,7 @@ def model_table(page: ModesPage, cells: Mapping[str, LatestCell]) -> str:
 
 
 def chart_rows(page: ModesPage) -> list[dict[str, Any]]:
-    """Return a row for each mode and for eager: speedup, compile time, memory, on the front."""
+    """Return a row for each mode, by compile time: speedup, memory, whether it is on the front."""
     rows = [
         {
             "mode": mode.variant,
@@ -124,8 +124,6 @@ def chart_rows(page: ModesPage) -> list[dict[str, Any]]:
             "low": mode.speedup.low,
             "high": mode.speedup.high,
             "compile_s": mode.compile_s.value,
-            "compile_low_s": mode.compile_s.low,
-            "compile_high_s": mode.compile_s.high,
             "label": _chart_label(mode),
             "memory": "-" if mode.memory is None else f"{mode.memory.value:.2f}x of eager",
             "shown": f"{mode.speedup.value:.2f}x [{mode.speedup.low:.2f}, {mode.speedup.high:.2f}]",
@@ -160,11 +158,10 @@ def _reason(best: ModeRow, page: ModesPage, *, cache: str) -> str:
     )
     if best.memory is not None:
         text += f" and {percent(100 * (best.memory.value - 1))} peak memory"
-    as_good = [mode.variant for mode in page.modes if best.variant in mode.beaten_by]
     others = [
         mode.variant
         for mode in page.modes
-        if mode.variant in as_good and mode.speedup.high >= best.speedup.low
+        if best.variant in mode.beaten_by and mode.speedup.high >= best.speedup.low
     ]
     if others:
         text += f"; {', '.join(others)} cannot be told from it in speed and costs more"
@@ -175,10 +172,10 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
     """Return when the recommendation does not hold."""
     sentences = []
     if len(page.spans) > 1:
+        calls = about(page.spans[-1].from_calls)
         sentences.append(
-            f"It pays from about {about(page.spans[-1].from_calls)} calls of a process on."
+            f"It pays from about {calls} calls of a process on; below that {_below(page)}."
         )
-        sentences[-1] = sentences[-1][:-1] + f"; below that {_below(page)}."
     cells = [(row, row.cells.get(best.variant)) for row in page.rows]
     without = [row.case.model for row, cell in cells if cell is None or cell.speedup is None]
     if without:

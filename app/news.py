@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import data
 from app.alertpage import alert_title
+from app.format import counted
 from app.markup import link
 from app.state import AlertsState, alerts_url, decide_url
 from db.errors import StoreError
@@ -35,7 +36,7 @@ def show_news() -> None:
         return
     if {alert.id for alert in new} - told:
         told.update(alert.id for alert in new)
-        st.toast(f"{_counted(len(new))} since you opened this page.", duration="long")
+        st.toast(f"{counted(len(new), 'new alert')} since you opened this page.", duration="long")
     st.html(news_html(new))
 
 
@@ -50,11 +51,8 @@ def news_html(new: Sequence[Alert]) -> str:
     if len(new) > _NUM_NAMED:
         others = f"{len(new) - _NUM_NAMED} more"
         named.append(link(others, alerts_url(AlertsState())))
-    return f'<div class="hud-notice" role="status">{_counted(len(new))}: {", ".join(named)}</div>'
-
-
-def _counted(number: int) -> str:
-    return "1 new alert" if number == 1 else f"{number} new alerts"
+    title = counted(len(new), "new alert")
+    return f'<div class="hud-notice" role="status">{title}: {", ".join(named)}</div>'
 
 
 def _read_open(url: str, generation: int) -> tuple[Alert, ...]:  # noqa: ARG001

@@ -34,8 +34,8 @@ _SHOWN_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverviewState:
-    """What the overview shows; an empty filter lets everything through.
+class CaseState:
+    """Which of the latest results a page shows; an empty filter lets everything through.
 
     `machine` and `toolchain` are the exceptions: numbers of two machines or of two toolchains are
     never in one table, so empty means the machine of the latest run, and the toolchain of the
@@ -49,34 +49,26 @@ class OverviewState:
     dtype: str = ""
     shape: str = ""
     model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewState(CaseState):
+    """What the overview shows."""
+
     metric: str = DEFAULT_OVERVIEW_METRIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModesState:
-    """What the page of modes shows, as OverviewState; `cache` is the compile time that counts."""
+class ModesState(CaseState):
+    """What the page of modes shows; `cache` is the compile time that counts."""
 
-    machine: str = ""
-    toolchain: str = ""
-    device: str = ""
-    phase: str = ""
-    dtype: str = ""
-    shape: str = ""
-    model: str = ""
     cache: str = COLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelsState:
-    """What the page of models shows, as OverviewState; `text` is in name, family or summary."""
+class ModelsState(CaseState):
+    """What the page of models shows; `text` is in name, family or summary."""
 
-    machine: str = ""
-    toolchain: str = ""
-    device: str = ""
-    phase: str = ""
-    dtype: str = ""
-    shape: str = ""
-    model: str = ""
     text: str = ""
 
 
@@ -195,12 +187,8 @@ class SettingsState:
     """The page of settings has nothing to choose."""
 
 
-# The states of the pages that show the latest results of one machine and toolchain.
-CaseState = OverviewState | ModesState | ModelsState
 _AnyState = (
-    OverviewState
-    | ModesState
-    | ModelsState
+    CaseState
     | SeriesState
     | RunPageState
     | KernelsState

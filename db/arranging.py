@@ -10,6 +10,7 @@ PostgreSQL has an index instead.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,15 +84,13 @@ def _unarranged(
     nights: Sequence[tuple[datetime, int]], start: datetime | None, window_rows: int
 ) -> _Window | None:
     """Return the largest window that `nights`, with their numbers of rows, fill."""
-    level = LARGEST_LEVEL
     num_left = sum(num for _, num in nights)
-    while level >= 0 and num_left < window_rows * MERGED**level:
-        level -= 1
-    num_rows = 0
-    for at, num in nights:
-        num_rows += num
-        if level >= 0 and num_rows >= window_rows * MERGED**level:
-            return _Window(start=start, end=at, level=level)
+    for level in range(LARGEST_LEVEL, -1, -1):
+        wanted = window_rows * MERGED**level
+        if num_left >= wanted:
+            sums = itertools.accumulate(num for _, num in nights)
+            end = next(at for (at, _), total in zip(nights, sums, strict=True) if total >= wanted)
+            return _Window(start=start, end=end, level=level)
     return None
 
 

@@ -152,12 +152,16 @@ def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
         return frozenset(
             row.id
             for some in batches(run_ids)
-            for row in connection.execute(_DETAILS.where(CaseResultTable.run_id.in_(some)))
-            if isinstance(row.details.get("profile"), dict) and row.details["profile"].get("trace")
+            for row in connection.execute(_TRACES.where(CaseResultTable.run_id.in_(some)))
+            if row.trace
         )
 
 
-_DETAILS: Final = select(CaseResultTable.id, CaseResultTable.details)
+# The details are large: the store takes out the one text.
+_TRACES: Final = select(
+    CaseResultTable.id,
+    CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
+)
 
 
 def remove_orphans(store: Store) -> int:

@@ -163,7 +163,7 @@ def does_count(result_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
 
 def with_case(results: Subquery) -> Select[Any]:
     """Return the query of `results` with the parts of their cases."""
-    columns = [column for column in results.c if column.name not in ("id", "rank")]
+    columns = [column for column in results.c if column.name != "id"]
     return select(results.c.id.label("result_id"), *columns, *_CASE_COLUMNS).join(
         CaseTable, CaseTable.key == results.c.case_key
     )

@@ -83,7 +83,7 @@ def _show_dead(page: HealthPage) -> None:
         return
     st.html(heading("Messages that were given up", level=2))
     st.html(dead_table(page.dead, now=data.now()))
-    if access.refusal(access.present(), Role.ADMIN, doing="sending messages again"):
+    if not access.present().may(Role.ADMIN):
         st.caption("Admins send them again here, `hud alerts resend` on the command line.")
         return
     ids = [item.id for item in page.dead]
