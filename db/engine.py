@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -40,6 +41,8 @@ _DUCKDB_SETTINGS: Final = {
 }
 # Any constant will do, as long as every Compile HUD uses the same.
 _ADVISORY_KEY: Final = 0x48554421
+# A process works with one store, or with two when it moves results between them.
+_NUM_ENGINES: Final = 8
 
 
 class Database(Protocol):
@@ -95,9 +98,8 @@ class DuckDbFile:
         self._patience = patience
         self._stamp = path.with_name(path.name + ".generation")
         self._turnstile = Turnstile(path, name=self.name, patience=patience)
-        # They keep compiled statements; NullPool keeps no connection, so the file is let go.
-        self._reader = _duckdb_engine(str(path), read_only=True)
-        self._writer = _duckdb_engine(str(path))
+        self._reader = _file_engine(str(path), read_only=True)
+        self._writer = _file_engine(str(path), read_only=False)
         self._nesting = _Nesting()
 
     def is_missing(self) -> bool:
@@ -298,15 +300,7 @@ class PostgresServer:
         self._nesting = _Nesting()
         lock_timeout_ms = max(1, round(patience.timeout_s * 1000))
         try:
-            self._engine = sa.create_engine(
-                url,
-                poolclass=NullPool,
-                connect_args={
-                    "connect_timeout": 10,
-                    "application_name": "compile-hud",
-                    "options": f"-c timezone=UTC -c lock_timeout={lock_timeout_ms}",
-                },
-            )
+            self._engine = _server_engine(url, lock_timeout_ms=lock_timeout_ms)
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
                 "PostgreSQL stores need the driver psycopg, which is not installed."
@@ -400,6 +394,27 @@ def _drop_tables(connection: Connection) -> None:
 def _remove(draft: Path) -> None:
     for path in (draft, draft.with_name(draft.name + ".wal")):
         path.unlink(missing_ok=True)
+
+
+# One for all stores of a URL: it keeps compiled statements, and each mapper of SQLAlchemy keeps a
+# hundred statements with the engines' dialects, which grow in a process that makes many stores.
+# NullPool keeps no connection, so the file is let go.
+@lru_cache(maxsize=_NUM_ENGINES)
+def _file_engine(path: str, *, read_only: bool) -> Engine:
+    return _duckdb_engine(path, read_only=read_only)
+
+
+@lru_cache(maxsize=_NUM_ENGINES)
+def _server_engine(url: URL, *, lock_timeout_ms: int) -> Engine:
+    return sa.create_engine(
+        url,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": 10,
+            "application_name": "compile-hud",
+            "options": f"-c timezone=UTC -c lock_timeout={lock_timeout_ms}",
+        },
+    )
 
 
 def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:

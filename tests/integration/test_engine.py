@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
 
 from db import queries
 from db.errors import StoreUnavailable
@@ -126,6 +128,19 @@ def test_a_store_deleted_under_a_writer_is_made_again(duckdb_url: str) -> None:
     assert queries.load_runs(store) == []
     store.save_run(make_run("b"))
     assert [item.run.id for item in queries.load_runs(store)] == ["b"]
+
+
+def test_a_store_that_is_opened_for_every_job_leaves_nothing_in_memory(shared_url: str) -> None:
+    def work_through(*names: str) -> int:
+        for name in names:
+            store = Store(shared_url)
+            store.save_run(make_run(name))
+            store.enqueue_job(dedupe_key=name, suite="mine", toolchain="current", trigger="test")
+            store.lease_job()
+        gc.collect()
+        return sum(isinstance(item, Dialect) for item in gc.get_objects())
+
+    assert work_through("a") == work_through("b", "c")
 
 
 def test_a_store_cannot_read_other_files(duckdb_url: str, tmp_path: Path) -> None:
