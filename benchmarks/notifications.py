@@ -44,7 +44,7 @@ SCHEMA_VERSION = 2
 STORES = ("duckdb", "postgres")
 NUM_BEHIND_TLS = 20
 # Pauses of seconds would measure patience.
-POLICY = Policy(base_s=0.01, cap_s=0.05, digest_above=3, max_attempts=10**6)
+POLICY = Policy(base_s=0.01, cap_s=0.05, max_attempts=10**6)
 RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=0.3)
 _CONTEXT = multiprocessing.get_context("forkserver")
 _KINDS = (NewsKind.OPENED, NewsKind.WORSENED, NewsKind.FIXED, NewsKind.REOPENED)

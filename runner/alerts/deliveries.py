@@ -19,6 +19,7 @@ from enum import StrEnum
 from db.notifications import (
     MAX_TOGETHER,
     WAITING,
+    NewsKind,
     Notification,
     NotificationState,
     Queue,
@@ -67,14 +68,18 @@ class Policy:
     """How deliveries are repeated and grouped.
 
     The receiver rests for up to `base_s` after its first failure, twice as long after each further
-    one, at most `cap_s`. More than `digest_above` notifications go together.
+    one, at most `cap_s`. More than `digest_above` notifications go together, and apart from them
+    more than `severe_digest_above` that are severe.
     """
 
     base_s: float = 10.0
     cap_s: float = 3600.0
     # Half an hour apart on average, they last for four days: longer than a weekend with a holiday.
     max_attempts: int = 200
-    digest_above: int = 3
+    # What a run tells is one message.
+    digest_above: int = 1
+    # Each is a reason to look now, but a night on which every model fails must not be a flood.
+    severe_digest_above: int = 3
     max_together: int = MAX_TOGETHER
     # Longer than any attempt takes; whether a process of another host still lives cannot be seen.
     lease_s: float = 600.0
@@ -102,13 +107,15 @@ class Delivery:
 class Attempt:
     """A delivery with its answer; `dropped` are the ids of those that were not sent after all.
 
-    `told` are the states of alerts that the message says, by their ids.
+    `told` are the states of alerts that the message says, by their ids, and `number` is that of the
+    newest change that it knows of.
     """
 
     delivery: Delivery
     answer: Answer
     dropped: frozenset[str] = frozenset()
     told: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
 
     @property
     def was_made(self) -> bool:
@@ -265,22 +272,17 @@ def _next(
             blocked |= item.about
         else:
             candidates.append(item)
-    chosen = _heard(candidates, moment.quiet)
+    early = [] if moment.quiet is Quiet.NOBODY else urgent(candidates)
+    # What is severe goes ahead of the rest.
+    chosen = early or (candidates if moment.quiet is Quiet.EVERYBODY else [])
     if not chosen:
         return []
     if chosen[0].delivery_id:
         return _same_delivery(queue, chosen[0].delivery_id)
     free = _free(chosen)
-    limit = 1 if was_down else moment.policy.digest_above
-    return _together(free, moment.policy) if len(free) > limit else free[:1]
-
-
-def _heard(candidates: Sequence[Notification], quiet: Quiet) -> Sequence[Notification]:
-    """Return those of which the next may be: what is severe goes ahead of the rest."""
-    early = urgent(candidates)
-    if quiet is Quiet.EVERYBODY:
-        return early or candidates
-    return early if quiet is Quiet.SEVERE else []
+    policy = moment.policy
+    limit = policy.severe_digest_above if early else policy.digest_above
+    return _together(free, policy) if len(free) > (1 if was_down else limit) else free[:1]
 
 
 def _free(items: Sequence[Notification]) -> list[Notification]:
@@ -296,10 +298,17 @@ def _free(items: Sequence[Notification]) -> list[Notification]:
 
 
 def _together(items: Sequence[Notification], policy: Policy) -> list[Notification]:
-    """Return the first of `items`, as many as may go together with each of them."""
+    """Return the first of `items`, as many as may go together with each of them.
+
+    A weekly digest goes alone: it is about everything.
+    """
+    if items[0].kind is NewsKind.WEEKLY:
+        return [items[0]]
     chosen: list[Notification] = []
     most = policy.max_together
     for item in items:
+        if item.kind is NewsKind.WEEKLY:
+            continue
         most = min(most, item.num_together)
         if len(chosen) + 1 > max(1, most):
             break

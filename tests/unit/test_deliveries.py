@@ -173,6 +173,19 @@ def test_many_go_together_in_order_under_one_key() -> None:
     assert taken(queue(*many(8)), policy=policy)[1].id == digest.id
 
 
+def test_what_a_run_tells_is_one_message() -> None:
+    assert ids(taken(queue(*many(1)), policy=Policy())[1]) == ["n00"]
+    assert ids(taken(queue(*many(2)), policy=Policy())[1]) == ["n00", "n01"]
+    assert len(taken(queue(*many(10)), policy=Policy())[1].notifications) == 10
+
+
+def test_a_weekly_digest_goes_alone() -> None:
+    first, weekly, last = many(3)
+    weekly = replace(weekly, kind=NewsKind.WEEKLY)
+    assert ids(taken(queue(first, weekly, last), policy=Policy())[1]) == ["n00", "n02"]
+    assert ids(taken(queue(weekly, first, last), policy=Policy())[1]) == ["n01"]
+
+
 def test_what_piled_up_while_a_receiver_was_down_is_one_digest() -> None:
     assert ids(taken(queue(*many(2), num_failures=1))[1]) == ["n00", "n01"]
 
@@ -240,6 +253,13 @@ def test_what_is_severe_goes_ahead_of_a_digest() -> None:
     done = settle(after, Attempt(delivery=first, answer=SENT), moment=moment())
     _, digest = taken(done, policy=Policy())
     assert ids(digest) == ["n00", "n01", "n02", "n03", "n04"]
+
+
+def test_each_of_a_few_severe_goes_alone_and_more_are_one_digest() -> None:
+    few, many_more = ([severe(item) for item in many(number)] for number in (3, 4))
+    assert ids(taken(queue(*few), policy=Policy())[1]) == ["n00"]
+    calm = make_notification("calm", number=99)
+    assert ids(taken(queue(*many_more, calm), policy=Policy())[1]) == ["n00", "n01", "n02", "n03"]
 
 
 def test_what_came_before_about_the_same_alert_goes_with_what_is_severe() -> None:
