@@ -55,3 +55,16 @@ class SchedulerTable(Base):
     disks: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
     num_waiting: Mapped[int] = mapped_column(Integer)
     num_broken: Mapped[int] = mapped_column(Integer)
+
+
+class LiveLogTable(Base):
+    """What the running case of a run has printed last; gone when the run ends.
+
+    `log` is an object in JSON: the case, and its last lines with the bytes before each.
+    """
+
+    __tablename__ = "live_logs"
+
+    run_id: Mapped[str] = mapped_column(String, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcTime)
+    log: Mapped[dict[str, Any]] = mapped_column(JSON)

@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
-from db.job_tables import JobTable
+from db.job_tables import JobTable, LiveLogTable
+from db.live_log import LiveLog
 from db.processes import is_gone, this_process
-from db.rows import utc, utc_or_none
+from db.rows import clean_json, utc, utc_or_none
 
 # A job that brings its process down three times will do so the fourth time too.
 MAX_ATTEMPTS: Final = 3
@@ -177,6 +178,21 @@ def end_job(
 def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) -> None:
     """Queue a job again for `due_at`; raise NotFoundError when there is none."""
     _change(session, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
+
+
+def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: datetime) -> None:
+    """Store what the case of a run has printed last, in place of what it had before."""
+    session.execute(delete(LiveLogTable).where(LiveLogTable.run_id == run_id))
+    if log is not None:
+        values = {"run_id": run_id, "at": at, "log": clean_json(log.to_json())}
+        session.execute(insert(LiveLogTable).values(**values))
+
+
+def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
+    """Return what the case of a run has printed last, None where nobody said."""
+    wanted = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
+    found = connection.execute(wanted).scalar()
+    return None if found is None else LiveLog.from_json(found)
 
 
 def _change(session: Session, job_id: str, **values: object) -> None:

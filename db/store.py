@@ -19,6 +19,7 @@ from db.alerts import put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
 from db.jobs import Job, JobState
+from db.live_log import LiveLog
 from db.notification_rows import put_notifications
 from db.notifications import Notification
 from db.records import Alert, CaseResult, Run, RunState
@@ -171,13 +172,19 @@ class Store:
         """
         with self.write() as session:
             ingest.put_run(session, run, at=self._now())
+            if run.state is not RunState.RUNNING:
+                jobs.put_live_log(session, run.id, log=None, at=self._now())
 
-    def heartbeat(self, run_id: str) -> None:
-        """Record that the run is alive; raise NotFoundError when it is not in the store."""
+    def heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
+        """Record that the run is alive, and what its case has printed last.
+
+        Raises NotFoundError when it is not in the store.
+        """
         with self.write() as session:
             beat = update(RunTable).where(RunTable.id == run_id).values(heartbeat_at=self._now())
             if not session.execute(beat.returning(RunTable.id)).scalar():
                 raise NotFoundError(f"no run {run_id!r} in {self.name}")
+            jobs.put_live_log(session, run_id, log=log, at=self._now())
 
     def interrupt_stale_runs(self, *, older_than_s: float) -> list[str]:
         """Mark running runs without a heartbeat for `older_than_s` interrupted; return the ids."""

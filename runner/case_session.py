@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from db.ids import timed_id
+from db.live_log import LOG_NAME
 from db.records import CaseResult, Outcome
 from db.warning import RunWarning
 from runner.combine import Ending, combine, needs_launch, report_of_ending
@@ -82,7 +83,7 @@ class LocalSession:
             result_id=self._result_id,
             started_at=self._started_at,
             finished_at=self._now(),
-            log_tail=tail(self._folder / "log.txt"),
+            log_tail=tail(self._folder / LOG_NAME),
         )
         result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
         return self._amend(result, self._trace)
@@ -118,7 +119,7 @@ class LocalSession:
         if self._is_cancelled() or self._left_s <= 0:
             ending = Ending(text="cancelled" if self._is_cancelled() else "timeout")
             return report_of_ending(ending, log_tail="", limit_s=limit_s)
-        log = self._folder / "log.txt"
+        log = self._folder / LOG_NAME
         artifacts = self._folder / "artifacts.bin"
         # A launch that is only made since the others disagree shall be like the others.
         is_planned = number < self._order.settings.num_launches

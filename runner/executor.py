@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from db.live_log import CASE_NAME, WORK_FOLDER, work_name
 from db.records import CaseResult, Outcome
 from db.warning import RunWarning
 from runner.case_session import LocalSession
@@ -61,7 +62,7 @@ class LocalExecutor:
         self._now = now
         self._home = toolchain_home(state_dir, python=python)
         self._host = WorkerHost(python=python, home=self._home)
-        self._work = (state_dir / "work").absolute()
+        self._work = (state_dir / WORK_FOLDER).absolute()
         self._snapshots = (state_dir / "snapshots").absolute()
         # Beside the results that wait for the store: whoever stores one takes its trace along.
         self._spool = (state_dir / "spool").absolute()
@@ -106,7 +107,7 @@ class LocalExecutor:
         return LocalSession(
             order,
             host=self._host,
-            folder=self._new_folder(),
+            folder=self._case_folder(order),
             now=self._now,
             is_cancelled=lambda: self._is_cancelled,
             amend=self._amend,
@@ -186,10 +187,16 @@ class LocalExecutor:
             return ""
         return str(self._snapshots / order.run_id / f"{order.case.key.replace('/', '-')}.pickle")
 
-    def _new_folder(self) -> Path:
-        folder = self._work / f"{os.getpid()}-{uuid.uuid4().hex}"
+    def _case_folder(self, order: CaseOrder) -> Path:
+        """Return a new folder in which whoever watches the run finds its case and the log."""
+        return self._new_folder(order.run_id, case_key=order.case.key)
+
+    def _new_folder(self, run_id: str = "", *, case_key: str = "") -> Path:
+        folder = self._work / work_name(run_id, pid=os.getpid(), unique=uuid.uuid4().hex)
         try:
             folder.mkdir(parents=True)
+            if case_key:
+                (folder / CASE_NAME).write_text(case_key, encoding="utf-8")
         except OSError as error:
             raise ExecutorError(
                 f"cannot create {folder}: {error.strerror}; free some space"

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from db.masking import masked
 from runner.combine import HOST_DIED, Ending
 from runner.errors import ExecutorError
 from runner.protocol import PROTOCOL_VERSION
@@ -211,11 +212,11 @@ def package_links(home: Path) -> Path:
 
 
 def tail(path: Path) -> str:
-    """Return the end of a log; empty when there is none."""
+    """Return the end of a log, what looks like a secret masked; empty when there is none."""
     try:
         with path.open("rb") as stream:
             stream.seek(0, os.SEEK_END)
             stream.seek(max(0, stream.tell() - LOG_TAIL_BYTES))
-            return stream.read().decode("utf-8", errors="replace")
+            return masked(stream.read().decode("utf-8", errors="replace"))
     except FileNotFoundError:
         return ""

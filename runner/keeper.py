@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from db.errors import StoreError
+from db.live_log import LiveLog
 from db.records import CaseResult, Run, RunState
 from db.runs import load_running
 from db.store import Store
@@ -124,11 +125,14 @@ class Keeper:
                     )
             self.store.interrupt_stale_runs(older_than_s=SILENT_AFTER_S)
 
-    def beat(self, run_id: str) -> None:
-        """Tell the store that the run is alive; a store that is busy now hears the next one."""
+    def beat(self, run_id: str, *, log: LiveLog | None = None) -> None:
+        """Tell the store that the run is alive, and what its case has printed last.
+
+        A store that is busy now hears the next one.
+        """
         if self.store is not None:
             with contextlib.suppress(StoreError):
-                self.store.heartbeat(run_id)
+                self.store.heartbeat(run_id, log=log)
 
     def _say_trouble(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from db.live_log import LiveLog
 from db.records import Case, CaseResult, Run, RunDocument, RunState
 from models_zoo.spec import ModelSpec
 from runner.again import measure_undisturbed
@@ -69,7 +70,7 @@ class Surroundings:
     """What runs work with, an executor for each of them; the seams that tests replace.
 
     `worth` tells which cases a run with a time budget begins with, `users` who else computes on a
-    device.
+    device, `live_log` what the case of a run has printed so far.
     """
 
     executors: tuple[Executor, ...]
@@ -81,6 +82,7 @@ class Surroundings:
     now: Callable[[], datetime]
     worth: Callable[[RunRequest], Worth] = lambda _request: Worth()
     users: Users = lambda _device: ()
+    live_log: Callable[[str], LiveLog | None] = lambda _run_id: None
     sleep: Callable[[float], None] = time.sleep
 
 
@@ -272,7 +274,8 @@ def _put_off(
 
 def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:
     for execution in executions:
-        around.keeper.beat(execution.run.id)
+        run_id = execution.run.id
+        around.keeper.beat(run_id, log=around.live_log(run_id))
 
 
 def _cancel(executors: Sequence[Executor]) -> None:

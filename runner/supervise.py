@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from db.access import ACCESS_VARIABLE
+from db.live_log import STATE_VARIABLE
 from db.queries import load_runs
 from db.records import RunState
 from db.shown_settings import SETTINGS_VARIABLE, settings_to_json
@@ -159,6 +160,7 @@ def dashboard_environment(config: Config) -> dict[str, str]:
     return {
         **os.environ,
         "HUD_DATABASE_URL": config.store_url,
+        STATE_VARIABLE: str(config.state_dir.absolute()),
         TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
         PERFETTO_VARIABLE: config.perfetto_url,
         ACCESS_VARIABLE: _access(config),

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from db.arranging import arrange_measurements
 from db.errors import StoreError
+from db.live_log import find_live_log
 from db.outbox_upkeep import find_old_notifications, forget_notifications
 from db.queries import load_alerts, load_document
 from db.records import AlertState, Case, RunDocument, Verdict
@@ -284,6 +285,7 @@ def surroundings_of(
         load_document=partial(load_document, workplace.store(), has_kernels=True),
         worth=partial(_worth, config=config, store=store, notify=notify),
         users=partial(users_of, machine=seams.machine, env=seams.env),
+        live_log=partial(find_live_log, config.state_dir),
         sleep=seams.sleep,
         notify=notify,
         now=seams.now,
