@@ -19,6 +19,7 @@ from db.records import MEASURED_DTYPES, MEASURED_PHASES
 from db.traces import is_web_address
 from models_zoo.shapes import AXES
 from models_zoo.spec import ConfigValue, Tolerance
+from runner.setting import SecretRefused
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
@@ -194,9 +195,11 @@ def size_bytes(value: Any) -> int:
 
 
 def web_address(value: Any) -> str:
-    """Return `value`, an address of a page; raise ValueError otherwise."""
+    """Return `value`, an address of a page; raise ValueError, with a user in it SecretRefused."""
     if not isinstance(value, str) or not is_web_address(value):
-        raise ValueError('an address such as "https://perfetto.example.org"')
+        problem = 'an address such as "https://name.example.org", without a user or a query'
+        # A password may stand before the sign.
+        raise SecretRefused(problem) if "@" in str(value) else ValueError(problem)
     return value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from db.text import one_line, shortened
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -69,5 +70,15 @@ def _text(reply: Reply) -> str:
     phrase = next((item.phrase for item in HTTPStatus if item == reply.status), "")
     body = shortened(one_line(reply.body), limit=_SHOWN_LENGTH)
     where = reply.headers.get("location", "") if 300 <= reply.status < 400 else ""
-    told = f"redirects to {shortened(one_line(where), limit=_SHOWN_LENGTH)}" if where else body
+    told = f"redirects to {_origin(where)}" if where else body
     return f"{reply.status} {phrase}".strip() + (f": {told}" if told else "")
+
+
+def _origin(address: str) -> str:
+    """Return whose `address` it is; a path that is repeated may be a secret."""
+    try:
+        parts = urlsplit(one_line(address))
+    except ValueError:
+        return "no address"
+    host = shortened(parts.netloc.rpartition("@")[2], limit=_SHOWN_LENGTH)
+    return f"{parts.scheme or 'http'}://{host}" if host else "another path"

@@ -2,7 +2,7 @@
 
 The host's addresses are looked up once and checked, and the connection goes to the one that was
 checked, so that a name that answers differently the second time leads nowhere. No redirect is
-followed, no proxy is used, and everything from the connection to the last byte has one deadline.
+followed, no proxy is used, and everything from the look-up to the last byte has one deadline.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import io
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -79,13 +82,17 @@ class HttpRules:
 
 
 def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
-    """Return the parts of `url`; raise TargetRefused unless it is an address of a host."""
+    """Return the parts of `url`; raise TargetRefused unless it is an address of a host.
+
+    The message has nothing of `url`, which may hold a secret anywhere.
+    """
     takes = f"takes {' or '.join(f'{scheme}://host' for scheme in schemes)}"
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise TargetRefused(f"{error}; {takes}") from error
+    except ValueError:
+        # Without a cause: its text may be what stands where a port should.
+        raise TargetRefused(f"its host or port is none; {takes}") from None
     has_odd_signs = any(sign <= " " or sign == "\x7f" or not sign.isascii() for sign in url)
     if parts.scheme not in schemes or not parts.hostname or port == 0 or has_odd_signs:
         raise TargetRefused(takes)
@@ -131,6 +138,27 @@ def _unwrapped(address: str) -> list[IpAddress]:
         inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     # What wraps a public IPv4 address is itself not always called public.
     return inner or [ip]
+
+
+def _addresses(host: str, port: int, *, rules: HttpRules, limit_s: float) -> list[str]:
+    """Return the addresses of `host`; raise TimeoutError where nobody has said them in time.
+
+    The system's look-up has no limit that could be set: it goes on in a thread that nobody waits
+    for.
+    """
+    found: Future[list[str]] = Future()
+
+    def look() -> None:
+        try:
+            found.set_result(rules.lookup(host, port))
+        except (OSError, ValueError) as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look, name="lookup", daemon=True).start()
+    try:
+        return found.result(timeout=max(0.0, limit_s))
+    except FutureTimeoutError:
+        raise TimeoutError(f"no name server has said the address of {host} in time") from None
 
 
 def _lookup(host: str, port: int) -> list[str]:
@@ -200,7 +228,8 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
     """
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]
-    addresses = rules.lookup(host, port)
+    limit_s = min(rules.connect_s, deadline - rules.monotonic())
+    addresses = _addresses(host, port, rules=rules, limit_s=limit_s)
     private = [address for address in addresses if not is_public(address)]
     if private and not rules.allow_private:
         raise TargetRefused(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from runner.alerts.answers import answer_of, failure_of
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -21,10 +22,10 @@ from runner.alerts.http import (
 
 def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Answer, str]:
     """Send what is `wanted` once; return what came of it and the body of the answer."""
-    return _answered(lambda: request(wanted, rules=rules), now=now)
+    return _answered(lambda: request(wanted, rules=rules), url=wanted.url, now=now)
 
 
-def _answered(send: Callable[[], Reply], *, now: datetime) -> tuple[Answer, str]:
+def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Answer, str]:
     try:
         reply = send()
     except TargetRefused as error:
@@ -32,7 +33,16 @@ def _answered(send: Callable[[], Reply], *, now: datetime) -> tuple[Answer, str]
         return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True), ""
     except RequestFailed as error:
         return failure_of(error), ""
-    return answer_of(reply, now=now), reply.body
+    told = replace(reply, body=_without_path(reply.body, url=url))
+    return answer_of(told, now=now), reply.body
+
+
+def _without_path(text: str, *, url: str) -> str:
+    """Return `text` without the path and the query of `url`, secrets that some servers repeat."""
+    parts = urlsplit(url)
+    for part in (parts.query, parts.path.rstrip("/")):
+        text = text.replace(part, "...") if part else text
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,8 @@ class Poster:
     def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Answer:
         """Post `body` once and return what came of it."""
         answer, _ = _answered(
-            lambda: self.post(self.url, body=body, headers=headers, rules=self.rules), now=now
+            lambda: self.post(self.url, body=body, headers=headers, rules=self.rules),
+            url=self.url,
+            now=now,
         )
         return answer

@@ -149,13 +149,16 @@ def place(value: Any) -> str:
 
 
 def address(value: Any) -> str:
-    """Return an address, or where it is kept; raise ValueError otherwise."""
+    """Return an address, or where it is kept; raise SecretRefused otherwise.
+
+    Of a chat's webhook the path is a secret.
+    """
     if isinstance(value, str) and _is_place(value):
         return value
     try:
         check_url(value if isinstance(value, str) else "", schemes=(*HTTP, *MAIL))
     except TargetRefused as error:
-        raise ValueError(f"an address, or where it is kept: {_PLACES} ({error})") from error
+        raise SecretRefused(f"an address, or where it is kept: {_PLACES} ({error})") from error
     return str(value)
 
 

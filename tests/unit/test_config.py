@@ -172,6 +172,10 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
         ('[suites.x]\ntime_budget = "999 h"', "got '999 h', takes a number of seconds above 0"),
         ("[server]\nport = 99999", "got 99999, takes a port, 0 to 65535"),
         ("[server]\nperfetto = 'javascript:x'", "got 'javascript:x', takes an address such as"),
+        (
+            '[server]\nurl = "https://me:password@hud.example"',
+            'line 2: [server] url: takes an address such as "https://name.example.org", without',
+        ),
         ('[store]\nurl = ""', "got '', takes a text that is not empty"),
         ("[toolchains]\nnight = 3", "line 2: [toolchains] night: takes the path of a Python"),
         ("[suites.a]\nmodels = []", "[suites.a] models: got [], takes a text or a list of texts"),

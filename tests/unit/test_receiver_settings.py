@@ -11,6 +11,7 @@ from runner.alerts.settings import (
     ReceiverKind,
     ReceiverSettings,
     WrongReceiver,
+    address,
     check_receiver,
     place,
 )
@@ -61,3 +62,19 @@ def test_a_secret_itself_is_refused_and_not_told(secret: Any) -> None:
     with pytest.raises(SecretRefused) as raised:
         place(secret)
     assert str(raised.value) == "`env:NAME` or `file:PATH`, never the secret itself"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hooks.example.org/services/T0KEN",
+        "https://me:T0KEN@hooks.example.org",
+        "https://hooks.example.org:T0KEN/",
+        "https://hooks.example.org/services/T0KEN with a space",
+        ["https://hooks.example.org/services/T0KEN"],
+    ],
+)
+def test_a_wrong_address_is_refused_and_not_told(url: Any) -> None:
+    with pytest.raises(SecretRefused, match="an address, or where it is kept") as raised:
+        address(url)
+    assert "T0KEN" not in str(raised.value)

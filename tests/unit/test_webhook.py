@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -149,9 +150,14 @@ def test_reason_is_told_in_a_line() -> None:
     assert answer_of(reply(404, "no\n\x1b[31msuch hook"), now=START).text == (
         "404 Not Found: no ?[31msuch hook"
     )
-    assert answer_of(reply(302, location="http://evil/"), now=START).text == (
-        "302 Found: redirects to http://evil/"
-    )
+    told = {
+        "https://me:pass@hooks.example/services/TOKEN": "https://hooks.example",
+        "/services/TOKEN": "another path",
+        "https://[TOKEN": "no address",
+    }
+    for where, shown in told.items():
+        answer = answer_of(reply(302, location=where), now=START)
+        assert answer.text == f"302 Found: redirects to {shown}"
     assert len(answer_of(reply(500, "x" * 10_000), now=START).text) < 300
 
 
@@ -181,9 +187,21 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: float | None) -> N
     assert retry_after_s({"retry-after": value}, now=START) == wait_s
 
 
+def test_a_server_that_repeats_the_address_tells_no_secret() -> None:
+    said = "no hook /services/T0KEN?key=K3Y here"
+    poster = Poster(
+        url="https://hooks.example/services/T0KEN?key=K3Y",
+        post=lambda *_args, **_options: reply(404, said),
+    )
+    answer = poster.send(b"", headers={}, now=START)
+    assert answer.text == "404 Not Found: no hook ...?... here"
+
+
 @pytest.mark.parametrize(
     "url",
     [
+        "https://hooks.example.org:secret/x",
+        "https://[secret]/x",
         "ftp://example.com/",
         "file:///etc/passwd",
         "https://",
@@ -236,3 +254,26 @@ def test_a_name_that_leads_to_a_private_address_is_not_sent_to() -> None:
         post("http://rebind.example/", body=b"", headers={}, rules=rules)
     answer = Poster(url="http://rebind.example/", rules=rules).send(b"", headers={}, now=START)
     assert (answer.kind, answer.is_down) == (AnswerKind.FAILED, True)
+
+
+def test_a_name_server_that_never_answers_keeps_nobody_waiting() -> None:
+    never = threading.Event()
+
+    def lookup(_host: str, _port: int) -> list[str]:
+        never.wait()
+        return []
+
+    rules = HttpRules(lookup=lookup, connect_s=0.01)
+    answer = Poster(url="http://hooks.example/", rules=rules).send(b"", headers={}, now=START)
+    never.set()
+    assert answer.text == "no name server has said the address of hooks.example in time"
+    assert (answer.kind, answer.is_certain, answer.is_down) == (AnswerKind.FAILED, True, True)
+
+
+def test_a_name_that_nobody_knows_is_told_at_once() -> None:
+    def lookup(_host: str, _port: int) -> list[str]:
+        raise OSError("Name or service not known")
+
+    rules = HttpRules(lookup=lookup)
+    answer = Poster(url="http://hooks.example/", rules=rules).send(b"", headers={}, now=START)
+    assert (answer.kind, answer.text) == (AnswerKind.FAILED, "Name or service not known")
