@@ -2,14 +2,17 @@
 
 One process works through jobs as `hud schedule` does: real worker hosts, a real store, each run
 judged. After each case it looks at itself: resident memory, open files, threads, processes below
-it, and files in the state directory. Kernels are recorded in every fourth run, since they take as
-long as the rest of so small a case. Slopes are of Theil and Sen, over the ends of runs after the
-first quarter, when caches have filled; their interval is that of Sen (1968) at 95 %, which takes
-neighbours as independent.
+it, and files in the state directory. It also counts what is allocated, bytes by malloc, which
+resident memory follows from afar, and blocks by Python. Kernels are recorded in every fourth run,
+since they take as long as the rest of so small a case. Slopes are of Theil and Sen, over the ends
+of runs after the first quarter, when caches have filled; their interval is that of Sen (1968) at
+95 %, which takes neighbours as independent.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -40,6 +43,19 @@ from runner.wiring import Seams, Workplace
 SCHEMA_VERSION = 1
 PER = 1000
 KERNELS_EVERY = 4
+# The fields of `struct mallinfo2`, in their order.
+MALLOC_COUNTS = (
+    "arena",
+    "ordblks",
+    "smblks",
+    "hblks",
+    "hblkhd",
+    "usmblks",
+    "fsmblks",
+    "uordblks",
+    "fordblks",
+    "keepcost",
+)
 MODEL = """
 import torch
 from torch import nn
@@ -73,11 +89,16 @@ build = "tiny.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the process was after so many cases; files of traces are kept on purpose."""
+    """What the process was after so many cases; files of traces are kept on purpose.
+
+    `heap_bytes` are those that malloc gave out, `num_blocks` what Python allocated.
+    """
 
     num_cases: int
     at_s: float
     resident_bytes: int
+    heap_bytes: int
+    num_blocks: int
     num_descriptors: int
     num_threads: int
     num_processes: int
@@ -100,6 +121,8 @@ def look(num_cases: int, *, config: Config, started_s: float) -> Look:
         num_cases=num_cases,
         at_s=round(time.monotonic() - started_s, 2),
         resident_bytes=resident_bytes(os.getpid()),
+        heap_bytes=heap_bytes(),
+        num_blocks=sys.getallocatedblocks(),
         num_descriptors=len(os.listdir("/proc/self/fd")),
         num_threads=len(os.listdir("/proc/self/task")),
         num_processes=len(below),
@@ -118,6 +141,20 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+class _MallocInfo(ctypes.Structure):
+    """What `mallinfo2` of the GNU C library fills in."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in MALLOC_COUNTS)
+
+
+def heap_bytes() -> int:
+    """Return the bytes that malloc has given out in this process, mapped blocks included."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _MallocInfo
+    info = mallinfo()
+    return int(info.uordblks) + int(info.hblkhd)
+
+
 def descendants(pid: int) -> Iterator[int]:
     """Yield the processes below `pid`."""
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -134,7 +171,8 @@ class Soak:
     """A process that measures cases in a row and looks at itself."""
 
     def __init__(self, folder: Path, *, num_shapes: int, toolchains: str) -> None:
-        self.looks: list[Look] = []
+        # Not the looks: this process must not grow by what it knows of itself.
+        self.most = dict.fromkeys(QUANTITIES, 0)
         self.ends: list[Look] = []
         self.outcomes: dict[str, int] = {}
         self._started_s = time.monotonic()
@@ -168,6 +206,8 @@ class Soak:
         )
         if trouble := self._loop(has_kernels=number % KERNELS_EVERY == 0).run_queued():
             raise RuntimeError(f"the queue cannot be read: {trouble}")
+        # What only waits for the collector is no growth.
+        gc.collect()
         self.ends.append(self._look())
 
     def _loop(self, *, has_kernels: bool) -> JobLoop:
@@ -186,7 +226,8 @@ class Soak:
         if isinstance(event, CaseFinished):
             outcome = str(event.result.outcome)
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-            self.looks.append(self._look())
+            seen = self._look()
+            self.most = {name: max(most, getattr(seen, name)) for name, most in self.most.items()}
 
     def _look(self) -> Look:
         num_cases = sum(self.outcomes.values())
@@ -223,9 +264,7 @@ def soak(
             "outcomes": dict(it.outcomes),
             "num_open_jobs": len(load_health(it.workplace.store()).open_jobs),
             "slopes": {name: slope_of(it.ends, name) for name in QUANTITIES},
-            "most_while_measuring": {
-                name: max(getattr(item, name) for item in it.looks) for name in QUANTITIES
-            },
+            "most_while_measuring": dict(it.most),
             "ends": [asdict(item) for item in it.ends],
         }
 
