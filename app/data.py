@@ -1,8 +1,8 @@
 """Where pages query: one read a page, cached by the store's generation.
 
-`app.kernel_data` is its part for kernels, `app.diff_data` for what differs between them. Nothing
-here keeps the store open; a store is opened for each read and closed after it. When another process
-holds it longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
+`app.kernel_data` is its part for kernels, `app.diff_data` for what differs between them. Between
+reads a file stays open until a writer wants it. When another process holds it longer than
+LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
 """
 
 from __future__ import annotations
@@ -173,13 +173,13 @@ def repro(case: Case, *, toolchain: str) -> str:
 
 
 def open_store(url: str) -> Store:
-    """Return the store at `url`, which keeps its compiled queries and never the file."""
+    """Return the store at `url`, which keeps its compiled queries, and a file until it is written."""
     return _store(url, LOCK_TIMEOUT_S)
 
 
 @functools.cache
 def _store(url: str, lock_timeout_s: float) -> Store:
-    return Store(url, lock_timeout_s=lock_timeout_s)
+    return Store(url, lock_timeout_s=lock_timeout_s, keeps_open=True)
 
 
 @functools.cache

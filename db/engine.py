@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from db.errors import StoreUnavailable
 from db.faults import is_lock_held, lock_holder, mapped_errors, store_locked
+from db.kept_open import KEPT_OPEN
 from db.tables import Base, GenerationTable
 from db.turnstile import Patience, Turnstile
 
@@ -73,8 +74,11 @@ class Database(Protocol):
         """Return a write transaction without any table, whose tables replace all there were."""
 
 
-def open_database(url: str, *, patience: Patience) -> Database:
-    """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL."""
+def open_database(url: str, *, patience: Patience, keeps_open: bool = False) -> Database:
+    """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL.
+
+    Who reads often `keeps_open` a file between reads, for as long as no writer waits.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -84,18 +88,19 @@ def open_database(url: str, *, patience: Patience) -> Database:
     if parsed.drivername == "duckdb" and parsed.database == ":memory:":
         return DuckDbMemory()
     if parsed.drivername == "duckdb" and parsed.database and not (parsed.query or parsed.host):
-        return DuckDbFile(Path(parsed.database), patience=patience)
+        return DuckDbFile(Path(parsed.database), patience=patience, keeps_open=keeps_open)
     shown = parsed.render_as_string(hide_password=True)
     raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}")
 
 
 class DuckDbFile:
-    """A DuckDB file, opened for each transaction and closed after it."""
+    """A DuckDB file, opened for each transaction and closed after it, or kept open by readers."""
 
-    def __init__(self, path: Path, *, patience: Patience) -> None:
+    def __init__(self, path: Path, *, patience: Patience, keeps_open: bool = False) -> None:
         self.name = str(path)
         self._path = path
         self._patience = patience
+        self._keeps_open = keeps_open
         self._stamp = path.with_name(path.name + ".generation")
         self._turnstile = Turnstile(path, name=self.name, patience=patience)
         self._reader = _file_engine(str(path), read_only=True)
@@ -116,6 +121,7 @@ class DuckDbFile:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a read-only connection; the file must be there."""
+        KEPT_OPEN.let_go(self._path, unless_same=True)
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._patience.timeout_s),
@@ -123,6 +129,8 @@ class DuckDbFile:
             self._connect(self._reader) as connection,
             connection.begin(),
         ):
+            if self._keeps_open:
+                KEPT_OPEN.keep(self._path, engine=self._reader, turnstile=self._turnstile)
             yield connection
 
     @contextmanager
@@ -135,6 +143,7 @@ class DuckDbFile:
         """
         with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            KEPT_OPEN.let_go(self._path)
             with self._turnstile.writing():
                 if self.is_missing():
                     yield from self._write_new()
@@ -151,6 +160,7 @@ class DuckDbFile:
             for path in (self._log, self._path):
                 if path.exists():
                     shutil.copyfile(path, copy.with_name(path.name))
+            KEPT_OPEN.let_go(self._path)
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._patience.timeout_s),
@@ -163,6 +173,7 @@ class DuckDbFile:
         """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
         with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            KEPT_OPEN.let_go(self._path)
             with self._turnstile.writing():
                 yield from self._write_new(put=self._put_aside)
 

@@ -54,9 +54,9 @@ def utc_now() -> datetime:
 class Store:
     """A store by its URL; every method is one short transaction, from any thread or process.
 
-    Nothing is opened before the first use, and nothing stays open after it. A store that does not
-    exist yet reads as empty, and the first write creates it. All methods raise StoreLocked,
-    StoreFull, StoreTooNew and StoreUnavailable.
+    Nothing is opened before the first use, and nothing stays open after it unless asked. A store
+    that does not exist yet reads as empty, and the first write creates it. All methods raise
+    StoreLocked, StoreFull, StoreTooNew and StoreUnavailable.
     """
 
     def __init__(
@@ -67,12 +67,16 @@ class Store:
         lock_timeout_s: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        keeps_open: bool = False,
     ) -> None:
-        """Remember how to open the store; raise StoreUnavailable when `url` is no store URL."""
+        """Remember how to open the store; raise StoreUnavailable when `url` is no store URL.
+
+        Who reads often `keeps_open` the file between reads, until a writer wants it.
+        """
         self.url = url
         self._now = now
         patience = Patience(timeout_s=lock_timeout_s, sleep=sleep, monotonic=monotonic)
-        self._database = open_database(url, patience=patience)
+        self._database = open_database(url, patience=patience, keeps_open=keeps_open)
         self._is_migrated = False
         self._held = threading.local()
 

@@ -62,6 +62,28 @@ class Turnstile:
             yield
 
     @contextmanager
+    def staying(self) -> Iterator[None]:
+        """Go on sharing the store after a read, within which this is called.
+
+        A writer may wait at the door already, so nobody may wait here for it.
+        """
+        with _opened(self._room) as room:
+            is_shared = _try_lock(room, fcntl.LOCK_SH)
+            assert is_shared, "only who reads may stay"
+            yield
+
+    def has_writer(self) -> bool:
+        """Return whether a writer has the door; also where there is no door any more."""
+        try:
+            door = os.open(self._door, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            return not _try_lock(door, fcntl.LOCK_SH)
+        finally:
+            os.close(door)
+
+    @contextmanager
     def writing(self) -> Iterator[None]:
         """Have the store alone; raise StoreLocked when someone stays too long."""
         with _opened(self._door) as door, _opened(self._room) as room:

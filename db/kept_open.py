@@ -1,0 +1,109 @@
+"""A DuckDB file kept open between reads, and let go of when a writer comes.
+
+To open a file takes longer than most queries: DuckDB reads which tables there are and where their
+blocks lie, and forgets it with the last connection. So a process that reads often, the dashboard,
+keeps one connection open beside those of its reads. An idle holder would keep every writer out:
+a thread looks each POLL_S whether one waits at the door of the turnstile, and lets go of the file.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.engine import Engine
+
+from db.turnstile import Turnstile
+
+# What a write, which takes tens of milliseconds, may wait longer for a file that is kept open.
+POLL_S: Final = 0.01
+# Who reads a page clicks again within that time; a DuckDB shell cannot write before it is over.
+IDLE_S: Final = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    path: Path
+    # A file copied over the store is another one, and DuckDB would go on with the old one.
+    identity: tuple[int, ...]
+    turnstile: Turnstile
+    used_s: float
+    opened: ExitStack = field(default_factory=ExitStack)
+
+    def is_wanted(self) -> bool:
+        return time.monotonic() - self.used_s < IDLE_S and not self.turnstile.has_writer()
+
+
+class KeptOpen:
+    """The one file that a process keeps open, for DuckDB has one instance of it in a process."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._lock = threading.Lock()
+        self._kept: _Kept | None = None
+        self._is_watched = False
+
+    def keep(self, path: Path, *, engine: Engine, turnstile: Turnstile) -> None:
+        """Keep the file at `path`, which the caller reads through `engine`, and no other."""
+        with self._lock:
+            if self._kept is None or self._kept.path != path:
+                self._let_go()
+                kept = _Kept(
+                    path=path,
+                    identity=_identity(path),
+                    turnstile=turnstile,
+                    used_s=time.monotonic(),
+                )
+                with ExitStack() as opening:
+                    opening.enter_context(turnstile.staying())
+                    opening.enter_context(engine.connect())
+                    kept.opened = opening.pop_all()
+                self._kept = kept
+            self._kept.used_s = time.monotonic()
+            if not self._is_watched:
+                self._is_watched = True
+                threading.Thread(target=self._watch, name="kept-open", daemon=True).start()
+
+    def let_go(self, path: Path, *, unless_same: bool = False) -> None:
+        """Close the file at `path` if it is kept; `unless_same`, only if it was replaced since."""
+        with self._lock:
+            if self._kept is None or self._kept.path != path:
+                return
+            if not (unless_same and self._kept.identity == _identity(path)):
+                self._let_go()
+
+    def is_kept(self, path: Path) -> bool:
+        """Return whether the file at `path` is kept open."""
+        with self._lock:
+            return self._kept is not None and self._kept.path == path
+
+    def _let_go(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.opened.close()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(POLL_S)
+            with self._lock:
+                if self._kept is not None and not self._kept.is_wanted():
+                    self._let_go()
+                if self._kept is None:
+                    self._is_watched = False
+                    return
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+# DuckDB keeps its instances by process, so this is kept by process as well.
+KEPT_OPEN: Final = KeptOpen()
