@@ -173,7 +173,7 @@ def repro(case: Case, *, toolchain: str) -> str:
 
 
 def open_store(url: str) -> Store:
-    """Return the store at `url`, which keeps its compiled queries, and a file until it is written."""
+    """Return the store at `url`, which keeps its compiled queries, and its file between writes."""
     return _store(url, LOCK_TIMEOUT_S)
 
 
