@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection
 
 from app import access, data
@@ -12,12 +13,14 @@ from db.access import Role
 from db.errors import StoreError
 from db.health import load_health
 from db.notifications import NotificationState
-from db.outbox import count_outbox, load_outbox, resend
+from db.outbox import count_outbox, count_unclaimed, load_outbox, resend
+from db.shown_settings import SETTINGS_VARIABLE, settings_from_json
 
 logger = logging.getLogger(__name__)
 
 # As often as the page asks by itself: a heartbeat is no news, and raises no generation.
 FRESH_S = 15.0
+_RECEIVERS = "receivers."
 
 
 def load_health_page() -> Loaded[HealthPage]:
@@ -43,8 +46,13 @@ def send_again(ids: Collection[str]) -> str:
 
 def _read_health(url: str, generation: int, _beat: str) -> HealthPage:  # noqa: ARG001
     store = data.open_store(url)
+    counts = count_outbox(store)
+    settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
+    names = {item.section.removeprefix(_RECEIVERS) for item in settings}
     return HealthPage(
         health=load_health(store),
         dead=load_outbox(store, states=[NotificationState.DEAD]),
-        num_notifications=count_outbox(store),
+        num_notifications=counts,
+        # Started alone, the dashboard knows of no hud.toml.
+        unclaimed=count_unclaimed(counts, known=names) if settings else {},
     )

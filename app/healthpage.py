@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from db.health import Health
 from db.notifications import Notification, NotificationState
@@ -14,9 +14,10 @@ class HealthPage:
     """How schedulers, jobs and devices do, and what could not be sent.
 
     `dead` are the notifications that were given up, oldest first; `num_notifications` counts all by
-    receiver and state.
+    receiver and state, `unclaimed` those by receiver that wait for one that hud.toml does not name.
     """
 
     health: Health
     dead: tuple[Notification, ...] = ()
     num_notifications: Mapping[tuple[str, NotificationState], int]
+    unclaimed: Mapping[str, int] = field(default_factory=dict)

@@ -93,6 +93,12 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
             f"{counted(len(page.dead), 'message')} could not be sent and"
             f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
         )
+    for name, num in sorted(page.unclaimed.items()):
+        waits = "message waits" if num == 1 else "messages wait"
+        found.append(
+            f"{num} {waits} for the receiver {name}, which hud.toml does not name: a"
+            " [receivers.NAME] of that name lets them go."
+        )
     return found
 
 

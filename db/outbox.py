@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -74,6 +75,17 @@ def count_dead_letters(store: Store) -> dict[str, int]:
     """Return how many notifications were given up, by receiver; those without any are left out."""
     counts = count_outbox(store).items()
     return {name: num for (name, state), num in counts if state is NotificationState.DEAD}
+
+
+def count_unclaimed(
+    counts: Mapping[tuple[str, NotificationState], int], *, known: Collection[str]
+) -> dict[str, int]:
+    """Return how many of `counts` wait for receivers that are none of those `known`, by name."""
+    found: Counter[str] = Counter()
+    for (name, state), number in counts.items():
+        if name not in known and state in WAITING:
+            found[name] += number
+    return dict(found)
 
 
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:

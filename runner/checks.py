@@ -8,11 +8,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from db.errors import StoreError
-from db.outbox import count_dead_letters
+from db.notifications import NotificationState
+from db.outbox import count_outbox, count_unclaimed
 from db.queries import load_runs
 from db.store import Store
 from runner.check import Check, CheckState
@@ -29,8 +30,13 @@ _PROBE_TIMEOUT_S = 60.0
 _PROBE_SOURCE = "#include <vector>\nint main() { return std::vector<int>().size(); }\n"
 
 
-def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> Iterator[Check]:
-    """Yield one check after the other; `python` is the toolchain's interpreter."""
+def run_checks(
+    *, python: Path, store: Store, spool: Spool, state_dir: Path, receivers: Collection[str]
+) -> Iterator[Check]:
+    """Yield one check after the other; `python` is the toolchain's interpreter.
+
+    `receivers` are the names of those in hud.toml.
+    """
     yield Check(name="python", state=CheckState.OK, text=platform.python_version())
     yield check_package("duckdb")
     yield check_torch(python)
@@ -38,7 +44,7 @@ def run_checks(*, python: Path, store: Store, spool: Spool, state_dir: Path) -> 
     yield check_disk(free_bytes=shutil.disk_usage(existing(state_dir)).free, place=state_dir)
     yield check_store(store)
     yield check_spool(spool)
-    yield check_notifications(store)
+    yield check_notifications(store, receivers=receivers)
     load = os.getloadavg()[0]
     yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
     yield check_counters(LinuxKernel())
@@ -125,18 +131,30 @@ def check_spool(spool: Spool) -> Check:
     return Check(name="spool", state=CheckState.OK, text="empty")
 
 
-def check_notifications(store: Store) -> Check:
-    """Return whether receivers did not get what they should have been told."""
+def check_notifications(store: Store, *, receivers: Collection[str]) -> Check:
+    """Return whether receivers did not, or will never, get what they should be told."""
     name = "notifications"
     try:
-        counts = count_dead_letters(store)
+        counts = count_outbox(store)
     except StoreError as error:
         return Check(name=name, state=CheckState.WARN, text=str(error))
-    if not counts:
-        return Check(name=name, state=CheckState.OK, text="none was given up")
-    told = ", ".join(f"{number} to {receiver}" for receiver, number in sorted(counts.items()))
-    hint = "`hud alerts outbox` says why, `hud alerts resend` sends them again"
-    return Check(name=name, state=CheckState.WARN, text=f"given up: {told}", hint=hint)
+    dead = {who: num for (who, state), num in counts.items() if state is NotificationState.DEAD}
+    unclaimed = count_unclaimed(counts, known=receivers)
+    if not dead and not unclaimed:
+        text = "none was given up, each has its receiver"
+        return Check(name=name, state=CheckState.OK, text=text)
+    texts, hints = [], []
+    if dead:
+        texts.append(f"given up: {_listed(dead)}")
+        hints.append("`hud alerts outbox` says why, `hud alerts resend` sends them again")
+    if unclaimed:
+        texts.append(f"waiting for receivers that hud.toml does not name: {_listed(unclaimed)}")
+        hints.append("they go out once hud.toml has a [receivers.NAME] of that name")
+    return Check(name=name, state=CheckState.WARN, text="; ".join(texts), hint="; ".join(hints))
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} to {receiver}" for receiver, number in sorted(counts.items()))
 
 
 def check_load(load: float, *, num_cpus: int) -> Check:

@@ -57,6 +57,7 @@ def _check(workplace: Workplace, *, is_shown: bool) -> list[Check]:
             store=workplace.store(),
             spool=workplace.spool(),
             state_dir=config.state_dir,
+            receivers=config.receivers.keys(),
         ),
         *machine_checks(seams.machine, env=seams.env),
     ):

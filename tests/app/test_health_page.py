@@ -14,6 +14,7 @@ from db.health import DeviceState, DiskState, SchedulerState, ScheduleState, sav
 from db.notification_rows import put_notifications
 from db.notifications import NotificationState
 from db.outbox import load_outbox
+from db.shown_settings import SETTINGS_VARIABLE, ShownSetting, settings_to_json
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn
@@ -86,6 +87,18 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(open_page: 
     assert "1 message could not be sent and was given up" in text_of(page)
     assert "<script" not in html_of(page)
     assert len(html_of(page)) < 60_000
+
+
+@pytest.mark.parametrize(("name", "is_said"), [("old", False), ("ops", True)])
+def test_what_waits_for_a_receiver_that_is_no_more_is_said(
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch, name: str, is_said: bool
+) -> None:
+    with store.write() as session:
+        put_notifications(session, [make_notification("msg_2", receiver="old")])
+    known = ShownSetting(section=f"receivers.{name}", key="url", value="", is_set=True)
+    monkeypatch.setenv(SETTINGS_VARIABLE, settings_to_json([known]))
+    told = "1 message waits for the receiver old, which hud.toml does not name"
+    assert (told in text_of(open_page("health"))) is is_said
 
 
 def test_a_scheduler_that_fell_silent_is_said_first(open_page: OpenPage, store: Store) -> None:

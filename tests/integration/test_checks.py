@@ -84,12 +84,25 @@ def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_dead_letters_are_said() -> None:
     store = Store("duckdb:///:memory:")
-    assert checks.check_notifications(store).state is OK
+    assert checks.check_notifications(store, receivers=()).state is OK
     dead = replace(make_notification(), state=NotificationState.DEAD)
     with store.write() as session:
         put_notifications(session, [dead, replace(dead, id="other", receiver="dev")])
-    check = checks.check_notifications(store)
+    check = checks.check_notifications(store, receivers=())
     assert (check.state, check.text) == (WARN, "given up: 1 to dev, 1 to ops")
+
+
+def test_what_waits_for_a_receiver_that_is_no_more_is_said() -> None:
+    store = Store("duckdb:///:memory:")
+    failed = replace(make_notification("b", receiver="old"), state=NotificationState.FAILED)
+    sent = replace(failed, id="c", state=NotificationState.SENT)
+    with store.write() as session:
+        put_notifications(session, [make_notification("a"), failed, sent])
+    check = checks.check_notifications(store, receivers=["ops"])
+    told = "waiting for receivers that hud.toml does not name: 1 to old"
+    assert (check.state, check.text) == (WARN, told)
+    assert "once hud.toml has a [receivers.NAME]" in check.hint
+    assert checks.check_notifications(store, receivers=["old", "ops"]).state is OK
 
 
 def test_what_is_left_in_the_spool_is_said(tmp_path: Path) -> None:
