@@ -176,6 +176,8 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
   color: light-dark(#6f33b8, #c9a3f9); }
 .stApp .stCode .token.deleted { color: light-dark(#9e303b, #f2919a); }
 details.hud { font-size: 13px; margin-top: 6px; }
+pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
 .hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }
 .hud-empty h2 { font-size: 1.3rem; padding: 0 0 .5rem; }

@@ -27,7 +27,7 @@ CASE_NAME: Final = "case.txt"
 LIMIT_BYTES: Final = 8192
 _MAX_LINE: Final = 500
 # It becomes part of a path, and comes from a URL.
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,99}")
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # Colours and movements of a terminal.
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -71,13 +71,19 @@ def work_name(run_id: str, *, pid: int, unique: str) -> str:
     return f"{pid}-{run_id}-{unique}" if _RUN_ID.fullmatch(run_id) else f"{pid}-{unique}"
 
 
+def _run_of(name: str) -> str:
+    """Return the run of a folder that `work_name` named."""
+    return name.partition("-")[2].rpartition("-")[0]
+
+
 def find_live_log(state_dir: Path, run_id: str) -> LiveLog | None:
     """Return the log of the case of a run that printed last, None where none runs here."""
     if not _RUN_ID.fullmatch(run_id):
         return None
     try:
-        logs = list((state_dir / WORK_FOLDER).glob(f"*-{run_id}-*/{LOG_NAME}"))
-        newest = max(logs, key=lambda path: path.stat().st_mtime_ns, default=None)
+        logs = (state_dir / WORK_FOLDER).glob(f"*-{run_id}-*/{LOG_NAME}")
+        ours = [path for path in logs if _run_of(path.parent.name) == run_id]
+        newest = max(ours, key=lambda path: path.stat().st_mtime_ns, default=None)
         if newest is None:
             return None
         case_key = newest.with_name(CASE_NAME).read_text(encoding="utf-8")

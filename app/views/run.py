@@ -15,6 +15,7 @@ from app.machine import machine_notice, moved_cell, reference_table
 from app.markup import Cell, facts, folded, heading, notice, table
 from app.matrix import common_dimensions
 from app.pages import RunPage
+from app.runlogs import failed_logs, show_live_log
 from app.state import parse_run
 from db.errors import NotFoundError
 from db.records import Case, Outcome, Run, RunState
@@ -35,9 +36,14 @@ def show() -> None:
     _show_header(page)
     if state.case:
         show_case(page, state)
+    if page.run.state is RunState.RUNNING:
+        show_live_log(page.run.id)
     columns, rows = case_table(page)
     st.html(heading("Cases", level=2))
     st.html(table(columns, rows, label="cases of the run"))
+    if logs := failed_logs(page.results):
+        st.html(heading("Logs of cases that failed", level=2))
+        st.html(logs)
     if references := reference_table(page):
         st.html(heading("Reference cases", level=2))
         st.html(references)

@@ -10,9 +10,10 @@ from urllib.request import urlopen
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from app.theme import REGRESSION
+from db.live_log import LiveLog, LogLine
 from db.records import Run
 from db.store import Store
 from tests.app import stores
@@ -107,7 +108,28 @@ def test_a_page_follows_a_run_that_another_process_measures(
         expect(page.get_by_text("8 of 20 cases")).to_be_visible()
         matrix = page.get_by_role("table", name="latest results, model by variant")
         expect(matrix.get_by_role("row", name="resnet50").get_by_text("1.80x")).to_be_visible()
+        check_live_log(watched.page, store, address=address)
         page.goto("about:blank")
+
+
+def check_live_log(page: Page, store: Store, *, address: str) -> None:
+    """Look whether what a log adds leaves what is selected and where one has scrolled to."""
+    lines = [LogLine(offset=10 * number, text=f"line {number:04}") for number in range(61)]
+
+    def tell(known: list[LogLine]) -> None:
+        store.heartbeat("run-going", log=LiveLog(case_key="a/case", lines=tuple(known)))
+
+    tell(lines[:60])
+    page.goto(f"{address}/run?run=run-going")
+    log = page.get_by_role("log")
+    expect(log.get_by_text("line 0059")).to_be_in_viewport()
+    log.evaluate(
+        "box => { box.scrollTop = 90; getSelection().selectAllChildren(box.children[10]); }"
+    )
+    tell(lines[20:])
+    expect(log.locator("div")).to_have_count(61)
+    kept = log.evaluate("box => [box.scrollTop, String(getSelection())]")
+    assert kept == [90, "line 0010"]
 
 
 def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store, Run]) -> None:

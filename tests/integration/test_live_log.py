@@ -75,9 +75,10 @@ def test_what_would_steer_a_page_or_a_terminal_is_text_and_secrets_are_masked(
     assert shown(tmp_path)[3] == "x" * 497 + "..."
 
 
-@pytest.mark.parametrize("run_id", ["", "*", "../../etc", "a-b", "0123456789ac"])
+@pytest.mark.parametrize("run_id", ["", "*", "../../etc", "a-b", "b", "0123456789ac"])
 def test_a_run_that_is_not_here_has_no_log(tmp_path: Path, run_id: str) -> None:
     case_folder(tmp_path, log=b"text\n")
+    case_folder(tmp_path, run_id="c-a-b", log=b"text\n")
     assert find_live_log(tmp_path, run_id) is None
 
 

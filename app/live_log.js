@@ -1,0 +1,28 @@
+// Adds what is new at the end of a log: what one has scrolled to or selected stays as it is.
+const MAX_LINES = 1000;
+
+export default function ({ parentElement, data }) {
+  const box = parentElement.querySelector("pre");
+  const known = () => Number(box.lastElementChild?.dataset.offset ?? -1);
+  const isFollowing = box.scrollHeight - box.scrollTop - box.clientHeight < 8;
+  const newest = data.lines.at(-1)?.[0] ?? 0;
+  // Another case, or the same one anew.
+  if (box.dataset.log !== data.log || newest < known()) box.replaceChildren();
+  box.dataset.log = data.log;
+  if (box.lastElementChild && data.lines[0]?.[0] > known()) add(known(), "[...]");
+  for (const [offset, text] of data.lines) {
+    const last = box.lastElementChild;
+    if (offset > known()) add(offset, text);
+    else if (offset === known() && last.textContent !== text) last.textContent = text;
+  }
+  if (!isFollowing || !getSelection().isCollapsed) return;
+  while (box.childElementCount > MAX_LINES) box.firstElementChild.remove();
+  box.scrollTop = box.scrollHeight;
+
+  function add(offset, text) {
+    const line = document.createElement("div");
+    line.dataset.offset = offset;
+    line.textContent = text;
+    box.append(line);
+  }
+}
