@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.records import Alert
-from db.text import printable
+from db.text import one_line
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -100,7 +100,7 @@ def print_alert(alert: Alert, *, at: datetime) -> None:
     ]
     console = stdout()
     for name, value in facts:
-        console.print(f"{name:10} {printable(value)}", markup=False)
+        console.print(f"{name:10} {one_line(value)}", markup=False)
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

@@ -146,9 +146,10 @@ def print_table(
     """Print a table without lines, as `ls -l` would.
 
     Where a terminal is too narrow, the columns named in `spare` are left out, the first one
-    first, until the others fit.
+    first, until the others fit. A row is a line, whatever somebody named.
     """
     console = console or stdout()
+    rows = [[_one_line(text) for text in row] for row in rows]
     widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
     places = list(range(len(columns)))
     if console.is_terminal:
@@ -163,7 +164,7 @@ def print_table(
         )
     for row in rows:
         # As Text: rich would read square brackets as markup.
-        table.add_row(*(Text(printable(row[place])) for place in places))
+        table.add_row(*(Text(row[place]) for place in places))
     if console.is_terminal:
         console.print(table)
         return
@@ -171,6 +172,11 @@ def print_table(
         console.print(table)
     lines = (line.rstrip() for line in captured.get().splitlines())
     console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def _one_line(text: str) -> str:
+    """Return `text` without breaks of lines; the spaces within it stay as they are."""
+    return printable(" ".join(text.splitlines()), kept="")
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:
