@@ -1,0 +1,30 @@
+"""Tables in a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from runner.commands.common import Column, print_table
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r\n", "\r", "\v", "\N{LINE SEPARATOR}", "\x1b", "\t"])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_row_is_one_line_whatever_a_model_is_called(sign: str, is_terminal: bool) -> None:
+    said = io.StringIO()
+    console = Console(file=said, width=80, force_terminal=is_terminal, color_system=None)
+    columns = [Column(name="case"), Column(name="state")]
+    print_table(columns, rows=[(f"bert{sign}large", "open"), ("gpt2", "open")], console=console)
+    lines = said.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith(("bert large", "bert?large"))
+    # Columns stand below each other.
+    assert [line.rstrip().find("open") for line in lines[1:]] == [12, 12]
+
+
+def test_spaces_within_a_cell_stay() -> None:
+    said = io.StringIO()
+    print_table([Column(name="part")], rows=[("  a  part",)], console=Console(file=said, width=80))
+    assert "  a  part" in said.getvalue()
