@@ -34,6 +34,9 @@ DEFECT = "a defect of Compile HUD; see the log"
 UNKNOWN = "no receiver of hud.toml has this name, and what waits for it stays until one does"
 # The second failure in a row ends it: the receiver is down, and not one message bad.
 MAX_FAILURES_A_PASS = 2
+# Longer than whole digests of any night take. Jobs wait for the slowest receiver of a pass.
+PASS_S = 120.0
+SLOW = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
 
 _NEVER_QUIET = QuietRule()
 
@@ -116,7 +119,7 @@ class DispatchReport:
 class Dispatcher:
     """Sends what is due. `compose` returns the items of notifications, less those to be dropped.
 
-    `quiet` says when receivers are left alone.
+    `quiet` says when receivers are left alone. A pass begins no delivery after `limit_s`.
     """
 
     store: Store
@@ -127,6 +130,7 @@ class Dispatcher:
     policy: Policy = field(default_factory=Policy)
     draw: Draw = draw_nothing
     quiet: Mapping[str, QuietRule] = field(default_factory=dict)
+    limit_s: float = PASS_S
 
     def dispatch(self) -> DispatchReport:
         """Send what is due and return what came of it; raises what the store raises."""
@@ -150,7 +154,11 @@ class Dispatcher:
         num_sent = num_failed = num_in_a_row = 0
         trouble: dict[str, str] = {}
         attempt: Attempt | None = None
+        started = self.now()
         while True:
+            if attempt is not None and is_over(started, at=self.now(), limit_s=self.limit_s):
+                num_in_a_row = MAX_FAILURES_A_PASS
+                trouble.setdefault(name, SLOW)
             delivery = self._next(name, attempt, tried=tried, num_in_a_row=num_in_a_row)
             if delivery is None:
                 break
@@ -216,6 +224,11 @@ class Dispatcher:
             return Answer(kind=AnswerKind.SENT)
         message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
         return self.receivers[name].send(message)
+
+
+def is_over(started: datetime, *, at: datetime, limit_s: float) -> bool:
+    """Return whether a pass that `started` then has nothing to begin any more."""
+    return (at - started).total_seconds() >= limit_s
 
 
 def answered(send: Callable[[], Answer], *, what: str) -> Answer:

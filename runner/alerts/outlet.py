@@ -19,8 +19,7 @@ from db.queries import load_alerts, load_changes
 from db.records import Alert, AlertState
 from db.store import Store
 from db.triage import ChangedField
-from runner.alerts.deliveries import Policy
-from runner.alerts.dispatch import Dispatcher, DispatchReport, Item, Receiver, Updatable
+from runner.alerts.dispatch import PASS_S, Dispatcher, DispatchReport, Item, Receiver, Updatable
 from runner.alerts.documents import alerts_json
 from runner.alerts.links import Linker, make_linker
 from runner.alerts.news import is_still_news
@@ -54,7 +53,7 @@ def routes_of(config: Config) -> tuple[Route, ...]:
     return config.routes or tuple(Route(name=name, receivers=(name,)) for name in config.receivers)
 
 
-def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Dispatcher:
+def make_dispatcher(workplace: Workplace, *, limit_s: float = PASS_S) -> Dispatcher:
     """Return what sends the notifications in the store of `workplace`."""
     config, seams = workplace.config, workplace.seams
     return Dispatcher(
@@ -65,14 +64,16 @@ def make_dispatcher(workplace: Workplace, *, policy: Policy | None = None) -> Di
         },
         compose=lambda items: compose(items, workplace=workplace),
         now=seams.now,
-        jitter=lambda limit_s: random.uniform(0.0, limit_s),
-        policy=policy or Policy(),
+        jitter=_drawn_below,
         draw=make_draw(workplace),
         quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
+        limit_s=limit_s,
     )
 
 
-def make_updater(workplace: Workplace, *, receivers: Mapping[str, Receiver]) -> Updater:
+def make_updater(
+    workplace: Workplace, *, receivers: Mapping[str, Receiver], limit_s: float = PASS_S
+) -> Updater:
     """Return what updates messages that were sent to those of `receivers` that can change them."""
     seams = workplace.seams
     return Updater(
@@ -82,6 +83,7 @@ def make_updater(workplace: Workplace, *, receivers: Mapping[str, Receiver]) -> 
         now=seams.now,
         jitter=_drawn_below,
         draw=make_draw(workplace),
+        limit_s=limit_s,
     )
 
 
@@ -214,16 +216,21 @@ def _links(
     }
 
 
-def send_waiting(workplace: Workplace, *, notify: Notify) -> DispatchReport:
-    """Send what is due, and what this process held back, and say what did not go out."""
+def send_waiting(
+    workplace: Workplace, *, notify: Notify, limit_s: float = PASS_S
+) -> DispatchReport:
+    """Send what is due, and what this process held back, and say what did not go out.
+
+    A receiver that answers slowly is sent nothing more after `limit_s`.
+    """
     if not workplace.config.receivers:
         return DispatchReport()
     try:
         queue_weekly(workplace)
         release(workplace.store(), holder=this_process(), at=workplace.seams.now())
-        dispatcher = make_dispatcher(workplace)
+        dispatcher = make_dispatcher(workplace, limit_s=limit_s)
         # First: what a message that was sent says by now needs no other message.
-        trouble = make_updater(workplace, receivers=dispatcher.receivers).update()
+        trouble = make_updater(workplace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"

@@ -8,7 +8,9 @@ more.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -18,12 +20,15 @@ from db.outbox import load_notifications
 from db.store import Store
 from runner.alerts.deliveries import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
 from runner.alerts.dispatch import (
+    PASS_S,
+    SLOW,
     Draw,
     Item,
     Message,
     Updatable,
     answered,
     draw_nothing,
+    is_over,
     states_told,
 )
 
@@ -32,7 +37,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updater:
-    """Updates messages of `receivers`; `compose` returns the items of notifications as they are."""
+    """Updates messages of `receivers`; `compose` returns the items of notifications as they are.
+
+    It begins no update after `limit_s`.
+    """
 
     store: Store
     receivers: Mapping[str, Updatable]
@@ -41,6 +49,7 @@ class Updater:
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
     draw: Draw = draw_nothing
+    limit_s: float = PASS_S
 
     def update(self) -> dict[str, str]:
         """Update what is out of date; return the last trouble of each receiver that had some.
@@ -49,18 +58,29 @@ class Updater:
         """
         if not self.receivers:
             return {}
-        at = self.now()
-        outdated = load_outdated(self.store, receivers=self.receivers.keys(), at=at)
-        trouble: dict[str, str] = {}
-        down: dict[str, Answer] = {}
-        for message in outdated:
-            answer = down.get(message.receiver) or self._update(message)
+        outdated: dict[str, list[SentMessage]] = defaultdict(list)
+        for found in load_outdated(self.store, receivers=self.receivers.keys(), at=self.now()):
+            outdated[found.receiver].append(found)
+        if not outdated:
+            return {}
+        with ThreadPoolExecutor(max_workers=len(outdated)) as pool:
+            trouble = pool.map(self._update_all, outdated.values())
+            return {name: text for name, text in zip(outdated, trouble, strict=True) if text}
+
+    def _update_all(self, messages: Sequence[SentMessage]) -> str:
+        """Update messages of one receiver; return its last trouble, "" without any."""
+        started, trouble = self.now(), ""
+        down: Answer | None = None
+        for message in messages:
+            if is_over(started, at=self.now(), limit_s=self.limit_s):
+                return trouble or SLOW
+            answer = down or self._update(message)
             if answer.kind is not AnswerKind.SENT:
-                trouble[message.receiver] = answer.text
+                trouble = answer.text
             if answer.kind is AnswerKind.FAILED:
                 self._put_off(message, answer)
                 if answer.is_down or answer.retry_after_s is not None:
-                    down[message.receiver] = answer
+                    down = answer
         return trouble
 
     def _update(self, message: SentMessage) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import uuid
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) ->
             raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
     num_resent = resend(store, wanted, at=workplace.seams.now())
     notify = new_progress(workplace)
-    report = send_waiting(workplace, notify=notify)
+    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
     if as_json:
         print_json({"resent": num_resent, "sent": report.num_sent})
     else:
@@ -92,7 +93,7 @@ def send_now(workplace: Workplace, *, as_json: bool) -> None:
     if not workplace.config.receivers:
         click.echo(_NO_RECEIVERS, err=True)
     notify = new_progress(workplace)
-    report = send_waiting(workplace, notify=notify)
+    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
     if as_json:
         print_json({"sent": report.num_sent, "failed": report.num_failed})
     else:

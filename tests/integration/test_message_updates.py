@@ -25,7 +25,7 @@ from db.triage import Revision
 from runner.alerts import outlet
 from runner.alerts.deliveries import AnswerKind
 from runner.alerts.discord import Discord
-from runner.alerts.dispatch import Item, Message
+from runner.alerts.dispatch import SLOW, Item, Message
 from runner.alerts.http import HttpRules
 from runner.alerts.outlet import send_waiting
 from runner.alerts.slack import SlackBot
@@ -200,6 +200,20 @@ def test_an_update_that_fails_is_tried_again_later(office: Office) -> None:
     assert len(office.asked()) == 1
     office.at += timedelta(seconds=601)
     assert office.send() == []
+    assert "now acknowledged" in office.shown()
+
+
+@ONE_KIND
+def test_a_receiver_that_answers_slowly_is_not_asked_for_ever(office: Office) -> None:
+    office.tell(ALERT)
+    office.send()
+    office.asked()
+    office.revise(ACKNOWLEDGED)
+    said: list[Event] = []
+    send_waiting(office.workplace, notify=said.append, limit_s=0.0)
+    assert [event.text for event in said if isinstance(event, Said) and SLOW in event.text]
+    assert office.asked() == []
+    office.send()
     assert "now acknowledged" in office.shown()
 
 

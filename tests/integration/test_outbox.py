@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +24,15 @@ from db.records import Alert
 from db.store import Store
 from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
-from runner.alerts.dispatch import DEFECT, UNKNOWN, Dispatcher, Item, Message
+from runner.alerts.dispatch import (
+    DEFECT,
+    PASS_S,
+    SLOW,
+    UNKNOWN,
+    Dispatcher,
+    Item,
+    Message,
+)
 from runner.alerts.quiet import Quiet, QuietRule, quiet_hours
 from runner.alerts.routes import Route, Telling
 from runner.analysis.confirmation import Confirmed
@@ -206,6 +215,29 @@ def test_one_receiver_that_is_down_does_not_keep_another_waiting(
     assert (report.num_sent, report.num_failed) == (1, 1)
     assert report.trouble == {"ops": "connection refused"}
     assert states(store) == ["failed", "sent"]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "num_sent", "trouble"), [(PASS_S, 2, {"ops": SLOW}), (math.inf, 5, {})]
+)
+def test_a_receiver_that_answers_slowly_ends_its_pass(
+    limit_s: float, num_sent: int, trouble: dict[str, str]
+) -> None:
+    store, now = Store("duckdb:///:memory:"), FakeClock()
+    fill(store, *(make_notification(f"n{number}") for number in range(5)))
+
+    class Slow(FakeReceiver):
+        def send(self, message: Message) -> Answer:
+            now.advance(PASS_S / 2)
+            return super().send(message)
+
+    slow = Slow()
+    sender = replace(dispatcher(store, now, policy=SINGLY, ops=slow), limit_s=limit_s)
+    report = sender.dispatch()
+    assert (report.num_sent, report.trouble) == (num_sent, trouble)
+    while NotificationState.PENDING in states(store):
+        sender.dispatch()
+    assert slow.keys() == [f"n{number}" for number in range(5)]
 
 
 def test_a_receiver_dead_for_three_days_gets_one_digest_in_order() -> None:
