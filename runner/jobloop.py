@@ -46,6 +46,14 @@ RENEW_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unnoted:
+    """What became of a job, while the store does not take it; `run_id` is what it ran, if any."""
+
+    note: Callable[[], None]
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobLoop:
     """Takes jobs from the queue of the store and runs them, one at a time."""
 
@@ -61,6 +69,8 @@ class JobLoop:
     build: Callable[[str], object] = lambda _toolchain: None
     # What is worked on now, for those who ask from another thread.
     doing: list[str] = field(default_factory=list)
+    # As long as it is not noted, the lease of the job stays with this process.
+    unnoted: list[Unnoted] = field(default_factory=list)
 
     def is_doing(self) -> str:
         """Return the job that is worked on, empty between two."""
@@ -99,6 +109,8 @@ class JobLoop:
         )
         while True:
             try:
+                if trouble := self._note_the_rest(store):
+                    return trouble
                 trouble = requests.flush(store)
                 job = store.lease_job()
             except StoreError as error:
@@ -139,23 +151,51 @@ class JobLoop:
             logger.exception("job %s failed", job.dedupe_key)
             reason = f"a defect of Compile HUD: {error!r}"
             self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
-        try:
-            store.finish_job(job.id, run_id=run_id, state=state, reason=reason)
-        except StoreError as error:
-            self._say(f"the end of job {job.dedupe_key} could not be noted: {error}")
+        self._note(
+            job,
+            Unnoted(
+                note=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
+                run_id=run_id,
+            ),
+        )
 
     def _put_back(self, job: Job, store: Store, *, reason: str) -> None:
         wait_s = RETRY_S * RETRY_FACTOR ** (job.num_attempts - 1)
         due_at = self.workplace.seams.now() + timedelta(seconds=wait_s)
         self._say(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
+        self._note(
+            job, Unnoted(note=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason))
+        )
+
+    def _note(self, job: Job, what: Unnoted) -> None:
         try:
-            store.put_job_back(job.id, due_at=due_at, reason=reason)
+            what.note()
         except StoreError as error:
-            # Its lease stays with this process: the next start takes it up.
-            self._say(f"job {job.dedupe_key} waits for the next start: {error}")
+            self.unnoted.append(what)
+            self._say(
+                f"what became of job {job.dedupe_key} could not be noted: {error}. It is tried"
+                " again"
+            )
+
+    def _note_the_rest(self, store: Store) -> str:
+        """Note what the store did not take before; return why that was not possible, or empty.
+
+        Results that it did not take are stored and judged first. Raises StoreError.
+        """
+        while self.unnoted:
+            rest = self.unnoted[0]
+            if trouble := self.workplace.spool().drain(store).trouble:
+                return trouble
+            if rest.run_id is not None:
+                self.judge(load_document(store, rest.run_id))
+            rest.note()
+            self.unnoted.pop(0)
+        return ""
 
     def _execute(self, job: Job, store: Store) -> str:
         trigger = f"job {job.dedupe_key}"
+        # A run that ended while the store was locked must not be taken for one that did not.
+        self.workplace.spool().drain(store)
         earlier = load_triggered(store, trigger)
         if earlier and earlier[0].state is RunState.FINISHED:
             # Its process may have died before the run was judged; a second time changes nothing.

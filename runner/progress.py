@@ -64,7 +64,7 @@ class TerminalProgress:
         self._now = now
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        # The bar and the time left are those of the first run: others go along with it.
+        # The bar and the time left are those of the first run of several that go together.
         self._run: Run | None = None
         self._labels: dict[str, str] = {}
         self._finished: dict[str, list[CaseResult]] = {}
@@ -103,6 +103,7 @@ class TerminalProgress:
                     took_s = (self._now() - event.run.started_at).total_seconds()
                     name = self._name(event.run)
                     self._print(f"run {name} finished after {clock(took_s)}")
+                self._forget(event.run)
 
     def _start(self, event: RunStarted) -> None:
         self._labels[event.run.id] = event.label
@@ -154,6 +155,13 @@ class TerminalProgress:
     def _name(self, run: Run) -> str:
         label = self._labels.get(run.id)
         return f"{run.id} ({label})" if label else run.id
+
+    def _forget(self, run: Run) -> None:
+        """Let the next run be the first one again, once all that go together are over."""
+        self._labels.pop(run.id, None)
+        self._finished.pop(run.id, None)
+        if not self._finished:
+            self._run = None
 
     def _stop_bar(self) -> None:
         if self._bar is not None:

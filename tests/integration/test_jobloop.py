@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from db.errors import StoreLocked
 from db.health import load_health
 from db.queries import load_runs
 from db.records import Alert, RunState
+from db.store import Store
 from db.triage import Revision
 from runner.analysis.triage import Decision
 from runner.errors import (
@@ -159,3 +161,75 @@ def test_a_budget_is_spent_on_what_the_store_says_is_worth_most(place: Place) ->
         place.clock.advance(3600)
     keys = [key.split("/")[4] for key in place.executor.executed]
     assert keys == ["eager", "eager", "eager"]
+
+
+def no_room(*_args: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def lock_the_store(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, is_disk_full: bool = False
+) -> None:
+    """As another program that opens the store while a case is measured, and keeps it."""
+
+    def locked(*_args: object, **_options: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    def on_execute(_order: CaseOrder) -> None:
+        place.executor.on_execute = lambda _order: None
+        for name in ("ingest", "save_run", "finish_job", "put_job_back"):
+            monkeypatch.setattr(Store, name, locked)
+        if is_disk_full:
+            monkeypatch.setattr("runner.spool.write_json", no_room)
+
+    place.executor.on_execute = on_execute
+
+
+def test_a_job_that_ends_while_the_store_is_locked_is_over_when_it_is_free(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.requests.write(REQUEST)
+    with monkeypatch.context() as patched:
+        lock_the_store(place, patched)
+        place.loop.run_queued()
+        assert place.loop.run_queued() == "held by PID 7"
+        (job,) = load_health(place.store).open_jobs
+        assert job.state == "leased"
+    place.judged.clear()
+    assert place.loop.run_queued() == ""
+    (job,) = load_health(place.store).ended_jobs
+    (summary,) = load_runs(place.store)
+    assert (job.state, job.run_id, summary.run.state) == ("done", summary.run.id, "finished")
+    # All that it measured has been judged.
+    assert [len(document.results) for document in place.judged] == [2]
+
+
+def test_a_job_that_is_put_back_while_the_store_is_full_goes_on_when_it_is_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.requests.write(REQUEST)
+    with monkeypatch.context() as patched:
+        lock_the_store(place, patched, is_disk_full=True)
+        place.loop.run_queued()
+    assert place.loop.run_queued() == ""
+    (job,) = load_health(place.store).open_jobs
+    assert (job.state, job.reason[:32]) == ("queued", "cannot keep the result of case b")
+    place.clock.advance(300)
+    place.loop.run_queued()
+    (job,) = load_health(place.store).ended_jobs
+    assert (job.state, job.num_attempts) == ("done", 2)
+
+
+def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.requests.write(REQUEST)
+    with monkeypatch.context() as patched:
+        lock_the_store(place, patched)
+        place.loop.run_queued()
+    place.executor.executed.clear()
+    place.loop.unnoted.clear()
+    monkeypatch.setattr("db.jobs.is_gone", lambda _holder: True)
+    assert place.loop.run_queued() == ""
+    assert place.executor.executed == []
+    assert [summary.run.state for summary in load_runs(place.store)] == [RunState.FINISHED]

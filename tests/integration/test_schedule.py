@@ -217,6 +217,7 @@ def test_a_job_whose_end_was_not_noted_is_not_measured_again(
         with pytest.raises(RunInterrupted):
             place.loop.run_queued()
     assert any("could not be noted: held by PID 7" in text for text in place.said())
+    place.loop.unnoted.clear()
     free_the_lease(place, monkeypatch)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []

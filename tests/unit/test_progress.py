@@ -147,3 +147,15 @@ def test_runs_in_turn_are_told_apart_and_share_one_bar() -> None:
     # One case of two is over, and one of ten seconds is left.
     assert "1/2 about 0:10 left" in text
     assert "run b (torch b) finished after 0:00" in text
+
+
+def test_the_next_run_of_one_program_counts_for_itself() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=False, width=120)
+    with TerminalProgress(console, now=FakeClock()) as progress:
+        for run, cases in ((make_run("a", plan=[EAGER]), 1), (make_run("b", plan=[EAGER] * 3), 3)):
+            progress(RunStarted(run=run, num_done=cases - 1))
+            progress(CaseFinished(result=make_result(run=run, case=EAGER)))
+            progress(RunEnded(run=make_run(run.id, state="finished")))
+    counts = [line[:5] for line in stream.getvalue().splitlines() if line.startswith("[")]
+    assert counts == ["[1/1]", "[3/3]"]
