@@ -1,5 +1,7 @@
 """Draw the trends of alerts as PNGs: `python -m app.picture`, ids in and pictures out as JSON.
 
+Each picture is a line as soon as it is drawn, so that none waits for the next.
+
 The specification is that of the page of a series; it gets a title, a size and a light background,
 since nobody knows on what a chat shows it.
 """
@@ -10,7 +12,7 @@ import base64
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import vl_convert
@@ -73,27 +75,26 @@ def draw(spec: Mapping[str, Any]) -> bytes:
     return small.getvalue()
 
 
-def pictures(alert_ids: list[str]) -> dict[str, str]:
-    """Return the picture of each alert in base64, by its id, where there is something to show."""
-    found = {}
+def pictures(alert_ids: list[str]) -> Iterator[dict[str, str]]:
+    """Yield the picture of each alert in base64, by its id, where there is something to show."""
     for alert_id in alert_ids:
         try:
             spec = picture_spec(data.load_alert_page(alert_id).value)
         except NotFoundError:
             continue
         if spec is not None:
-            found[alert_id] = base64.b64encode(draw(spec)).decode("ascii")
-    return found
+            yield {alert_id: base64.b64encode(draw(spec)).decode("ascii")}
 
 
 def main() -> int:
     """Read ids, write pictures; return the exit code."""
     try:
-        found = pictures(json.load(sys.stdin))
+        for picture in pictures(json.load(sys.stdin)):
+            sys.stdout.write(f"{json.dumps(picture)}\n")
+            sys.stdout.flush()
     except StoreError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    json.dump(found, sys.stdout)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import io
 import json
@@ -40,6 +41,7 @@ from tests.app.stores import fill, regression
 from tests.builders import START, make_alert, make_case, make_sighting
 from tests.unit.app.results import point, series_page
 
+PNG = b"\x89PNG\r\n\x1a\n the trend"
 SECRET = "0123456789abcdef0123456789abcdef"
 HOSTILE = '<script>"&\N{RIGHT-TO-LEFT OVERRIDE}\n' + "x" * 10_000
 
@@ -110,7 +112,7 @@ def script(text: str) -> tuple[str, ...]:
         (script("raise SystemExit('no renderer')"), "no picture: no renderer"),
         (script("import os; os.abort()"), "no picture: "),
         (script("print('{')"), "no picture: "),
-        (script("print('[1]')"), ""),
+        (script("print('[1]')"), "no picture: "),
         (script("print('{\"a\": 1}')"), "no picture: "),
         (script('print(\'{"a": "bm90IGEgcGljdHVyZQ=="}\')'), ""),
         (("/nowhere/python",), "no picture: "),
@@ -125,6 +127,17 @@ def test_whatever_goes_wrong_costs_the_picture_alone(
     assert len(caplog.messages) == bool(problem)
 
 
+@pytest.mark.parametrize("ending", ["time.sleep(60)", "os.abort()", "print('{\"b', end='')"])
+def test_what_was_drawn_before_the_trouble_is_there(
+    ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.rendering.MORE_S", 0.0)
+    line = json.dumps({"a": base64.b64encode(PNG).decode("ascii")})
+    command = script(f"import os, time; print({line!r}, flush=True); {ending}")
+    drawn = draw_trends(["a", "b"], store_url="duckdb://", command=command, timeout_s=3.0)
+    assert drawn == {"a": PNG}
+
+
 def test_nothing_is_started_for_nothing() -> None:
     assert draw_trends([], store_url="", command=("/nowhere",)) == {}
 
@@ -135,7 +148,7 @@ def test_ids_come_in_and_pictures_go_out(
     monkeypatch.setenv("HUD_DATABASE_URL", f"duckdb:///{tmp_path / 'none.duckdb'}")
     monkeypatch.setattr("sys.stdin", io.StringIO('["gone"]'))
     assert picture.main() == 0
-    assert json.loads(capsys.readouterr().out) == {}
+    assert capsys.readouterr().out == ""
     monkeypatch.setenv("HUD_DATABASE_URL", "nonsense://store")
     monkeypatch.setattr("sys.stdin", io.StringIO('["gone"]'))
     assert picture.main() == 1
