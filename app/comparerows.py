@@ -229,7 +229,7 @@ def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
     rows = [
         (
             Cell(
-                text=_name(pair.baseline_case, pair.candidate_case),
+                text=name_of(pair.baseline_case, pair.candidate_case),
                 style="strong wraps",
                 title=pair.candidate_case.key,
                 notes=_place_notes(pair.candidate_case, varied),
@@ -328,12 +328,12 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
     )
     return (
         Cell(
-            text=_change_text(row),
+            text=change_of(row),
             style=VERDICT_STYLES.get(row.verdict, ""),
             notes=(Note(text=interval),) if interval else (),
         ),
         Cell(
-            text=_name(row.baseline_case, row.candidate_case),
+            text=name_of(row.baseline_case, row.candidate_case),
             href=series_url(
                 row.candidate_case.key,
                 metric="" if row.metric not in METRICS else row.metric,
@@ -370,7 +370,8 @@ def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:
     return (Note(text="kernel diff", href=kernel_diff_url(state)),)
 
 
-def _change_text(row: ComparedRow) -> str:
+def change_of(row: ComparedRow) -> str:
+    """Return by how much the candidate differs, in words where that is no ratio."""
     if row.ratio is not None:
         return percent(100 * (row.ratio - 1))
     if row.baseline is not None and row.candidate is not None:
@@ -380,7 +381,8 @@ def _change_text(row: ComparedRow) -> str:
     return "passes again" if row.verdict is Verdict.IMPROVEMENT else "-"
 
 
-def _name(before: Case, after: Case) -> str:
+def name_of(before: Case, after: Case) -> str:
+    """Return the model with the variant, or with both where they differ."""
     return f"{after.model} {_variant_text(before.variant, after.variant)}"
 
 

@@ -19,16 +19,34 @@ from app.matrix import MISSING_KINDS, MODE_ORDER, missing_cases
 from app.pages import Band, ModeSummary
 from app.sweep import Sweep, Swept, SweptShape
 from db.points import point_columns
-from db.records import Alert, Case
+from db.records import Alert, Case, Run
 from db.summaries import LatestCell, SeriesHeader, TrendPoint
+from db.text import printable
 from runner.analysis.aggregate import cohort_means, pass_rate
 from runner.analysis.detector import describe_steps
 from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
 from runner.analysis.levels import PACE, PACED_TIMES
+from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.analysis.pacing import at_one_pace
+from runner.analysis.repro import compare_command, suite_command
 from runner.analysis.shift import Track
 from runner.analysis.stats import estimate, robust_sd
 from runner.analysis.sweep import speedups
+
+
+def run_command(run: Run) -> str:
+    """Return the command that measures what `run` did again, "" where there is none.
+
+    A selection by hand has no name.
+    """
+    if run.suite == CUSTOM_SUITE:
+        return ""
+    return printable(suite_command(run.suite, toolchain=run.toolchain))
+
+
+def comparing_command(baseline: Run, candidate: Run) -> str:
+    """Return the command that compares two runs in a terminal."""
+    return printable(compare_command(baseline.id, candidate.id))
 
 
 def mode_summaries(

@@ -1,4 +1,4 @@
-"""Logs on the page of a run: that of the case which runs now, and those of the cases that failed."""
+"""Logs on the page of a run: that of the case which runs now, those of cases that failed."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from app.csvtext import CsvValue, csv_text
 from app.format import estimate, metric_label, moment
 from app.pages import SeriesPage
 from app.seriestable import alert_notices
-from app.sharing import HERE, code
+from app.sharing import code, summary_text
 from app.trend import alerts_of, point_note, unit_of
 
 _COLUMNS = (
@@ -27,15 +27,16 @@ _COLUMNS = (
 
 def series_markdown(page: SeriesPage, *, metric: str, command: str) -> str:
     """Return what the series is, its newest value and what changed; HERE stands for its address."""
-    lines = [f"**{metric_label(metric)}** of {code(page.case.key)} on {code(page.machine)}", ""]
+    lines = []
     if page.points:
         last = page.points[-1]
         unit = unit_of(page, metric=metric)
         value = estimate(last.median, low=last.low, high=last.high, unit=unit)
         when = f"{moment(last.at)}, {code(last.revision)}"
-        lines.append(f"- latest: {value} of {last.num_samples} samples ({when})")
-    lines += [f"- {code(text)}" for text in alert_notices(page, metric=metric)]
-    return "\n".join([*lines, f"- {HERE}", "", "```", command, "```", ""])
+        lines.append(f"latest: {value} of {last.num_samples} samples ({when})")
+    lines += [code(text) for text in alert_notices(page, metric=metric)]
+    title = f"{code(metric_label(metric))} of {code(page.case.key)} on {code(page.machine)}"
+    return summary_text(title, lines=lines, command=command)
 
 
 def series_csv(page: SeriesPage, *, metric: str) -> str:

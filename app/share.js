@@ -2,9 +2,10 @@
 export default function ({ parentElement, data }) {
   const status = parentElement.querySelector("[role=status]");
   const say = (text) => { status.textContent = text; };
+  const here = () => new URL(data.url || location.href, location.href).href;
   const acts = {
-    link: () => copy(location.href),
-    markdown: () => copy(data.markdown.replaceAll(data.here, location.href)),
+    link: () => copy(here()),
+    markdown: () => copy(data.markdown.replaceAll(data.here, here())),
     command: () => copy(data.command),
     svg: () => save(drawn(data.chart).blob, `${data.name}.svg`),
     png: () => picture(drawn(data.chart)).then((blob) => save(blob, `${data.name}.png`)),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import streamlit as st
 
 from app.scripts import script
+from db.text import one_line
 
 # In Markdown of ours, for the address at which the browser shows the page.
 HERE = "HUD-THIS-PAGE"
@@ -34,9 +35,11 @@ class Share:
 
     `name` is that of files. `markdown` says what is on the page, with HERE for its address;
     `command` measures it again. `chart` is the key of a chart, `csv` makes a table when asked.
+    `url` is the address that stays where that of the page stands for what is newest.
     """
 
     name: str
+    url: str = ""
     markdown: str = ""
     command: str = ""
     chart: str = ""
@@ -68,6 +71,7 @@ def show_share(share: Share) -> None:
                 "command": share.command,
                 "chart": share.chart,
                 "here": HERE,
+                "url": share.url,
                 "name": share.name,
             },
             width="content",
@@ -93,4 +97,17 @@ def file_name(*parts: str) -> str:
 
 def code(text: str) -> str:
     """Return `text` as code in Markdown, which nothing in it ends."""
-    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+    return f"`{one_line(text.replace('`', chr(39)))}`"
+
+
+def block(text: str) -> str:
+    """Return `text` as lines of code in Markdown, which nothing in it ends."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def summary_text(title: str, *, lines: Iterable[str], command: str) -> str:
+    """Return a summary in Markdown: a title, a list, the address of the page, and a command."""
+    listed = [f"- {line}" for line in (*lines, HERE)]
+    return "\n".join([title, "", *listed, *(["", block(command)] if command else []), ""])

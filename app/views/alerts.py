@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import access, data, diff_data
 from app.alertpage import alert_facts, alert_title, alerts_table, changes_table
+from app.alertshare import alert_markdown, event_markdown
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
 from app.difflinks import alert_kernel_table, alert_kernel_text
@@ -17,8 +18,16 @@ from app.markup import heading
 from app.news import see_all
 from app.ranking import alert_metric
 from app.scripts import KEYS_LEGEND, picked
-from app.state import ALL_STATES, DEFAULT_SERIES_METRIC, kernel_diff_url, parse_alerts
-from app.trendview import show_repro, show_trend
+from app.sharing import Share, file_name, show_share
+from app.state import (
+    ALL_STATES,
+    DEFAULT_SERIES_METRIC,
+    decide_url,
+    event_url,
+    kernel_diff_url,
+    parse_alerts,
+)
+from app.trendview import TREND_KEY, show_repro, show_trend
 from db.access import Role
 from db.errors import NotFoundError
 from db.ranking import worst_first
@@ -90,6 +99,15 @@ def _show_event(event_id: str) -> None:
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
     st.html(heading(group.title))
     st.html(event_facts(group))
+    command = data.repro(group.worst.case, toolchain=group.worst.toolchain)
+    show_share(
+        Share(
+            name=file_name("event", event_id),
+            url=event_url(event_id),
+            markdown=event_markdown(group.title, group.alerts, command=command),
+            command=command,
+        )
+    )
     st.html(alerts_table(group.alerts, now=data.now()))
     _show_decisions(group.alerts, page.changes)
 
@@ -107,6 +125,16 @@ def _show_alert(alert_id: str) -> None:
         show_trend(page.series, metric=metric, generation=loaded.generation)
     else:
         show_repro(case, toolchain=alert.toolchain)
+    command = data.repro(case, toolchain=alert.toolchain)
+    show_share(
+        Share(
+            name=file_name("alert", alert.id),
+            url=decide_url(alert.id),
+            markdown=alert_markdown(alert, command=command),
+            command=command,
+            chart=TREND_KEY if page.series is not None and page.series.points else "",
+        )
+    )
     _show_kernels(alert)
     differences = difference_table(
         alert.environment_diff or {}, ends=_ENDS, label="what the two ends differ in"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import streamlit as st
 
@@ -18,6 +19,7 @@ from app.comparerows import (
     suggestions,
     verdict_tiles,
 )
+from app.compareshare import compare_markdown
 from app.compareview import (
     show_choices,
     show_environment,
@@ -26,9 +28,11 @@ from app.compareview import (
     show_refusal,
 )
 from app.components import empty_store, no_result, notices, stale_note, state_page
+from app.computed import comparing_command
 from app.machine import machine_notice
 from app.markup import folded, heading, notice
-from app.state import CompareState, parse_compare
+from app.sharing import Share, file_name, show_share
+from app.state import CompareState, compare_url, parse_compare
 from db.errors import NotFoundError
 
 MEANS_CAPTION = (
@@ -62,6 +66,7 @@ def show() -> None:
     state = _resolved(state, page)
     show_choices(state, summaries, variants=page.variants)
     st.html(side_table(page))
+    _show_share(page, state)
     if others := suggestions(page, summaries=summaries):
         st.html(folded("Compare the candidate with", others))
     show_environment(page)
@@ -91,12 +96,19 @@ def _show_comparison(page: ComparePage, state: CompareState) -> None:
         st.html(section)
     if lonely := one_sided_text(page):
         st.html(lonely)
-    st.download_button(
-        "CSV of these rows",
-        compared_csv(rows, page=page),
-        file_name="compare.csv",
-        mime="text/csv",
+
+
+def _show_share(page: ComparePage, state: CompareState) -> None:
+    rows = shown_rows(page, state)
+    command = comparing_command(page.baseline, page.candidate)
+    share = Share(
+        name=file_name("compare", page.baseline.id, page.candidate.id),
+        url=compare_url(state),
+        markdown=compare_markdown(page, rows=rows, command=command),
+        command=command,
+        csv=functools.partial(compared_csv, rows, page=page) if rows else None,
     )
+    show_share(share)
 
 
 def _resolved(state: CompareState, page: ComparePage) -> CompareState:

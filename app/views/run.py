@@ -9,6 +9,7 @@ from app.asking import Wanted, ask_form
 from app.casepage import show_case
 from app.casetable import case_table
 from app.components import notices, stale_note, state_page
+from app.computed import run_command
 from app.detail import environment_table
 from app.format import duration, moment, outcome_label
 from app.machine import machine_notice, moved_cell, reference_table
@@ -16,7 +17,9 @@ from app.markup import Cell, facts, folded, heading, notice, table
 from app.matrix import common_dimensions
 from app.pages import RunPage
 from app.runlogs import failed_logs, show_live_log
-from app.state import parse_run
+from app.runshare import run_markdown
+from app.sharing import Share, file_name, show_share
+from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
 from db.records import Case, Outcome, Run, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
@@ -34,6 +37,7 @@ def show() -> None:
     stale_note(loaded)
     page = loaded.value
     _show_header(page)
+    _show_share(page, state)
     if state.case:
         show_case(page, state)
     if page.run.state is RunState.RUNNING:
@@ -85,6 +89,19 @@ def _show_header(page: RunPage) -> None:
     # A selection by hand has no name that a job could have.
     if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
         ask_form("Run it again", [Wanted(suite=run.suite, toolchain=run.toolchain)], key="run")
+
+
+def _show_share(page: RunPage, state: RunPageState) -> None:
+    case = next((item.case for item in page.results if item.case.key == state.case), None)
+    command = data.repro(case, toolchain=page.run.toolchain) if case else run_command(page.run)
+    key = case.key if case else ""
+    share = Share(
+        name=file_name("run", page.run.id),
+        url=run_url(page.run.id, case_key=key, samples=state.samples),
+        markdown=run_markdown(page, case=key, command=command),
+        command=command,
+    )
+    show_share(share)
 
 
 def _models(run: Run) -> list[Case]:

@@ -25,6 +25,19 @@ def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
     return command_line("run", options)
 
 
+def suite_command(suite: str, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
+    """Return the `hud run` line for a whole suite, "" where nothing here can measure it again."""
+    if is_imported(toolchain):
+        return ""
+    named = () if toolchain == _DEFAULT_TOOLCHAIN else (("toolchain", toolchain),)
+    return command_line("run", (("suite", suite), *named))
+
+
+def compare_command(baseline: str, candidate: str) -> str:
+    """Return the `hud compare` line for two stored runs, by their ids."""
+    return f"hud compare -- {shlex.quote(baseline)} {shlex.quote(candidate)}"
+
+
 def case_options(case: Case) -> tuple[tuple[str, str], ...]:
     """Return the options, by name, that select `case` and no other one."""
     return (

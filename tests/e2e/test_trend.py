@@ -90,3 +90,11 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     assert saved["bert-default-latency_s.png"].startswith(b"\x89PNG")
     assert b"regression: +20.0 %" in saved["bert-default-latency_s.svg"]
     assert saved["bert-default-latency_s.csv"].startswith(b"run_started_utc,median,")
+
+    # What stands for the newest now stays what it is in a link.
+    page.goto(f"{address}/compare")
+    page.get_by_role("button", name="Copy as Markdown").click()
+    expect(page.get_by_text("The Markdown is copied.", exact=True)).to_be_visible()
+    told = page.evaluate("navigator.clipboard.readText()")
+    assert f"- {address}/compare?baseline=run-014&candidate=run-015\n" in told
+    assert "hud compare -- run-014 run-015" in told

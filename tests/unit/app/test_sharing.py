@@ -21,7 +21,7 @@ BAD = Sighting(run_id="run-1", revision="rev-1", at=START + timedelta(days=1))
 def test_the_markdown_of_a_series_says_what_changed_and_how_to_measure_it() -> None:
     page = series_page([point(0), point(1, 0.012)], alerts=[make_alert(first_bad=BAD)])
     text = series_markdown(page, metric="latency_s", command="hud run --model bert")
-    assert text.startswith("**latency** of `bert/")
+    assert text.startswith("`latency` of `bert/")
     assert "- latest: 12.0 ms [11.9, 12.1] of 24 samples (2026-01-02 02:30 UTC, `rev-1`)" in text
     assert "- `regression: +20.0 % [+18.0, +22.0] %" in text
     assert text.endswith(f"- {HERE}\n\n```\nhud run --model bert\n```\n")
@@ -31,9 +31,10 @@ def test_the_markdown_of_a_series_without_points_has_no_value() -> None:
     assert "latest" not in series_markdown(series_page(), metric="latency_s", command="hud run")
 
 
-@pytest.mark.parametrize("text", ["a`b`c", "a\nb", "[x](http://y)"])
+@pytest.mark.parametrize("text", ["a`b`c", "a\nb", "[x](http://y)", "\u202ea\0"])
 def test_nothing_in_a_name_ends_its_code(text: str) -> None:
     shown = code(text)
+    assert shown.isprintable()
     assert shown.count("`") == 2
     assert "\n" not in shown
 
