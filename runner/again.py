@@ -1,4 +1,6 @@
-"""Measure a case again when what failed was not the case: its process was killed, the device lost.
+"""Measure a case again when what failed was not the case, but its machine.
+
+Its process was killed, the device lost, the disk full.
 
 Never because of what was measured: a slow result, a wrong one, one that ran out of time or memory
 and a crash of the code itself are results.
@@ -12,7 +14,8 @@ from dataclasses import replace
 from db.records import CaseResult, Outcome
 from db.text import first_line
 from db.warning import RunWarning
-from runner.errors import DeviceLost
+from runner.combine import DISK_FULL
+from runner.errors import DeviceLost, DiskFull
 from runner.paired import PairSide
 
 # A worker that is killed three times over is killed for a reason that will not go away by itself.
@@ -20,7 +23,7 @@ MAX_ATTEMPTS = 3
 # Signals that come from outside. A segmentation fault, an abort or an illegal instruction is what
 # compiled code does by itself, and belongs into the result.
 OUTER_SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT")
-ENDED_BY_OTHERS = (*OUTER_SIGNALS, "host died")
+ENDED_BY_OTHERS = (*OUTER_SIGNALS, "host died", DISK_FULL)
 # What CUDA and its driver say when the device is gone or unusable for every process, as in
 # cudaGetErrorString and the messages of torch.cuda; not what wrong code provokes.
 LOST_DEVICE_TEXTS = (
@@ -56,7 +59,7 @@ def measure_undisturbed(
     """Return the results of a case, which is measured again while something disturbs it.
 
     At most MAX_ATTEMPTS times, and not once `is_stopped`. A result tells of the attempts before it.
-    Raises DeviceLost when the device is gone after the last one.
+    Raises DeviceLost when the device is gone after the last one, DiskFull when there is no room.
     """
     reasons: list[str] = []
     for _ in range(MAX_ATTEMPTS):
@@ -70,6 +73,11 @@ def measure_undisturbed(
             raise DeviceLost(
                 f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. The run goes on"
                 " from this case when it is back; `hud doctor` looks at it"
+            )
+        if disturbed[0].details.get("ended_by") == DISK_FULL:
+            raise DiskFull(
+                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; the run"
+                " goes on from this case"
             )
         reasons.pop()
     return tuple(_with_attempts(result, reasons=reasons) for result in results)

@@ -19,7 +19,13 @@ from db.ids import timed_id
 from db.live_log import LOG_NAME
 from db.records import CaseResult, Outcome
 from db.warning import RunWarning
-from runner.combine import Ending, combine, needs_launch, report_of_ending
+from runner.combine import (
+    Ending,
+    combine,
+    needs_launch,
+    report_of_ending,
+    report_without_room,
+)
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost, tail
 from runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
@@ -29,6 +35,8 @@ MEMORY_LIMIT_SHARE = 0.8
 # The first launch finds an empty compile cache, the second what the first one left. The third loads
 # saved artifacts, which costs a C++ compilation on a CPU; so once a case, and later ones are warm.
 ARTIFACTS_LAUNCH = 2
+# A report with its samples takes tens of kilobytes, what a compilation writes a few megabytes.
+FULL_BYTES = 1 << 20
 
 
 class LocalSession:
@@ -148,9 +156,18 @@ class LocalSession:
         try:
             text = Path(request.report_path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            return report_of_ending(ending, log_tail=tail(log), limit_s=limit_s)
-        report = LaunchReport.from_json(json.loads(text))
-        return replace(report, details={**report.details, "launch_wall_s": wall_s})
+            report = report_of_ending(ending, log_tail=tail(log), limit_s=limit_s)
+        else:
+            report = LaunchReport.from_json(json.loads(text))
+            report = replace(report, details={**report.details, "launch_wall_s": wall_s})
+        # Before the folder goes: what the launch left there may be what filled the disk.
+        if report.outcome is Outcome.FAILED and _is_full(self._folder):
+            return report_without_room(report, folder=self._folder.parent)
+        return report
+
+
+def _is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < FULL_BYTES
 
 
 def _cache_state(launch: int, *, has_artifacts: bool) -> CacheState:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from db.metrics import METRICS
@@ -37,6 +38,17 @@ class Ending:
 
 
 HOST_DIED = Ending(text="host died")
+# How a launch ended that failed while there was no room on the disk.
+DISK_FULL = "disk full"
+
+
+def report_without_room(report: LaunchReport, *, folder: Path) -> LaunchReport:
+    """Return the `report` of a launch that failed while the disk under `folder` was full."""
+    return replace(
+        report,
+        reason=f"the disk under {folder} is full; {report.reason}",
+        details={**report.details, "ended_by": DISK_FULL},
+    )
 
 
 def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:

@@ -5,7 +5,8 @@ RunnerError
 |-- SpoolFull         a result could not be written down: no room, no permission
 |-- ExecutorError     the worker host is gone for good
 |   |-- ToolchainUnusable   it could not even be started, or not with this device
-|   `-- DeviceLost          the device was there when the run began, and is no more
+|   |-- DeviceLost          the device was there when the run began, and is no more
+|   `-- DiskFull            workers have no room for what they find
 |-- BisectError       there is nothing to search, or nothing to search with
 |   `-- RevisionUnusable    one revision cannot be built or started; the search goes on
 |-- ToolchainError    a toolchain cannot be built or removed
@@ -50,6 +51,10 @@ class ToolchainUnusable(ExecutorError):
 
 class DeviceLost(ExecutorError):
     """The device is gone for every process; what was measured before is kept."""
+
+
+class DiskFull(ExecutorError):
+    """A case needs room on the disk that there is not; what was measured before it is kept."""
 
 
 class BisectError(RunnerError):

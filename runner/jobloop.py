@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from db.errors import StoreError
 from db.jobs import MAX_ATTEMPTS, Job, JobState
 from db.queries import load_document
 from db.records import RunDocument, RunState
-from db.runs import load_triggered
+from db.runs import load_last_measured, load_triggered
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.asked import order_of
@@ -30,7 +30,7 @@ from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
 from runner.schedule import Scheduler
 from runner.watches import Watches
-from runner.wiring import RunOrder, Workplace, execute_order
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, execute_order
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ RETRY_FACTOR = 3.0
 # How soon a job is noticed that another process queued; our own schedules wake the loop at once.
 LOOK_EVERY_S = 30.0
 RENEW_EVERY_S = 600.0
+GPU = "cuda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +208,29 @@ class JobLoop:
         if earlier:
             document = self._resume(order, run_id=earlier[0].id, device=earlier[0].plan[0].device)
         else:
+            order = self._on_its_device(order, store)
             document = execute_order(order, workplace=self.workplace, notify=self.notify)
         if document.run.state is not RunState.FINISHED:
             raise RunInterrupted(f"run {document.run.id} was interrupted")
         self.judge(document)
         return document.run.id
+
+    def _on_its_device(self, order: RunOrder, store: Store) -> RunOrder:
+        """Return `order`, on the GPU if its suite was measured there before: it has come to stay.
+
+        A night on the CPU would be one that nobody can compare with those before it. Where the GPU
+        does not answer the job is tried again, and fails with the reason.
+        """
+        if order.device != AUTO_DEVICE or not self.workplace.seams.has_gpu():
+            return order
+        measured = load_last_measured(
+            store,
+            suite=order.suite.name,
+            machine=self.workplace.config.machine,
+            toolchain=order.toolchain,
+        )
+        was_on_gpu = any(key.rpartition("/")[2] == GPU for key in measured)
+        return replace(order, device=GPU) if was_on_gpu else order
 
     def _is_built_first(self, job: Job) -> bool:
         schedules = self.workplace.config.schedules.values()

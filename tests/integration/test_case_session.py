@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from db.records import Outcome
 from runner.case_session import LocalSession
-from runner.combine import Ending
+from runner.combine import DISK_FULL, Ending
 from runner.executor_api import CaseOrder
 from runner.host import WorkerHost
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload, write_json
@@ -116,3 +117,17 @@ def test_a_first_launch_that_takes_too_long_is_a_timeout(
     result = executed(session(FakeHost(10.0, monkeypatch), folder, timeout_s=5.0))
     assert result.outcome is Outcome.TIMEOUT
     assert result.warnings == ()
+
+
+@pytest.mark.parametrize(("free_bytes", "is_blamed"), [(1000, True), (10**9, False)])
+def test_a_launch_that_fails_on_a_full_disk_blames_the_disk(
+    free_bytes: int, is_blamed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = FakeHost(10.0, monkeypatch)
+    monkeypatch.setattr(host, "ask", lambda *_args, **_options: Ending(text="exit 1"))
+    usage = shutil.disk_usage(folder)._replace(free=free_bytes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    result = executed(session(host, folder))
+    assert result.outcome is Outcome.FAILED
+    assert (result.details.get("ended_by") == DISK_FULL) is is_blamed
+    assert result.reason.startswith(f"the disk under {folder.parent} is full; ") is is_blamed

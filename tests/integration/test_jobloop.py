@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,11 +21,14 @@ from db.triage import Revision
 from runner.analysis.triage import Decision
 from runner.errors import (
     DeviceLost,
+    ExecutorError,
     ToolchainError,
 )
 from runner.executor_api import CaseOrder
+from runner.jobloop import JobLoop
 from runner.schedule import scheduling
 from tests.builders import make_alert
+from tests.fakes import FakeExecutor
 from tests.integration.queueing import NIGHT, REQUEST, Place
 from tests.integration.running import wait_until
 
@@ -233,3 +238,57 @@ def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
     assert [summary.run.state for summary in load_runs(place.store)] == [RunState.FINISHED]
+
+
+def with_gpu(place: Place, lost: set[str]) -> JobLoop:
+    """Return the loop of `place` on a machine with a GPU; what is in `lost` does not answer."""
+
+    class Losable(FakeExecutor):
+        device = ""
+
+        def open(self) -> Mapping[str, Any]:
+            if self.device in lost:
+                raise ExecutorError(f"cannot measure on {self.device}: GPU is lost")
+            return super().open()
+
+    def make_executor(*, device: str, **_: object) -> FakeExecutor:
+        executor = Losable(clock=place.clock)
+        executor.device = device
+        return executor
+
+    seams = dataclasses.replace(
+        place.workplace.seams, has_gpu=lambda: True, make_executor=make_executor
+    )
+    return dataclasses.replace(
+        place.loop, workplace=dataclasses.replace(place.workplace, seams=seams)
+    )
+
+
+def run_night(loop: JobLoop, place: Place, key: str) -> None:
+    place.requests.write(dataclasses.replace(REQUEST, dedupe_key=key))
+    loop.run_queued()
+
+
+def test_a_suite_that_was_on_the_gpu_does_not_go_to_the_cpu_when_the_gpu_is_lost(
+    place: Place,
+) -> None:
+    lost: set[str] = set()
+    loop = with_gpu(place, lost)
+    run_night(loop, place, "a")
+    lost.add("cuda")
+    run_night(loop, place, "b")
+    (job,) = load_health(place.store).open_jobs
+    assert job.reason == "cannot measure on cuda: GPU is lost"
+    lost.clear()
+    place.clock.advance(300)
+    loop.run_queued()
+    devices = [summary.run.plan[0].device for summary in load_runs(place.store)]
+    assert devices == ["cuda", "cuda"]
+
+
+def test_a_suite_that_was_never_on_the_gpu_is_measured_where_it_can_be(place: Place) -> None:
+    loop = with_gpu(place, {"cuda"})
+    for key in ("a", "b"):
+        run_night(loop, place, key)
+    devices = [summary.run.plan[0].device for summary in load_runs(place.store)]
+    assert devices == ["cpu", "cpu"]

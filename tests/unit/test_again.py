@@ -6,8 +6,8 @@ import pytest
 
 from db.records import CaseResult, Outcome
 from runner.again import MAX_ATTEMPTS, is_device_lost, measure_undisturbed, was_disturbed
-from runner.combine import HOST_DIED, Ending, report_of_ending
-from runner.errors import DeviceLost
+from runner.combine import DISK_FULL, HOST_DIED, Ending, report_of_ending
+from runner.errors import DeviceLost, DiskFull
 from tests.builders import make_case, make_result
 
 KILLED = make_result(
@@ -20,6 +20,12 @@ LOST = make_result(
     outcome=Outcome.FAILED,
     case=make_case(device="cuda"),
     reason="the step warm_up failed: CUDA error: no CUDA-capable device is detected",
+    measurements=(),
+)
+FULL = make_result(
+    outcome=Outcome.FAILED,
+    reason="the disk under /state/work is full; the worker ended with status 1",
+    details={"ended_by": DISK_FULL},
     measurements=(),
 )
 OK = make_result()
@@ -95,3 +101,9 @@ def test_a_device_that_is_lost_for_good_ends_the_run() -> None:
 def test_a_cpu_is_never_lost() -> None:
     result = make_result(outcome=Outcome.FAILED, reason=LOST.reason, measurements=())
     assert not is_device_lost(result)
+
+
+def test_a_disk_that_stays_full_ends_the_run_and_blames_no_case() -> None:
+    assert measure(FULL, OK)[0].outcome is Outcome.OK
+    with pytest.raises(DiskFull, match="cannot be measured: the disk under /state/work is full; "):
+        measure(*[FULL] * MAX_ATTEMPTS)
