@@ -19,7 +19,9 @@ def problems(message: dict[str, Any]) -> list[str]:
 
 
 def _message(message: dict[str, Any]) -> Iterator[str]:
-    yield from _keys(message, needed={"text", "blocks"}, allowed={"mrkdwn", "channel", "ts"})
+    yield from _keys(
+        message, needed={"text", "blocks"}, allowed={"mrkdwn", "channel", "ts", "thread_ts"}
+    )
     yield from _length("text", message["text"], most=MAX_TEXT)
     blocks = message["blocks"]
     if not 1 <= len(blocks) <= MAX_BLOCKS:
@@ -89,4 +91,14 @@ def _keys(
         yield f"with {sorted(strange)}"
 
 
-_BLOCKS = {"header": _header, "section": _section, "image": _image, "actions": _actions}
+def _divider(block: dict[str, Any]) -> Iterator[str]:
+    yield from _keys(block, needed={"type"})
+
+
+_BLOCKS = {
+    "header": _header,
+    "section": _section,
+    "image": _image,
+    "actions": _actions,
+    "divider": _divider,
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,8 @@ SLACK_HEADER, SLACK_SECTION, SLACK_BLOCKS, SLACK_BUTTON, SLACK_URL = 150, 3000, 
 DISCORD_TITLE, DISCORD_DESCRIPTION, DISCORD_TOTAL, DISCORD_EMBEDS = 256, 4096, 6000, 10
 # https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
 TEAMS_BYTES = 28 * 1024
+# What begins a part of a card.
+_TEAMS_APART: Mapping[str, Any] = {"separator": True, "spacing": "Medium"}
 _DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
 
 
@@ -76,7 +78,8 @@ def slack(words: Words) -> dict[str, Any]:
                 "text": _slack_text("Open", limit=SLACK_BUTTON),
                 "url": paragraph.url,
             }
-        blocks += [section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
+        apart = [{"type": "divider"}] if words.num_notifications > 1 else []
+        blocks += [*apart, section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
     if rest := words.rest(len(words.paragraphs)):
         blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
     # What a phone shows. In text these three signs alone make mentions and links.
@@ -166,37 +169,43 @@ def teams(words: Words) -> dict[str, Any]:
 
 
 def _card(words: Words, *, shown: int) -> dict[str, Any]:
-    body = [_teams_text(words.heading, is_heading=True)]
+    body = [_teams_text(words.heading, weight="Bolder", size="Medium")]
     for paragraph in words.paragraphs[:shown]:
-        body += [_teams_text(line) for line in _lines(paragraph, words)]
-        if paragraph.picture_url:
-            picture = {"url": paragraph.picture_url, "altText": f"Trend: {paragraph.title}"}
-            body.append({"type": "Image", **picture})
-        actions = {"Open": paragraph.url, **paragraph.actions} if paragraph.url else {}
-        if actions:
-            body.append(
-                {"type": "ActionSet", "actions": [_open(*item) for item in actions.items()]}
-            )
+        body += _teams_paragraph(paragraph, words)
     rest = words.rest(shown)
-    body += [_teams_text(rest)] if rest else []
+    body += [{**_teams_text(rest), **_TEAMS_APART}] if rest else []
     content = {
         "type": "AdaptiveCard",
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "version": "1.4",
+        "msteams": {"width": "Full"},
         "body": body,
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": content}
     return {"type": "message", "attachments": [attachment]}
 
 
+def _teams_paragraph(paragraph: Paragraph, words: Words) -> list[dict[str, Any]]:
+    body = [_teams_text(line) for line in _lines(paragraph, words)]
+    if words.num_notifications > 1:
+        body[0] = {**_teams_text(paragraph.title, weight="Bolder"), **_TEAMS_APART}
+    if paragraph.picture_url:
+        picture = {"url": paragraph.picture_url, "altText": f"Trend: {paragraph.title}"}
+        body.append({"type": "Image", **picture})
+    actions = {"Open": paragraph.url, **paragraph.actions} if paragraph.url else {}
+    if actions:
+        body.append({"type": "ActionSet", "actions": [_open(*item) for item in actions.items()]})
+    return body
+
+
 def _open(title: str, url: str) -> dict[str, Any]:
     return {"type": "Action.OpenUrl", "title": title, "url": url}
 
 
-def _teams_text(text: str, *, is_heading: bool = False) -> dict[str, Any]:
+def _teams_text(text: str, **look: str) -> dict[str, Any]:
     # A run of a RichTextBlock is no Markdown, which the text of a TextBlock is.
-    weight = {"weight": "Bolder", "size": "Medium"} if is_heading else {}
-    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **weight}]}
+    run = {"type": "TextRun", "text": text, **look}
+    return {"type": "RichTextBlock", "spacing": "Small", "inlines": [run]}
 
 
 def _lines(paragraph: Paragraph, words: Words) -> tuple[str, ...]:

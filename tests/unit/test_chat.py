@@ -281,6 +281,18 @@ def test_golden_message_of_teams() -> None:
     }
 
 
+def test_each_notification_of_a_digest_begins_below_a_line() -> None:
+    words = in_words(message(item("a", title="first"), item("b", title="second")))
+    body = teams(words)["attachments"][0]["content"]["body"]
+    titles = [block for block in body if block.get("separator")]
+    assert [block["inlines"] for block in titles] == [
+        [{"type": "TextRun", "text": f"New (major): {title}", "weight": "Bolder"}]
+        for title in ("first", "second")
+    ]
+    kinds = [block["type"] for block in slack(words)["blocks"]]
+    assert kinds == ["header", "divider", "section", "divider", "section"]
+
+
 def test_golden_pictures_and_links() -> None:
     words = in_words(message(full()))
     picture, actions = slack(words)["blocks"][2:]
