@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import data
-from app.cases import FILTERS, Placed, nothing_fits
+from app.cases import FILTERS, Placed, nothing_fits, placed, shown_place
 from app.components import choose, empty_store, no_result, notices, stale_note, state_page
 from app.markup import notice
 from app.overview_data import load_silent_schedulers
@@ -20,7 +20,7 @@ _DEFAULT_WIDTH = 130
 
 
 def load_filled(problems: Sequence[str]) -> Overview | None:
-    """Say what is wrong with the URL, and return the latest results.
+    """Say what is wrong with the URL, and return where there are latest results.
 
     Where there is none, say why instead, and return None.
     """
@@ -31,24 +31,31 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
     if not overview.runs:
         empty_store(data.store_name())
         return None
-    if not overview.cells:
+    if not overview.places:
         no_result(overview.runs)
         return None
     return overview
 
 
+def load_placed(overview: Overview, state: CaseState, *, metrics: Sequence[str]) -> Placed:
+    """Return the latest results that `state` shows, with the measurements of `metrics`."""
+    machine, toolchain = shown_place(overview, state)
+    cells = data.load_cells(machine=machine, toolchain=toolchain, metrics=metrics).value
+    return placed(overview, state, candidates=cells)
+
+
 def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None:
     """Draw the choices of machine, toolchain and cases, in a container of the caller's."""
-    machines = list(dict.fromkeys(cell.machine for cell in overview.cells))
+    machines = list(dict.fromkeys(item.machine for item in overview.places))
     choose(
         "Machine", name="machine", options=machines, value=place.machine, width=_width("machine")
     )
     if place.has_several_toolchains:
-        on_machine = [cell for cell in overview.cells if cell.machine == place.machine]
+        on_machine = [item for item in overview.places if item.machine == place.machine]
         choose(
             "Toolchain",
             name="toolchain",
-            options=sorted({cell.toolchain for cell in on_machine}),
+            options=[item.toolchain for item in on_machine],
             value=place.toolchain,
             width=_width("toolchain"),
         )

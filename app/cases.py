@@ -9,7 +9,7 @@ from app.pages import Overview
 from app.ranking import lets_through
 from app.state import CaseState, query_params, without
 from db.records import Alert
-from db.summaries import LatestCell
+from db.summaries import LatestCell, Place
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 
@@ -41,16 +41,21 @@ class Placed:
         return tuple(alert for alert in self.alerts if alert.toolchain == self.toolchain)
 
 
-def placed(overview: Overview, state: CaseState) -> Placed:
-    """Return what `state` shows of `overview`, which has a run.
+def shown_place(overview: Overview, state: CaseState) -> tuple[str, str]:
+    """Return the machine and the toolchain that `state` shows of `overview`, which has a run.
 
     Without a machine in the URL it is that of the latest run, without a toolchain that of the
-    latest result there.
+    latest result there, "" without one.
     """
     machine = state.machine or overview.runs[0].run.machine
-    on_machine = [cell for cell in overview.cells if cell.machine == machine]
-    toolchain = state.toolchain or newest_toolchain(on_machine)
-    candidates = tuple(cell for cell in on_machine if cell.toolchain == toolchain)
+    there = [place for place in overview.places if place.machine == machine]
+    newest = max(there, key=lambda place: place.newest_at, default=None)
+    return machine, state.toolchain or (newest.toolchain if newest else "")
+
+
+def placed(overview: Overview, state: CaseState, *, candidates: tuple[LatestCell, ...]) -> Placed:
+    """Return what `state` shows of `candidates`, the latest results at its place."""
+    machine, toolchain = shown_place(overview, state)
     return Placed(
         machine=machine,
         toolchain=toolchain,
@@ -67,7 +72,7 @@ def nothing_fits(
     """Return which filters leave nothing of `candidates`, and what they could be."""
     wanted = query_params(state)
     if not candidates:
-        return _nothing_there(wanted, overview.cells)
+        return _nothing_there(wanted, overview.places)
     names = [name for name in FILTERS if name in wanted]
     said = _said(wanted, names)
     one_less = [
@@ -82,10 +87,9 @@ def nothing_fits(
     ]
 
 
-def _nothing_there(wanted: Mapping[str, str], cells: Sequence[LatestCell]) -> list[str]:
+def _nothing_there(wanted: Mapping[str, str], places: Sequence[Place]) -> list[str]:
     names = [name for name in ("machine", "toolchain") if name in wanted]
-    places = sorted({(cell.machine, cell.toolchain) for cell in cells})
-    shown = ", ".join(f"{machine} (toolchain {toolchain})" for machine, toolchain in places)
+    shown = ", ".join(f"{place.machine} (toolchain {place.toolchain})" for place in places)
     # With neither in the URL, the newest run is the first of its machine and has no result yet.
     said = _said(wanted, names) or "the machine of the newest run"
     return [f"No result fits {said}.", f"Machines with results: {shown}."]
@@ -97,14 +101,8 @@ def _said(wanted: Mapping[str, str], names: Sequence[str]) -> str:
 
 def _toolchains_in(overview: Overview) -> set[str]:
     """Return the toolchains that have a result or an alert, of all machines."""
-    measured = {cell.toolchain for cell in overview.cells}
+    measured = {place.toolchain for place in overview.places}
     return measured | {alert.toolchain for alert in overview.alerts}
-
-
-def newest_toolchain(cells: Sequence[LatestCell]) -> str:
-    """Return the toolchain of the newest run of `cells`, "" for none."""
-    newest = max(cells, key=lambda cell: cell.run_started_at, default=None)
-    return newest.toolchain if newest else ""
 
 
 def _num_fitting(state: CaseState, cells: Sequence[LatestCell]) -> int:

@@ -60,7 +60,7 @@ def _read_page(
     candidate_variant: str,
 ) -> ComparePage:
     store = data.open_store(url)
-    summaries = {item.run.id: item for item in data.cached(data.read_runs)(url, generation)}
+    summaries = {item.run.id: item for item in data.answers().ask(data.read_runs, url, generation)}
     runs = [item.run for item in summaries.values()]
     after = _find(store, candidate, runs) if candidate else _newest_ended(summaries.values())
     before = _find(store, baseline, runs) if baseline else _before(after, runs)

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from app.answers import Answers
 from app.computed import at_pace, noise_bands
 from app.history import differences, ending_with, newest_toolchain, segments
 from app.pages import (
@@ -59,9 +60,10 @@ from db.queries import (
     load_samples,
     load_trend,
 )
+from db.recent import load_places
 from db.records import REFERENCE_FAMILY, Case
 from db.store import Store
-from db.summaries import RunSummary, Sample, SeriesHeader, TrendPoint
+from db.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
 from db.text import printable
 from db.triage import ONGOING
 from runner.analysis.levels import PACE, PACED_TIMES
@@ -109,8 +111,15 @@ def load_runs_page() -> Loaded[tuple[RunSummary, ...]]:
 
 
 def load_overview() -> Loaded[Overview]:
-    """Return the latest results, the alerts and the newest runs."""
+    """Return where there are results, the alerts and the newest runs."""
     return loaded(_read_overview)
+
+
+def load_cells(
+    *, machine: str, toolchain: str, metrics: Sequence[str]
+) -> Loaded[tuple[LatestCell, ...]]:
+    """Return the newest results at a place, references aside, with these measurements alone."""
+    return loaded(_read_cells, machine, toolchain, *sorted(metrics))
 
 
 def load_machine_moves() -> Loaded[Mapping[str, tuple[MachineMove, ...]]]:
@@ -183,8 +192,9 @@ def _store(url: str, lock_timeout_s: float) -> Store:
 
 
 @functools.cache
-def _last_loaded() -> OrderedDict[tuple[object, ...], Loaded[Any]]:
-    return OrderedDict()
+def answers() -> Answers:
+    """Return what was read last."""
+    return Answers()
 
 
 def loaded(read: Callable[..., _Value], *wanted: str, **unkeyed: Any) -> Loaded[_Value]:
@@ -195,52 +205,53 @@ def loaded(read: Callable[..., _Value], *wanted: str, **unkeyed: Any) -> Loaded[
     nothing was read before.
     """
     url = store_url()
-    key = (read, url, *wanted)
-    last = _last_loaded()
     number = generation()
     try:
-        value = cached(read)(url, number, *wanted, **unkeyed)
+        value = answers().ask(read, url, number, *wanted, **unkeyed)
     except StoreLocked as error:
         logger.info("shown as it was last read: %s", error)
-        known = last.get(key)
+        known = answers().last(read, url, *wanted)
         if known is None:
             raise
-        return dataclasses.replace(known, stale_reason=str(error))
-    found = Loaded(value=value, generation=number)
-    # A key has words of the URL in it, so whoever asks decides how many there are.
-    last.pop(key, None)
-    last[key] = found
-    while len(last) > _CACHED_PAGES:
-        last.popitem(last=False)
-    return found
+        return Loaded(value=known.value, generation=known.generation, stale_reason=str(error))
+    return Loaded(value=value, generation=number)
 
 
 def read_runs(url: str, generation: int) -> tuple[RunSummary, ...]:  # noqa: ARG001
-    """Return the newest runs, newest first; to be called by `cached`."""
+    """Return the newest runs, newest first; to be asked for by `answers`."""
     return tuple(load_runs(open_store(url), limit=MAX_RUNS))
 
 
 def _read_overview(url: str, generation: int) -> Overview:
     store = open_store(url)
-    runs = cached(read_runs)(url, generation)
-    moves = cached(_read_machine_moves)(url, generation)
+    runs = answers().ask(read_runs, url, generation)
+    moves = answers().ask(_read_machine_moves, url, generation)
     with store.reading():
-        latest = load_latest(store)
+        places = load_places(store)
         alerts = load_alerts(store, states=ONGOING)
         dead_letters = count_dead_letters(store)
     # The newest run that has a reference case says how its machine stands.
-    references = [cell for cell in latest if cell.summary.case.is_reference]
-    newest = {
-        (cell.machine, cell.toolchain): cell.run_id
-        for cell in sorted(references, key=lambda cell: cell.run_started_at)
-    }
     return Overview(
         runs=runs,
-        cells=tuple(cell for cell in latest if not cell.summary.case.is_reference),
+        places=tuple(place for place in places if place.has_cases),
         alerts=alerts,
-        machine={place: moves.get(run_id, ()) for place, run_id in newest.items()},
+        machine={
+            (place.machine, place.toolchain): moves.get(place.reference_run_id, ())
+            for place in places
+        },
         dead_letters=dead_letters,
     )
+
+
+def _read_cells(
+    url: str,
+    generation: int,  # noqa: ARG001
+    machine: str,
+    toolchain: str,
+    *metrics: str,
+) -> tuple[LatestCell, ...]:
+    latest = load_latest(open_store(url), machine=machine, toolchain=toolchain, metrics=metrics)
+    return tuple(cell for cell in latest if not cell.summary.case.is_reference)
 
 
 def _read_machine_moves(
@@ -299,7 +310,7 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
     where = (alert.case.key, metric, alert.machine, alert.toolchain)
     series = None
     with suppress(NotFoundError):
-        page = cached(_read_series_page)(url, generation, *where)
+        page = answers().ask(_read_series_page, url, generation, *where)
         series = dataclasses.replace(page, alerts=(alert,))
     beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
     return AlertPage(
@@ -324,7 +335,7 @@ def _read_series_page(
     url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
 ) -> SeriesPage:
     store = open_store(url)
-    runs = cached(read_runs)(url, generation)
+    runs = answers().ask(read_runs, url, generation)
     with store.reading():
         return _series_page(
             store, case_key, metric=metric, machine=machine, toolchain=toolchain, runs=runs
@@ -395,7 +406,7 @@ def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
         run=run,
         results=load_result_summaries(store, run.id),
         alerts=load_alerts_since(store, run.id),
-        machine=cached(_read_machine_moves)(url, generation).get(run.id, ()),
+        machine=answers().ask(_read_machine_moves, url, generation).get(run.id, ()),
     )
 
 

@@ -24,6 +24,9 @@ from runner.analysis.stats import robust_sd
 
 # The metric whose medians tell how noisy a model is.
 NOISE_METRIC = "latency_s"
+_COMPILE_METRIC = "compile_cold_s"
+# Of the latest results.
+MODELS_METRICS = (_COMPILE_METRIC,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,7 @@ def _health(
         measured.median
         for cell in cells
         if cell.summary.case.variant == MODE_ORDER[1]
-        and (measured := cell.summary.measurements.get("compile_cold_s"))
+        and (measured := cell.summary.measurements.get(_COMPILE_METRIC))
     ]
     return ModelHealth(
         model=case.model,

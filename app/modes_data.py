@@ -16,6 +16,16 @@ from runner.analysis.stats import Estimate
 
 MODES = MODE_ORDER[1:]
 _EAGER = MODE_ORDER[0]
+# What the page computes with.
+MODES_METRICS = (
+    "speedup",
+    "latency_s",
+    "latency_cpu_s",
+    "compile_cold_s",
+    "compile_warm_s",
+    "peak_bytes",
+    "eager_peak_bytes",
+)
 
 
 def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: str) -> ModesPage:

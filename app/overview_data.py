@@ -29,7 +29,7 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     # A heartbeat raises no generation.
     beat = int(now.timestamp() // BEAT_S)
     try:
-        found = data.cached(_read_schedulers)(data.store_url(), beat)
+        found = data.answers().ask(_read_schedulers, data.store_url(), beat)
     except StoreError:
         return {}
     return {item.machine: item for item in found if item.is_late(now=now)}

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from db.annotations import Annotation
 from db.events import Event
 from db.kernels import Kernel, Profile
 from db.records import Alert, Case, Run
 from db.summaries import (
-    LatestCell,
     OutcomePoint,
+    Place,
     ResultSummary,
     RunSummary,
     SeriesHeader,
@@ -51,14 +52,15 @@ class MachineMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything the overview shows; `cells` has no reference cases.
+    """Where there are latest results, and what the overview shows beside those of one place.
 
-    `machine` says for each machine and toolchain how it stood in the newest run, `dead_letters` for
-    each receiver how many notifications it never got.
+    `places` are those with more than reference cases. `machine` says for each machine and toolchain
+    how it stood in the newest run, `dead_letters` for each receiver how many notifications it never
+    got.
     """
 
     runs: tuple[RunSummary, ...]
-    cells: tuple[LatestCell, ...]
+    places: tuple[Place, ...]
     alerts: tuple[Alert, ...]
     machine: Mapping[tuple[str, str], tuple[MachineMove, ...]] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class SeriesPage:
 
     `headers` are all series of the case, `toolchains` all that measured it on the machine. `paced`
     are the points at one pace of the machine, which is what the judge looks at; empty where no pace
-    was measured. `alerts` are those to mark.
+    was measured. `alerts` are those to mark, `annotations` what people said of dates.
     """
 
     case: Case
@@ -105,6 +107,7 @@ class SeriesPage:
     outcomes: tuple[OutcomePoint, ...]
     environment_changes: tuple[EnvironmentChange, ...]
     alerts: tuple[Alert, ...]
+    annotations: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,24 @@
-"""The last points of every case at a place, and when it was last ok; reads no sample."""
+"""Where there are newest results, the last points of every case there, and when it was last ok.
+
+Reads no sample.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, select
 
 from db import fetch
-from db.records import Outcome
+from db.columns import read_rows
+from db.records import REFERENCE_FAMILY, Outcome
 from db.rows import utc
 from db.store import Store
-from db.tables import CaseResultTable, MeasurementTable, RunTable
+from db.summaries import Place
+from db.tables import CaseResultTable, CaseTable, LatestResultTable, MeasurementTable, RunTable
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
 
@@ -56,6 +62,38 @@ def load_recent(
         key: tuple(medians[run_id] for run_id in order if run_id in medians)
         for key, medians in found.items()
     }
+
+
+def load_places(store: Store) -> tuple[Place, ...]:
+    """Return every machine and toolchain that has newest results, in their order."""
+    is_reference = (CaseTable.family == REFERENCE_FAMILY).label("is_reference")
+    wanted = (
+        select(
+            LatestResultTable.machine,
+            LatestResultTable.toolchain,
+            LatestResultTable.run_started_at,
+            LatestResultTable.run_id,
+            is_reference,
+        )
+        .join(CaseTable, CaseTable.key == LatestResultTable.case_key)
+        .distinct()
+        .order_by(LatestResultTable.run_started_at, LatestResultTable.run_id)
+    )
+    # The newest of each kind stays.
+    runs: defaultdict[tuple[str, str], dict[bool, Any]] = defaultdict(dict)
+    with store.read() as connection:
+        for row in read_rows(connection, wanted):
+            runs[row.machine, row.toolchain][row.is_reference] = row
+    return tuple(
+        Place(
+            machine=machine,
+            toolchain=toolchain,
+            newest_at=max(row.run_started_at for row in found.values()),
+            has_cases=False in found,
+            reference_run_id=found[True].run_id if True in found else "",
+        )
+        for (machine, toolchain), found in sorted(runs.items())
+    )
 
 
 def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:

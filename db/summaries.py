@@ -80,6 +80,21 @@ class LatestCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A machine and a toolchain with newest results.
+
+    `newest_at` is when the newest run of one of them began. `has_cases` says whether there are more
+    than reference cases; `reference_run_id` is the newest run with one of those, "" without one.
+    """
+
+    machine: str
+    toolchain: str
+    newest_at: datetime
+    has_cases: bool
+    reference_run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One measurement's place in a series; `at` is when its run started."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, draw_silence, load_filled, show_nothing_fits
-from app.cases import placed
+from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
 from app.components import state_page, type_in
 from app.markup import heading
 from app.models_data import (
+    MODELS_METRICS,
     NOISE_METRIC,
     Known,
     fitting,
@@ -35,7 +35,7 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = placed(overview, state)
+    place = load_placed(overview, state, metrics=MODELS_METRICS)
     with st.container(horizontal=True, gap="small"):
         draw_filters(state, overview, place=place)
         type_in("Search", name="text", value=state.text, width=200)

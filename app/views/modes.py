@@ -5,11 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, draw_silence, load_filled, show_nothing_fits
-from app.cases import Placed, placed
+from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
+from app.cases import Placed
 from app.components import choose
 from app.markup import beside, heading, notice
-from app.modes_data import modes_page
+from app.modes_data import MODES_METRICS, modes_page
 from app.modeschart import modes_spec
 from app.modespage import ModesPage
 from app.modesrows import answer, calls_table, chart_rows, mode_table, model_table
@@ -36,7 +36,7 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = placed(overview, state)
+    place = load_placed(overview, state, metrics=MODES_METRICS)
     _show_filters(state, overview, place=place)
     draw_silence(place)
     if not place.cells:

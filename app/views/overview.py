@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.casefilters import draw_filters, draw_silence, load_filled, show_nothing_fits
-from app.cases import Placed, placed
+from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
+from app.cases import Placed
 from app.components import choose
 from app.computed import mode_summaries
 from app.format import metric_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
-from app.matrix import build_matrix, common_dimensions
+from app.matrix import build_matrix, common_dimensions, shown_metrics
 from app.overview_data import load_trends
 from app.pages import Overview
 from app.state import (
@@ -30,7 +30,7 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = placed(overview, state)
+    place = load_placed(overview, state, metrics=["speedup", *shown_metrics(state.metric)])
     _show_filters(state, overview, place=place)
     draw_silence(place)
     if undelivered := dead_letter_notice(overview.dead_letters):

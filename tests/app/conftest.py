@@ -122,3 +122,4 @@ def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
 
     yield run
     st.cache_data.clear()
+    data.answers().clear()

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import streamlit as st
 
+from app import data
 from db.health import SchedulerState, save_scheduler
 from db.store import Store
 from tests.app import stores
@@ -79,9 +79,9 @@ def test_a_silent_scheduler_is_told_above_all_it_no_longer_brings(
         heartbeat_at=stores.NOW - timedelta(hours=5),
     )
     save_scheduler(store, state)
-    st.cache_data.clear()
+    data.answers().clear()
     text = text_of(open_page("modes"))
     assert "The scheduler of box has been silent since 2026-01-16 02:30 UTC (5 h ago)" in text
     save_scheduler(store, dataclasses.replace(state, heartbeat_at=stores.NOW))
-    st.cache_data.clear()
+    data.answers().clear()
     assert "has been silent" not in text_of(open_page("modes"))

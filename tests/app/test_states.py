@@ -195,7 +195,7 @@ def test_a_store_locked_later_is_shown_as_it_was_read(
         raise StoreLocked("held by process 4711")
 
     monkeypatch.setattr(data, "generation", lambda: fresh + 1)
-    monkeypatch.setattr(data, "cached", lambda _read: locked)
+    monkeypatch.setattr(Store, "read", locked)
     page = open_page("overview")
     assert not page.exception
     assert "Shown as it was last read. held by process 4711" in text_of(page)

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from db.bulk import put_documents
-from db.recent import load_last_ok, load_model_summaries, load_recent
-from db.records import Outcome, Run, RunDocument
+from db.recent import load_last_ok, load_model_summaries, load_places, load_recent
+from db.records import REFERENCE_FAMILY, Outcome, Run, RunDocument
 from db.store import Store
+from db.summaries import Place
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 BERT, VIT = make_case("bert"), make_case("vit")
@@ -83,3 +84,36 @@ def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
         put_documents(session, [RunDocument(run=run, results=results)], at=run.started_at)
     found = load_model_summaries(store, ["new", "old", "none"])
     assert found == {"new": 'It\'s 100 % "attention".'}
+
+
+def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
+    filled: Store,
+) -> None:
+    reference = make_case("gemm", family=REFERENCE_FAMILY)
+    for machine, days in (("box", 2), ("bare", 3)):
+        run = make_run(
+            f"alone-{machine}",
+            started_at=START + timedelta(days=days),
+            plan=(reference,),
+            machine=machine,
+        )
+        filled.ingest(run, make_result(run.id, run=run, case=reference), spool_id=run.id)
+    place = {"machine": "box", "has_cases": True}
+    assert load_places(filled) == (
+        Place(
+            machine="bare",
+            toolchain="stable",
+            newest_at=START + timedelta(days=3),
+            has_cases=False,
+            reference_run_id="alone-bare",
+        ),
+        Place(
+            **place, toolchain="nightly", newest_at=START + timedelta(days=9), reference_run_id=""
+        ),
+        Place(
+            **place,
+            toolchain="stable",
+            newest_at=START + timedelta(days=4),
+            reference_run_id="alone-box",
+        ),
+    )

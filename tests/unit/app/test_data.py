@@ -6,6 +6,7 @@ import pytest
 
 from app import data
 from app.data import store_url
+from app.pages import Loaded
 from db.errors import StoreLocked
 
 
@@ -16,23 +17,22 @@ def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> Non
     assert store_url() == "duckdb:///elsewhere.duckdb"
 
 
-def test_the_pages_kept_for_a_locked_store_are_the_last_32(
+def test_while_the_store_is_locked_what_was_read_last_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def read(url: str, generation: int, name: str) -> str:
+        if generation > 7:
+            raise StoreLocked("held by process 4711")
+        return f"{name} of {url}"
+
     monkeypatch.setenv(data.URL_VARIABLE, "duckdb:///of_this_test_alone.duckdb")
     monkeypatch.setattr(data, "generation", lambda: 7)
-    monkeypatch.setattr(data, "cached", lambda _read: lambda *_: ())
-    for number in range(32):
-        data.load_result_samples(f"result-{number}", metric="latency_s")
-    data.load_result_samples("result-0", metric="latency_s")
-    data.load_result_samples("another", metric="latency_s")
-
-    def locked(*_: object) -> None:
-        raise StoreLocked("held by process 4711")
-
-    monkeypatch.setattr(data, "cached", lambda _read: locked)
-    for kept in ("result-0", "result-2", "another"):
-        loaded = data.load_result_samples(kept, metric="latency_s")
-        assert loaded.stale_reason == "held by process 4711"
+    assert data.loaded(read, "a").stale_reason == ""
+    monkeypatch.setattr(data, "generation", lambda: 8)
+    assert data.loaded(read, "a") == Loaded(
+        value="a of duckdb:///of_this_test_alone.duckdb",
+        generation=7,
+        stale_reason="held by process 4711",
+    )
     with pytest.raises(StoreLocked):
-        data.load_result_samples("result-1", metric="latency_s")
+        data.loaded(read, "never read")
