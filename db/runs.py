@@ -23,6 +23,28 @@ def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
     return tuple(_runs(store, RunTable.trigger == trigger))
 
 
+def load_runs_beside(store: Store, run: Run) -> tuple[Run, ...]:
+    """Return the runs of the plan that `run` is of, itself included, by machine.
+
+    Machines of a cluster that share a plan have a run each, all of which began at one moment.
+    """
+    beside = (
+        (RunTable.started_at == run.started_at)
+        & (RunTable.suite == run.suite)
+        & (RunTable.toolchain == run.toolchain)
+        & (RunTable.trigger == run.trigger)
+    )
+    return tuple(sorted(_runs(store, beside), key=lambda found: (found.machine, found.id)))
+
+
+def load_beats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
+    """Return when these runs last gave a sign of life, by id."""
+    wanted = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
+    with store.read() as connection:
+        rows = connection.execute(wanted.where(RunTable.heartbeat_at.is_not(None))).all()
+    return {row.id: utc(row.heartbeat_at) for row in rows}
+
+
 def load_run_ids(store: Store) -> tuple[str, ...]:
     """Return the ids of all runs, oldest first."""
     wanted = select(RunTable.id).order_by(RunTable.started_at, RunTable.id)

@@ -304,7 +304,7 @@ def _prepare(
         facts["model_commits"] = model_commits(specs)
         run = _new_run(request, plan=plan, facts=facts, at=around.now())
     else:
-        _check_can_resume(resumed.run, facts=facts)
+        _check_can_resume(resumed.run, facts=facts, machine=request.machine)
         plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
     execution = _Execution(
@@ -376,9 +376,14 @@ def recorded_settings(run: Run, *, default: MeasureSettings) -> MeasureSettings:
     return MeasureSettings(**recorded) if isinstance(recorded, Mapping) else default
 
 
-def _check_can_resume(run: Run, *, facts: Mapping[str, Any]) -> None:
+def _check_can_resume(run: Run, *, facts: Mapping[str, Any], machine: str) -> None:
     if run.state is RunState.FINISHED:
         raise ResumeError(f"run {run.id} is finished; there is nothing to resume")
+    if run.machine != machine:
+        raise ResumeError(
+            f"run {run.id} is of machine {run.machine}, this is {machine}: resume it there, or with"
+            " `--executor ray` when it is of a cluster"
+        )
     if run.revision != revision(facts):
         raise ResumeError(
             f"run {run.id} was started at revision {run.revision}, this is {revision(facts)}:"

@@ -1,6 +1,7 @@
 """The run of one machine of a cluster.
 
-While it lasts it may be given every case; at its end its plan is what it was given.
+While it lasts it may be given every case; at its end its plan is what it was given. One that was
+interrupted may still be given every case, when its plan is resumed.
 """
 
 from __future__ import annotations
@@ -17,21 +18,26 @@ from runner.service import Surroundings
 
 
 class MachineRun:
-    """One run while it is executed; `references` are those of its cases that it begins with."""
+    """One run while it is executed; `references` are those of its cases that it begins with.
+
+    `results` are those that it has from before it was interrupted.
+    """
 
     def __init__(
         self,
         run: Run,
         *,
         references: Sequence[PlannedCase],
-        users: tuple[str, ...],
         around: Surroundings,
+        results: Sequence[CaseResult] = (),
     ) -> None:
         self.run = run
         self.references = deque(references)
+        self._results = list(results)
         self._given = {planned.case for planned in references}
-        self._results: list[CaseResult] = []
-        self._users = users
+        self._given.update(result.case for result in results)
+        self._users: tuple[str, ...] = ()
+        self.has_machine = False
         self._around = around
 
     @property
@@ -39,10 +45,20 @@ class MachineRun:
         """Return the run with what it has so far."""
         return RunDocument(run=self.run, results=tuple(self._results))
 
-    def start(self) -> None:
-        """Store the run and say that it begins; raise SpoolFull."""
+    def start(self, *, users: tuple[str, ...]) -> None:
+        """Store the run and say that it begins, the first time; raise SpoolFull.
+
+        `users` are those who compute on the device as well.
+        """
+        if self.has_machine:
+            return
+        self.has_machine = True
+        self._users = users
+        self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
         self._around.keeper.keep(self.run)
-        self._around.notify(RunStarted(run=self.run, num_done=0, label=self.run.machine))
+        self._around.notify(
+            RunStarted(run=self.run, num_done=len(self._results), label=self.run.machine)
+        )
 
     def give(self, case: Case) -> None:
         """Count on a result of `case`."""
@@ -66,10 +82,11 @@ class MachineRun:
         self._around.keeper.keep_all(self.run, results)
         self._results.extend(results)
 
-    def end(self, *, is_stopped: bool) -> None:
-        """Store how the run ended and what it was given."""
-        state = RunState.INTERRUPTED if is_stopped else RunState.FINISHED
-        plan = tuple(case for case in self.run.plan if case in self._given)
+    def end(self, *, is_complete: bool) -> None:
+        """Store how the run ended, and what it was given unless its plan may be resumed."""
+        state, plan = RunState.INTERRUPTED, self.run.plan
+        if is_complete:
+            state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._given)
         self.run = replace(self.run, plan=plan, state=state, finished_at=self._around.now())
         self._around.keeper.keep_state(self.run)
         self._around.notify(RunEnded(run=self.run))

@@ -4,6 +4,7 @@ Each machine has a run of its own, with the environment that it measured in and 
 and the cases of the plan that it was given: a machine asks for the next one when it is free. All
 results pass through the spool of the driver, each case once. A machine may go at any time: what it
 had is given to another one, MAX_GIVEN times in all, and is `lost` then. One may come at any time.
+An interrupted plan goes on with the cases that none of its runs has, on the machines there are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from runner.again import MAX_ATTEMPTS
 from runner.budget import TimeBudget, Worth
 from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
 from runner.cluster.board import MAX_GIVEN, Board, Ticket
+from runner.cluster.resuming import remaining_plan, resumed_request, resumed_run
 from runner.cluster.runs import MachineRun
 from runner.environment import fingerprint, revision
 from runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
@@ -69,21 +71,33 @@ class Nodes:
     trace_folder: Path
 
 
-def run_on_cluster(request: RunRequest, *, nodes: Nodes, around: Surroundings) -> list[RunDocument]:
+def run_on_cluster(
+    request: RunRequest,
+    *,
+    nodes: Nodes,
+    around: Surroundings,
+    earlier: Sequence[RunDocument] = (),
+) -> list[RunDocument]:
     """Execute `request` on the machines of a cluster and return the run of each, by name.
 
-    Raises UnknownNameError,
+    `earlier` are the runs of an interrupted plan, whose remaining cases are wanted instead. Raises
+    UnknownNameError,
     ExecutorError when nobody is there or can measure, SpoolFull, and RunInterrupted when it was
     stopped before a machine had a run; later, the state of the runs is `interrupted`.
     """
     # Wrong names are said before anybody is asked for anything.
-    plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
+    if earlier:
+        request = resumed_request(request, earlier=earlier)
+        plan = remaining_plan(earlier, catalog=around.catalog)
+    else:
+        plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
     with closing(nodes.cluster):
         # Before our handlers of signals: Ray sets its own when it connects.
         nodes.cluster.open()
         with Interrupts() as interrupts:
             around.keeper.drain()
             driver = _Driver(request, plan=plan, nodes=nodes, around=around)
+            driver.take_up(earlier)
             with interrupts.deferred(lambda: None), heartbeat(driver.beat):
                 driver.work(is_stopped=interrupts.were_requested)
     documents = driver.documents()
@@ -126,6 +140,12 @@ class _Driver:
         self._tasks: dict[str, _Task] = {}
         self._looked_at = self._seen_at = self._started_at
 
+    def take_up(self, earlier: Sequence[RunDocument]) -> None:
+        """Go on with the runs of an interrupted plan, each once its machine is there."""
+        for document in earlier:
+            self._started_at = document.run.started_at
+            self._runs[_identity(document.run)] = resumed_run(document, around=self._around)
+
     def documents(self) -> list[RunDocument]:
         """Return the runs, by the names of their machines."""
         documents = [run.document for run in self._runs.values()]
@@ -138,6 +158,7 @@ class _Driver:
 
     def work(self, *, is_stopped: Callable[[], bool]) -> None:
         """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
+        is_complete = False
         try:
             while not is_stopped() and self._is_worth_going_on():
                 self._look()
@@ -145,8 +166,9 @@ class _Driver:
                 for ended in self._cluster.wait(limit_s=LOOK_EVERY_S):
                     self._on_ended(ended)
                 self._cancel_overdue()
+            is_complete = not is_stopped()
         finally:
-            self._end(is_stopped=is_stopped())
+            self._end(is_complete=is_complete)
 
     def _is_worth_going_on(self) -> bool:
         if self._tasks:
@@ -155,7 +177,7 @@ class _Driver:
         owed = [slot for slot in usable if slot in self._run_of and self._run_of[slot].references]
         if not self._board.waiting and not owed:
             return False
-        if self._unusable and not usable and not self._runs:
+        if self._unusable and not usable and not self._has_begun():
             reasons = {f"{slot.machine}: {why}" for slot, why in self._unusable.items()}
             raise ToolchainUnusable(f"no machine can measure: {'; '.join(sorted(reasons))}")
         now = self._around.now()
@@ -294,14 +316,12 @@ class _Driver:
             "measure_settings": dataclasses.asdict(self._request.settings),
             "model_commits": model_commits(specs),
         }
-        key = (slot.machine, fingerprint(facts), revision(facts))
-        if key not in self._runs:
-            self._runs[key] = self._start_run(slot, facts=facts, users=reply.users)
-        self._run_of[slot] = self._runs[key]
+        made = self._make_run(slot, facts=facts)
+        run = self._runs.setdefault(_identity(made.run), made)
+        run.start(users=reply.users)
+        self._run_of[slot] = run
 
-    def _start_run(
-        self, slot: Slot, *, facts: Mapping[str, Any], users: tuple[str, ...]
-    ) -> MachineRun:
+    def _make_run(self, slot: Slot, *, facts: Mapping[str, Any]) -> MachineRun:
         request = self._request
         references: tuple[PlannedCase, ...] = ()
         if request.has_references:
@@ -321,9 +341,7 @@ class _Driver:
             plan=(*(planned.case for planned in references), *self._plan),
             trigger=request.trigger,
         )
-        machine_run = MachineRun(run, references=references, users=users, around=self._around)
-        machine_run.start()
-        return machine_run
+        return MachineRun(run, references=references, around=self._around)
 
     def _cancel_overdue(self) -> None:
         limit_s = MAX_ATTEMPTS * self._request.settings.timeout_s + SETUP_LIMIT_S
@@ -346,9 +364,9 @@ class _Driver:
 
     def _lose_the_rest(self) -> None:
         """Say of every case that waits for a machine that none came."""
-        if not self._runs:
+        if not self._has_begun():
             raise ExecutorError(nobody_text(self._request.device))
-        run = next(iter(self._runs.values()))
+        run = next(run for run in self._runs.values() if run.has_machine)
         why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
         run.keep_all([self._lost(planned.case, run, why) for planned in self._board.waiting])
         self._say(f"{why}: {len(self._board.waiting)} cases are lost")
@@ -365,7 +383,11 @@ class _Driver:
             finished_at=at,
         )
 
-    def _end(self, *, is_stopped: bool) -> None:
+    def _has_begun(self) -> bool:
+        """Return whether a machine was there that can measure."""
+        return any(run.has_machine for run in self._runs.values())
+
+    def _end(self, *, is_complete: bool) -> None:
         for task in self._tasks.values():
             run = task.run
             if task.ticket is not None and run is not None:
@@ -374,7 +396,7 @@ class _Driver:
             # Its machine went before they were measured, or nobody waits for them any more.
             for planned in run.references:
                 run.withdraw(planned.case)
-            run.end(is_stopped=is_stopped)
+            run.end(is_complete=is_complete)
 
     def _say(self, text: str) -> None:
         self._around.notify(Said(text=text, is_warning=True))
@@ -386,6 +408,11 @@ def nobody_text(device: str) -> str:
         f"no node of the cluster offers hud-{device}; on each machine that shall measure run `ray"
         f" start --address HOST:6379 --resources '{{\"hud-{device}\": 1}}'`"
     )
+
+
+def _identity(run: Run) -> tuple[str, str, str]:
+    """Return what the results of one run have in common."""
+    return run.machine, run.fingerprint, run.revision
 
 
 def _on(request: RunRequest, machine: str) -> RunRequest:

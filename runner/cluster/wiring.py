@@ -13,6 +13,7 @@ from db.errors import RecordError
 from db.records import RunDocument
 from runner.cluster.api import Cluster, Setup
 from runner.cluster.node import RELEASE
+from runner.cluster.resuming import load_interrupted
 from runner.cluster.service import Nodes, run_on_cluster
 from runner.config import CURRENT_TOOLCHAIN
 from runner.documents import read_json
@@ -55,10 +56,14 @@ def execute_on_ray(
 ) -> list[RunDocument]:
     """Execute `order` on the nodes of a Ray cluster; return the run of each machine, by its name.
 
-    Raises what `run_on_cluster` raises, and UnknownNameError for a toolchain.
+    Raises what `run_on_cluster` raises, UnknownNameError for a toolchain, and ResumeError for a
+    run that is finished.
     """
     config = workplace.config
     find_names([order.toolchain], known=config.toolchains, kind="toolchain")
+    earlier: tuple[RunDocument, ...] = ()
+    if order.resume_id is not None:
+        earlier = load_interrupted(workplace.store(), order.resume_id)
     request = request_of(order, device=order.device, config=config)
     # The interpreter of a toolchain lies at the same path everywhere, and the usual one is that of
     # the tasks, as is every one that Ray brings.
@@ -77,6 +82,7 @@ def execute_on_ray(
             trace_folder=config.state_dir / "spool",
         ),
         around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
+        earlier=earlier,
     )
     clean_up(workplace, notify=notify)
     return documents

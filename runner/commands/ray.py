@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from db.records import RunDocument
+from runner.cluster.resuming import check_is_silent
 from runner.cluster.wiring import (
     ADDRESS_VARIABLE,
     THIS_MACHINE,
@@ -50,13 +51,16 @@ class ExecutorOptions:
         """Return whether nodes of a cluster measure."""
         return self.kind == RAY
 
-    def check(self, *, has_resume: bool, has_confirmation: bool | None) -> None:
+    @property
+    def resume_command(self) -> str:
+        """Return the command that continues a run, as far as the run's id."""
+        return f"hud run --executor {RAY} --resume" if self.is_ray else "hud run --resume"
+
+    def check(self, *, has_confirmation: bool | None) -> None:
         """Raise UsageError for what does not go together."""
         if not self.is_ray:
             if self.environment_path is not None:
                 raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
-        elif has_resume:
-            raise click.UsageError("--resume continues a run of one machine; omit --executor ray")
         elif has_confirmation:
             raise click.UsageError(
                 "--confirm measures again on this machine what others found; omit it with"
@@ -80,5 +84,7 @@ def measure_on_ray(
         address=workplace.seams.env.get(ADDRESS_VARIABLE) or THIS_MACHINE,
         environment={} if path is None else read_environment(Path(path)),
     )
+    if (run_id := orders[0].resume_id) is not None:
+        check_is_silent(workplace.store(), run_id, now=workplace.seams.now())
     with new_progress(workplace) as progress:
         return execute_on_ray(orders[0], options=ray, workplace=workplace, notify=progress)

@@ -33,7 +33,7 @@ from runner.nsight import Tool
 from runner.protocol import write_json
 from runner.suites import Selection
 from runner.text import distinct, metric, mode_text
-from runner.wiring import RunOrder, Workplace, custom_suite, execute_together
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
 
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
@@ -114,7 +114,7 @@ def run(
             )
         _watch(wanted, tool=Tool(tool), toolchains=toolchains, workplace=workplace)
         return
-    executor.check(has_resume=resume_id is not None, has_confirmation=is_confirming)
+    executor.check(has_confirmation=is_confirming)
     workplace = replace(workplace, has_store=not no_store)
     if executor.is_ray:
         # What machines of the cluster found cannot be measured again on this one.
@@ -139,7 +139,7 @@ def run(
         _write_documents(documents, json_path)
     print_results(*documents, is_stdout_free=json_path != "-")
     if documents[0].run.state is RunState.INTERRUPTED:
-        _say_interrupted(documents, can_resume=not (no_store or executor.is_ray))
+        _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
     alerts = [] if no_store else judge(*documents, workplace=workplace)
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
@@ -266,7 +266,8 @@ def _resume_order(run_id: str, *, workplace: Workplace) -> RunOrder:
     return RunOrder(
         suite=suites.get(run.suite, custom_suite(Selection())),
         toolchain=run.toolchain,
-        device=run.plan[0].device,
+        # A machine of a cluster that was given nothing has no plan.
+        device=run.plan[0].device if run.plan else AUTO_DEVICE,
         resume_id=run.id,
     )
 
@@ -290,11 +291,18 @@ def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
         raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
 
 
-def _say_interrupted(documents: Sequence[RunDocument], *, can_resume: bool) -> None:
-    for document in documents:
-        num_left = len(document.run.plan) - len(document.results)
-        how = f"; `hud run --resume {document.run.id}` measures the rest" if can_resume else ""
-        text = f"interrupted: {len(document.results)} results kept, {num_left} cases left{how}"
+def _say_interrupted(
+    documents: Sequence[RunDocument], *, executor: ExecutorOptions, can_resume: bool
+) -> None:
+    # Machines of a cluster share a plan: each has all that is left of it.
+    plans = [documents] if executor.is_ray else [[document] for document in documents]
+    for runs in plans:
+        results = [result for document in runs for result in document.results]
+        planned = {case for document in runs for case in document.run.plan}
+        num_left = len(planned - {result.case for result in results})
+        command = f"{executor.resume_command} {runs[0].run.id}"
+        how = f"; `{command}` measures the rest" if can_resume else ""
+        text = f"interrupted: {len(results)} results kept, {num_left} cases left{how}"
         stderr().print(text, markup=False)
 
 

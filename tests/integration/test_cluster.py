@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from db.records import Outcome, RunDocument, RunState
 from db.store import Store
+from db.summaries import SILENT_AFTER_S
 from models_zoo.spec import UnknownNameError
 from runner.budget import Worth
 from runner.cluster.api import Reply, Setup, Slot, Status
 from runner.cluster.board import MAX_GIVEN
+from runner.cluster.resuming import check_is_silent, load_interrupted
 from runner.cluster.service import NOBODY_LIMIT_S, Nodes, run_on_cluster
-from runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
+from runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
 from runner.executor_api import CaseOrder
 from runner.keeper import Keeper
 from runner.service import RunRequest, Surroundings
 from runner.suites import Selection
+from tests.builders import make_run
 from tests.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.fakes import FACTS, make_catalog
 from tests.integration.running import REQUEST, Place, interrupt
@@ -48,8 +52,14 @@ class ClusterPlace(Place):
         """Return machines that keep the time of this place."""
         return FakeCluster(*machines, clock=self.clock, behave=behave)
 
-    def run_on(self, cluster: FakeCluster, request: RunRequest = PLAN) -> list[RunDocument]:
-        """Execute one plan."""
+    def run_on(
+        self,
+        cluster: FakeCluster,
+        request: RunRequest = PLAN,
+        *,
+        earlier: Sequence[RunDocument] = (),
+    ) -> list[RunDocument]:
+        """Execute one plan, or what is left of an earlier one."""
         keeper = Keeper(self.store, spool=self.spool, notify=self.events.append, now=self.clock)
         around = Surroundings(
             executors=(),
@@ -69,7 +79,21 @@ class ClusterPlace(Place):
                 trace_folder=self.folder / "spool",
             ),
             around=around,
+            earlier=earlier,
         )
+
+    def interrupted(self, *machines: str, before: str) -> tuple[RunDocument, ...]:
+        """Return, from the store, a plan that was stopped when it came to the model `before`."""
+        self.store = Store(f"duckdb:///{self.folder / 'store.duckdb'}", now=self.clock)
+
+        def behave(order: CaseOrder, slot: Slot) -> Reply | str:
+            if order.case.model == before:
+                interrupt()
+                return SILENT
+            return measured(order, slot)
+
+        first, *_ = self.run_on(self.cluster(*machines, behave=behave))
+        return load_interrupted(self.store, first.run.id)
 
 
 @pytest.fixture
@@ -282,8 +306,58 @@ def test_ctrl_c_ends_the_runs_and_kills_what_the_machines_do(place: ClusterPlace
     (document,) = place.run_on(cluster)
     assert document.run.state is RunState.INTERRUPTED
     assert [result.case.model for result in document.results] == ["a", "b"]
-    assert [case.model for case in document.run.plan] == ["a", "b"]
+    assert [case.model for case in document.run.plan] == list(NAMES)
     assert not cluster.is_open
+
+
+def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", "beta", before="d")
+    cluster = place.cluster("beta", "alpha")
+    documents = place.run_on(cluster, earlier=earlier)
+    done = {result.case.model for item in earlier for result in item.results}
+    assert done
+    assert {model for _, model in cluster.given} == set(NAMES) - done
+    assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
+    assert [item.run.id for item in documents] == [item.run.id for item in earlier]
+    for document in documents:
+        assert document.run.state is RunState.FINISHED
+        assert {case.key for case in document.run.plan} == {
+            result.case.key for result in document.results
+        }
+        assert place.load(document.run.id) == document
+
+
+def test_machines_that_did_not_begin_a_plan_may_end_it(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", before="c")
+    documents = place.run_on(place.cluster("gamma"), earlier=earlier)
+    assert [document.run.machine for document in documents] == ["alpha", "gamma"]
+    assert [len(document.results) for document in documents] == [2, len(NAMES) - 2]
+    assert {document.run.started_at for document in documents} == {earlier[0].run.started_at}
+    assert all(document.run.state is RunState.FINISHED for document in documents)
+
+
+def test_plan_that_nobody_can_resume_stays_as_it_was(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", before="c")
+    cluster = place.cluster("alpha")
+    cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
+    with pytest.raises(ToolchainUnusable):
+        place.run_on(cluster, earlier=earlier)
+    assert place.store is not None
+    (left,) = load_interrupted(place.store, earlier[0].run.id)
+    assert left.run.plan == earlier[0].run.plan
+    place.run_on(place.cluster("alpha"), earlier=[left])
+    with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
+        load_interrupted(place.store, left.run.id)
+
+
+def test_plan_that_somebody_measures_is_not_resumed(place: ClusterPlace) -> None:
+    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+    run = make_run(state=RunState.RUNNING)
+    place.store.save_run(run)
+    with pytest.raises(ResumeError, match="is being measured: its last sign of life is of"):
+        check_is_silent(place.store, run.id, now=place.clock())
+    place.clock.advance(SILENT_AFTER_S)
+    check_is_silent(place.store, run.id, now=place.clock())
 
 
 def test_results_without_a_store_wait_in_the_spool(place: ClusterPlace) -> None:

@@ -247,6 +247,13 @@ def test_another_environment_cannot_resume(place: Place) -> None:
         place.run(request, executor=other)
 
 
+def test_a_run_of_another_machine_is_not_resumed_here(place: Place) -> None:
+    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+    request = replace(REQUEST, resume_id=interrupted.run.id, machine="other")
+    with pytest.raises(ResumeError, match="is of machine box, this is other: resume it there"):
+        place.run(request, executor=FakeExecutor())
+
+
 def test_a_finished_run_cannot_resume(place: Place) -> None:
     finished = place.run(executor=FakeExecutor())
     request = replace(REQUEST, resume_id=finished.run.id)
