@@ -85,7 +85,7 @@ def _failed(text: str) -> Answer:
 
 
 def body_of(words: Words) -> str:
-    """Return the text of `words` below their heading."""
+    """Return the text of `words` below their heading; no service takes an empty one."""
     parts = []
     for paragraph in words.paragraphs:
         head = [] if paragraph.title == words.heading else [paragraph.title]
@@ -93,4 +93,4 @@ def body_of(words: Words) -> str:
         told = [f"{name}: {url}" for name, url in links.items() if url]
         parts.append("\n".join((*head, *paragraph.lines, *told)))
     rest = words.rest(len(words.paragraphs))
-    return "\n\n".join((*parts, rest) if rest else parts)
+    return "\n\n".join((*parts, rest) if rest else parts) or words.heading

@@ -68,6 +68,8 @@ def slack(words: Words) -> dict[str, Any]:
         {"type": "header", "text": _slack_text(words.heading, limit=SLACK_HEADER)}
     ]
     for paragraph in words.paragraphs:
+        if not _lines(paragraph, words):
+            continue
         section: dict[str, Any] = {
             "type": "section",
             "text": _slack_text("\n".join(_lines(paragraph, words)), limit=SLACK_SECTION),
@@ -209,8 +211,11 @@ def _teams_text(text: str, **look: str) -> dict[str, Any]:
 
 
 def _lines(paragraph: Paragraph, words: Words) -> tuple[str, ...]:
-    """Return the lines of a paragraph, its title unless the heading has just said it."""
-    if paragraph.title == words.heading and paragraph.lines:
+    """Return the lines of a paragraph, its title unless the heading has just said it.
+
+    There are none of a test, of which the heading says all.
+    """
+    if paragraph.title == words.heading and (paragraph.lines or not paragraph.url):
         return paragraph.lines
     return (paragraph.title, *paragraph.lines)
 

@@ -232,9 +232,9 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
     addresses = _addresses(host, port, rules=rules, limit_s=limit_s)
     private = [address for address in addresses if not is_public(address)]
     if private and not rules.allow_private:
+        is_named = f"{host} is {private[0]}, which" if host != private[0] else host
         raise TargetRefused(
-            f"{host} is {private[0]}, which is no public address; `allow_private = true` of the"
-            " receiver allows it"
+            f"{is_named} is no public address; `allow_private = true` of the receiver allows it"
         )
     trouble: OSError = OSError(f"{host} has no address")
     for address in addresses:

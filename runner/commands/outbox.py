@@ -135,7 +135,7 @@ def _test_message(name: str, *, workplace: Workplace) -> Message:
         subject="test",
         kind=NewsKind.TEST,
         severity=Severity.MINOR,
-        title=f"Test of the receiver {name}: notifications of Compile HUD arrive here",
+        title=f"the receiver {name} gets notifications of Compile HUD",
         alert_ids=(),
         created_at=at,
         due_at=at,

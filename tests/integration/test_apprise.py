@@ -10,12 +10,13 @@ import pytest
 
 from benchmarks.receiving import receiving
 from runner.alerts import receivers
-from runner.alerts.apprise import Apprise, tamed
+from runner.alerts.apprise import Apprise, body_of, tamed
 from runner.alerts.receivers import Unready, make_receiver
 from runner.alerts.settings import ReceiverSettings
+from runner.alerts.words import in_words
 from runner.config import parse_config
 from tests.builders import make_case
-from tests.unit.test_chat import HOSTILE, LINES, item, message
+from tests.unit.test_chat import HOSTILE, LINES, bare, item, message
 
 HIDDEN = "\N{ZERO WIDTH SPACE}"
 
@@ -79,6 +80,11 @@ def test_names_call_nobody_and_are_no_markup() -> None:
     assert HOSTILE[:10] in told.replace(HIDDEN, "")
     for call in ("@everyone", "@here", "<!channel>", "<@U1>", "**b**", "`c`", "[x]("):
         assert call not in told
+
+
+def test_no_body_is_empty() -> None:
+    words = in_words(bare())
+    assert body_of(words) == words.heading == "Test: ops gets notifications"
 
 
 def test_commands_can_be_copied() -> None:

@@ -197,7 +197,7 @@ def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
         told = terminal.hud("alerts", "test")
     assert told.stdout == "post: sent, did not reach b@example.org: 550 no such user\n"
     assert told.exit_code == 0
-    assert b"Test of the receiver post" in box.letters[0][1]
+    assert b"Test: the receiver post gets" in box.letters[0][1]
 
 
 def settings(more: str = "") -> ReceiverSettings:

@@ -293,6 +293,21 @@ def test_each_notification_of_a_digest_begins_below_a_line() -> None:
     assert kinds == ["header", "divider", "section", "divider", "section"]
 
 
+def bare() -> Message:
+    """Return a message of which the heading says all, as one that is a test."""
+    told = make_notification(title="ops gets notifications", kind=NewsKind.TEST)
+    return message(Item(notification=told, alerts=(), num_alerts=0))
+
+
+def test_what_the_heading_says_is_not_said_again() -> None:
+    words = in_words(bare())
+    assert texts_of(teams(words)["attachments"][0]["content"]) == ["Test: ops gets notifications"]
+    assert [block["type"] for block in slack(words)["blocks"]] == ["header"]
+    assert [embed["title"] for embed in discord(words)["embeds"]] == [
+        r"Test\: ops gets notifications"
+    ]
+
+
 def test_golden_pictures_and_links() -> None:
     words = in_words(message(full()))
     picture, actions = slack(words)["blocks"][2:]

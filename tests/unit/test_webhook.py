@@ -252,6 +252,8 @@ def test_a_name_that_leads_to_a_private_address_is_not_sent_to() -> None:
     rules = HttpRules(lookup=lambda _host, _port: ["93.184.216.34", "127.0.0.1"])
     with pytest.raises(TargetRefused, match=r"is 127\.0\.0\.1, .*allow_private = true"):
         post("http://rebind.example/", body=b"", headers={}, rules=rules)
+    with pytest.raises(TargetRefused, match=r"^127\.0\.0\.1 is no public address"):
+        post("http://127.0.0.1/", body=b"", headers={}, rules=HttpRules())
     answer = Poster(url="http://rebind.example/", rules=rules).send(b"", headers={}, now=START)
     assert (answer.kind, answer.is_down) == (AnswerKind.FAILED, True)
 
