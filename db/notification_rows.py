@@ -9,9 +9,9 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Row
 from sqlalchemy.orm import Session
 
+from db.message_tables import OutboxTable
 from db.notifications import NewsKind, Notification, NotificationState, Severity
 from db.rows import Values, clean_text, utc, utc_or_none
-from db.tables import OutboxTable
 from db.text import one_line
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, Row
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
+from db.message_tables import OutboxTable, ReceiverTable
 from db.messages import SentMessage, put_message
 from db.notification_rows import delivery_values, notification_record
 from db.notifications import (
@@ -25,7 +26,6 @@ from db.notifications import (
 )
 from db.rows import utc_or_none
 from db.store import Store
-from db.tables import OutboxTable, ReceiverTable
 
 # What is looked at of one receiver at a time: twice as many as a message takes, so that some may
 # wait for their next attempt without those behind them being forgotten.

@@ -11,11 +11,12 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.engine import Connection, Row
 
+from db.message_tables import OutboxTable, ReceiverTable
 from db.notification_rows import put_notifications
 from db.notifications import WAITING, Notification, NotificationState
 from db.rows import utc_or_none
 from db.store import Store
-from db.tables import AlertTable, OutboxTable, ReceiverTable
+from db.tables import AlertTable
 from db.triage import ONGOING
 
 # What is counted of a receiver, by the state of notifications.

@@ -49,7 +49,7 @@ class Item:
     `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
     trend of the first; empty where hud.toml does not say where the dashboard is.
     `deciders` set the states of alerts that are not open, by the alerts' ids. `weekly` is what a
-    weekly digest has instead.
+    weekly digest has instead. No change after the one with this `number` is known of.
     """
 
     notification: Notification
@@ -59,6 +59,7 @@ class Item:
     picture_url: str = ""
     deciders: Mapping[str, str] = field(default_factory=dict)
     weekly: Weekly | None = None
+    number: int = 0
 
 
 # The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.
@@ -216,8 +217,13 @@ class Dispatcher:
             return Attempt(delivery=delivery, answer=answer)
         told = {item.notification.id for item in items}
         dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
-        states = states_told(items)
-        return Attempt(delivery=delivery, answer=answer, dropped=dropped, told=states)
+        return Attempt(
+            delivery=delivery,
+            answer=answer,
+            dropped=dropped,
+            told=states_told(items),
+            number=number_known(items),
+        )
 
     def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
         if not items:
@@ -248,6 +254,11 @@ def states_told(items: Iterable[Item]) -> dict[str, str]:
     return {alert["id"]: alert["state"] for item in items for alert in item.alerts}
 
 
+def number_known(items: Iterable[Item]) -> int:
+    """Return the number of the newest change that each of `items` knows of."""
+    return min((item.number for item in items), default=0)
+
+
 def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
     """Return what is kept of a message that its receiver can change, None of any other."""
     if attempt.answer.kind is not AnswerKind.SENT or not attempt.answer.reference:
@@ -259,6 +270,7 @@ def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
         notification_ids=tuple(ids),
         told=attempt.told,
         sent_at=at,
+        number=attempt.number,
     )
 
 

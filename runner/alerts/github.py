@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +25,8 @@ from runner.alerts.words import Paragraph, in_words
 
 PUBLISHED = (Publication.ISSUE, Publication.STATUS)
 LABEL = "compile-hud"
+# How everything begins that is written here.
+MARKER = f"<!-- {LABEL} "
 # What GitHub takes of a title, of a status and of its name.
 MAX_TITLE, MAX_DESCRIPTION, MAX_CONTEXT = 256, 140, 100
 # An issue that nobody touched for so long is not found again, and another one is opened.
@@ -35,8 +37,6 @@ _OVER = (NewsKind.FIXED, NewsKind.TEST)
 _NO_LABEL = (
     f"GitHub dropped the label {LABEL}, by which an issue is found again: the token may not push"
 )
-# What is changed later is found by markers; it needs no name.
-_REFERENCE = "issues"
 # What people did not commit has no commit that could show it.
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -60,7 +60,9 @@ class GitHub:
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it."""
-        return self._each(message, self._tell_issue)
+        answer = self._each(message, self._tell_issue)
+        # What is changed later is found by markers; the name but tells deliveries apart.
+        return replace(answer, reference=message.id) if answer.kind is AnswerKind.SENT else answer
 
     def update(self, message: Message, *, reference: str) -> Answer:
         """Let what was sent say `message` and return what came of it; markers say where it is."""
@@ -78,7 +80,7 @@ class GitHub:
                 self._show_commits(item, paragraph)
         except GitHubFailed as error:
             return error.answer
-        return Answer(kind=AnswerKind.SENT, reference=_REFERENCE, text=trouble)
+        return Answer(kind=AnswerKind.SENT, text=trouble)
 
     def _tell_issue(self, item: Item, paragraph: Paragraph) -> str:
         """Open or change the issue of an event; return what went wrong though it was told."""
@@ -117,13 +119,13 @@ class GitHub:
         return ""
 
     def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
-        marker = _marker("event", notification.subject)
-        since = _since(notification.created_at - LOOK_BACK)
+        marker = hidden_marker("event", notification.subject)
+        since = github_time(notification.created_at - LOOK_BACK)
         query = {"labels": LABEL, "state": "all", "since": since}
         return _with_marker(self.api.pages("issues", query=query), marker)
 
     def _find_comment(self, path: str, notification: Notification) -> Mapping[str, Any] | None:
-        since = _since(notification.created_at - _SLACK)
+        since = github_time(notification.created_at - _SLACK)
         return _with_marker(self.api.pages(path, query={"since": since}), _marker_of(notification))
 
     def _change(self, issue: Mapping[str, Any], **wanted: str) -> None:
@@ -209,7 +211,9 @@ def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str
 
 def issue_body(notification: Notification, paragraph: Paragraph) -> str:
     """Return the Markdown of an issue, with the markers by which it is found again."""
-    return f"{_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
+    return (
+        f"{hidden_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
+    )
 
 
 def _comment_body(notification: Notification, paragraph: Paragraph) -> str:
@@ -217,7 +221,7 @@ def _comment_body(notification: Notification, paragraph: Paragraph) -> str:
 
 
 def _marker_of(notification: Notification) -> str:
-    return _marker("notification", notification.id)
+    return hidden_marker("notification", notification.id)
 
 
 def _name(commit: _Commit, told: Notification) -> str:
@@ -225,22 +229,27 @@ def _name(commit: _Commit, told: Notification) -> str:
     return f"{LABEL}/{stable_id(told.subject).removeprefix('msg_')[:8]}/{commit.model}"
 
 
-def _since(at: datetime) -> str:
+def github_time(at: datetime) -> str:
     """Return a time as GitHub takes it."""
     return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _marker(what: str, id: str) -> str:
+def hidden_marker(what: str, id: str) -> str:
+    """Return a comment of HTML that nobody sees, by which something of ours is known."""
     # Ids are ours, but a comment of HTML must not end before its end.
-    return f"<!-- {LABEL} {what}={quote(id, safe='')} -->"
+    return f"{MARKER}{what}={quote(id, safe='')} -->"
 
 
 def _body(paragraph: Paragraph) -> str:
-    """Return a paragraph as Markdown; in a block of code names are neither markup nor mentions."""
-    text = "\n".join((paragraph.title, *paragraph.lines))
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    parts = [f"{fence}text\n{text}\n{fence}"]
+    """Return a paragraph as Markdown."""
+    parts = [fenced("\n".join((paragraph.title, *paragraph.lines)))]
     parts += [f"[Open](<{paragraph.url}>)"] if paragraph.url else []
     parts += [f"![Trend](<{paragraph.picture_url}>)"] if paragraph.picture_url else []
     return "\n\n".join(parts)
+
+
+def fenced(text: str) -> str:
+    """Return `text` as a block of code, in which names are neither markup nor mentions."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,7 +25,7 @@ from runner.alerts.posting import ask
 from runner.alerts.words import Words, in_words
 
 # What Slack gives as names of channels and messages.
-_NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
+NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
 # Of Slack itself; whether the message was taken is not said.
 _BROKEN = ("fatal_error", "internal_error", "request_timeout", "service_unavailable")
 _LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
@@ -40,9 +41,14 @@ _OF_MESSAGE = (
     "msg_blocks_too_long",
     "msg_too_long",
     "no_text",
+    "thread_not_found",
     "too_many_attachments",
 )
 _SHOWN_LENGTH = 200
+# Of a page of replies, each as long as Slack takes them, as text and as blocks.
+_MAX_ANSWER_BYTES = 4 * 1024 * 1024
+JSON = {"Content-Type": "application/json; charset=utf-8"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +67,14 @@ class SlackBot:
             self._say, method="chat.postMessage", place={"channel": self.channel}, message=message
         )
         answer = with_or_without_pictures(words, post)
-        names = _NAMES.fullmatch(answer.reference)
+        names = NAMES.fullmatch(answer.reference)
         if names and not any(item.picture_url for item in words.paragraphs):
             self._add_pictures(words, message, channel=names[1], thread=names[2])
         return answer
 
     def update(self, message: Message, *, reference: str) -> Answer:
         """Let a message of before say `message` and return what came of it."""
-        names = _NAMES.fullmatch(reference)
+        names = NAMES.fullmatch(reference)
         if names is None:
             return Answer(kind=AnswerKind.REFUSED, text=f"no message of Slack: {reference}")
         place = {"channel": names[1], "ts": names[2]}
@@ -82,8 +88,7 @@ class SlackBot:
         said = slack(words)
         content = {**place, "text": said["text"], "blocks": said["blocks"]}
         body = json.dumps(content, allow_nan=False).encode("ascii")
-        headers = {"Content-Type": "application/json; charset=utf-8"}
-        answer, found = self._call(method, body, headers=headers, message=message)
+        answer, found = self.call(method, body, headers=JSON, now=message.at)
         if answer.kind is not AnswerKind.SENT:
             return answer
         return replace(answer, reference=f"{found.get('channel', '')} {found.get('ts', '')}")
@@ -99,15 +104,13 @@ class SlackBot:
         if files:
             content = {"files": files, "channel_id": channel, "thread_ts": thread}
             body = json.dumps(content).encode("ascii")
-            headers = {"Content-Type": "application/json; charset=utf-8"}
-            self._call("files.completeUploadExternal", body, headers=headers, message=message)
+            self.call("files.completeUploadExternal", body, headers=JSON, now=message.at)
 
     def _upload(self, picture: bytes, number: int, *, message: Message) -> str:
         """Hand over one picture and return what Slack calls it, "" where it did not take it."""
         form = urlencode({"filename": f"trend-{number}.png", "length": len(picture)})
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        answer, found = self._call(
-            "files.getUploadURLExternal", form.encode("ascii"), headers=headers, message=message
+        answer, found = self.call(
+            "files.getUploadURLExternal", form.encode("ascii"), headers=FORM, now=message.at
         )
         if answer.kind is not AnswerKind.SENT:
             return ""
@@ -119,16 +122,17 @@ class SlackBot:
         answer, _ = ask(wanted, rules=self.rules, now=message.at)
         return str(found.get("file_id", "")) if answer.kind is AnswerKind.SENT else ""
 
-    def _call(
-        self, method: str, body: bytes, *, headers: Mapping[str, str], message: Message
+    def call(
+        self, method: str, body: bytes, *, headers: Mapping[str, str], now: datetime
     ) -> tuple[Answer, Mapping[str, Any]]:
         """Call a method of the API; return what came of it and what it answered."""
         wanted = Request(
             url=f"{self.url.rstrip('/')}/{method}",
             body=body,
             headers={"Authorization": f"Bearer {self.token}", **headers},
+            max_answer_bytes=_MAX_ANSWER_BYTES,
         )
-        answer, text = ask(wanted, rules=self.rules, now=message.at)
+        answer, text = ask(wanted, rules=self.rules, now=now)
         if answer.kind is not AnswerKind.SENT:
             return answer, {}
         return _meant(text)

@@ -29,6 +29,7 @@ from runner.alerts.dispatch import (
     answered,
     draw_nothing,
     is_over,
+    number_known,
     states_told,
 )
 
@@ -95,7 +96,14 @@ class Updater:
             with self.store.write(is_news=False) as session:
                 forget_message(session, message)
         elif answer.kind is AnswerKind.SENT:
-            kept = replace(message, told=states_told(items), num_failures=0, due_at=None)
+            kept = replace(
+                message,
+                told=states_told(items),
+                num_failures=0,
+                due_at=None,
+                number=number_known(items),
+                shown_at=self.now(),
+            )
             with self.store.write(is_news=False) as session:
                 put_message(session, kept)
         return answer

@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import select
 
 from db.errors import StoreError
+from db.message_tables import MessageTable
 from db.messages import load_outdated
 from db.notification_rows import put_notifications
 from db.notifications import NewsKind, NotificationState
 from db.outbox import load_outbox
 from db.records import Alert, AlertState
 from db.store import Store
-from db.tables import MessageTable
 from db.triage import Revision
 from runner.alerts import outlet
 from runner.alerts.deliveries import AnswerKind
