@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from db.errors import StoreError
 from db.jobs import MAX_ATTEMPTS, Job, JobState
 from db.queries import load_document
-from db.records import RunDocument, RunState
-from db.runs import load_last_measured, load_triggered
+from db.records import Run, RunDocument, RunState
+from db.runs import load_last_measured, load_runs_beside, load_triggered
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.asked import order_of
@@ -29,6 +30,7 @@ from runner.events import Notify, Said
 from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
 from runner.schedule import Scheduler
+from runner.schedule_rules import ExecutorKind, Schedule
 from runner.watches import Watches
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, execute_order
 
@@ -48,15 +50,26 @@ GPU = "cuda"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnoted:
-    """What became of a job, while the store does not take it; `run_id` is what it ran, if any."""
+    """What became of a job, while the store does not take it; `judge` judges what it ran."""
 
     note: Callable[[], None]
-    run_id: str | None = None
+    judge: Callable[[], object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Who measures an order, in one run or in one on each machine, and how those are judged."""
+
+    measure: Callable[[RunOrder], Sequence[RunDocument]]
+    judge: Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLoop:
-    """Takes jobs from the queue of the store and runs them, one at a time."""
+    """Takes jobs from the queue of the store and runs them, one at a time.
+
+    `judge` judges a run of this machine; `cluster` does what schedules want of Ray.
+    """
 
     workplace: Workplace
     notify: Notify
@@ -68,6 +81,7 @@ class JobLoop:
     watches: Watches | None = None
     # Builds a toolchain again, by its name.
     build: Callable[[str], object] = lambda _toolchain: None
+    cluster: Engine | None = None
     # What is worked on now, for those who ask from another thread.
     doing: list[str] = field(default_factory=list)
     # As long as it is not noted, the lease of the job stays with this process.
@@ -131,11 +145,11 @@ class JobLoop:
             self.doing.pop()
 
     def _work_on(self, job: Job, store: Store) -> None:
-        run_id, state, reason = None, JobState.FAILED, ""
+        run_id, state, reason, judge = None, JobState.FAILED, "", None
         try:
             with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
                 run_id = self._execute(job, store)
-            state = JobState.DONE
+            state, judge = JobState.DONE, partial(self._judge_stored, job, run_id, store)
         except RunInterrupted:
             raise
         except PASSING as error:
@@ -156,7 +170,7 @@ class JobLoop:
             job,
             Unnoted(
                 note=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
-                run_id=run_id,
+                judge=judge,
             ),
         )
 
@@ -187,8 +201,8 @@ class JobLoop:
             rest = self.unnoted[0]
             if trouble := self.workplace.spool().drain(store).trouble:
                 return trouble
-            if rest.run_id is not None:
-                self.judge(load_document(store, rest.run_id))
+            if rest.judge is not None:
+                rest.judge()
             rest.note()
             self.unnoted.pop(0)
         return ""
@@ -197,23 +211,42 @@ class JobLoop:
         trigger = f"job {job.dedupe_key}"
         # A run that ended while the store was locked must not be taken for one that did not.
         self.workplace.spool().drain(store)
-        earlier = load_triggered(store, trigger)
-        if earlier and earlier[0].state is RunState.FINISHED:
+        triggered = load_triggered(store, trigger)
+        # The runs of the plan that was begun last: one, or one on each machine of the cluster.
+        earlier = load_runs_beside(store, triggered[0]) if triggered else ()
+        if earlier and all(run.state is RunState.FINISHED for run in earlier):
             # Its process may have died before the run was judged; a second time changes nothing.
-            self.judge(load_document(store, earlier[0].id))
+            self._judge_stored(job, earlier[0].id, store)
             return earlier[0].id
-        if not earlier and self._is_built_first(job):
+        schedule, engine = self._schedule_of(job), self._engine_of(job)
+        if not earlier and schedule is not None and schedule.builds(job.toolchain):
             self.build(job.toolchain)
         order = order_of(job, suites=self.workplace.config.suites, trigger=trigger)
+        if schedule is not None and schedule.device is not None:
+            order = replace(order, device=schedule.device)
         if earlier:
-            document = self._resume(order, run_id=earlier[0].id, device=earlier[0].plan[0].device)
+            documents = self._resume(order, earlier=earlier, engine=engine)
         else:
-            order = self._on_its_device(order, store)
-            document = execute_order(order, workplace=self.workplace, notify=self.notify)
-        if document.run.state is not RunState.FINISHED:
-            raise RunInterrupted(f"run {document.run.id} was interrupted")
-        self.judge(document)
-        return document.run.id
+            documents = engine.measure(self._on_its_device(order, store))
+        for document in documents:
+            if document.run.state is not RunState.FINISHED:
+                raise RunInterrupted(f"run {document.run.id} was interrupted")
+        engine.judge(*documents)
+        return documents[0].run.id
+
+    def _engine_of(self, job: Job) -> Engine:
+        schedule = self._schedule_of(job)
+        if schedule is None or schedule.executor is ExecutorKind.LOCAL:
+            return Engine(measure=self._measure_here, judge=self.judge)
+        assert self.cluster is not None
+        return self.cluster
+
+    def _measure_here(self, order: RunOrder) -> list[RunDocument]:
+        return [execute_order(order, workplace=self.workplace, notify=self.notify)]
+
+    def _judge_stored(self, job: Job, run_id: str, store: Store) -> None:
+        runs = load_runs_beside(store, load_document(store, run_id).run)
+        self._engine_of(job).judge(*(load_document(store, run.id) for run in runs))
 
     def _on_its_device(self, order: RunOrder, store: Store) -> RunOrder:
         """Return `order`, on the GPU if its suite was measured there before: it has come to stay.
@@ -232,27 +265,24 @@ class JobLoop:
         was_on_gpu = any(key.rpartition("/")[2] == GPU for key in measured)
         return replace(order, device=GPU) if was_on_gpu else order
 
-    def _is_built_first(self, job: Job) -> bool:
+    def _schedule_of(self, job: Job) -> Schedule | None:
+        """Return the schedule that a job is of, None when it is of none that there still is."""
         schedules = self.workplace.config.schedules.values()
-        wanted = [item for item in schedules if job.trigger == f"schedule {item.name}"]
-        return any(item.build and item.toolchain == job.toolchain for item in wanted)
+        return next((item for item in schedules if job.trigger == f"schedule {item.name}"), None)
 
-    def _resume(self, order: RunOrder, *, run_id: str, device: str) -> RunDocument:
+    def _resume(
+        self, order: RunOrder, *, earlier: Sequence[Run], engine: Engine
+    ) -> Sequence[RunDocument]:
+        devices = [case.device for run in earlier for case in run.plan]
         try:
-            return execute_order(
-                RunOrder(
-                    suite=order.suite,
-                    toolchain=order.toolchain,
-                    device=device,
-                    trigger=order.trigger,
-                    resume_id=run_id,
-                ),
-                workplace=self.workplace,
-                notify=self.notify,
+            return engine.measure(
+                replace(
+                    order, device=devices[0] if devices else order.device, resume_id=earlier[0].id
+                )
             )
         except ResumeError as error:
             self._say(f"{error}. A new run is started")
-            return execute_order(order, workplace=self.workplace, notify=self.notify)
+            return engine.measure(order)
 
     def _say(self, text: str) -> None:
         self.notify(Said(text=text, is_warning=True))

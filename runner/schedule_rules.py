@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from runner.plan import DEVICES
+
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # How soon something that is watched is looked at again unless the schedule says.
 DEFAULT_EVERY_S = 1800.0
 # A machine that was off at night still measures the night when it comes up in the morning.
 DEFAULT_CATCH_UP_S = 12 * 3600.0
 _AT = re.compile(rf"(?:({'|'.join(WEEKDAYS)}) )?([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+class ExecutorKind(StrEnum):
+    """Who measures what a schedule asks for."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 class WatchKind(StrEnum):
@@ -48,7 +57,8 @@ class Schedule:
 
     What was missed by `catch_up_s` seconds at most is made up for, several times at once unless
     `coalesce`. `every_s` is how often what is watched is looked at. With `build` the toolchain is
-    built again before it is measured.
+    built again before it is measured. `executor` measures, on a `device` of that kind or, when it
+    is None, on what there is.
     """
 
     name: str
@@ -61,6 +71,12 @@ class Schedule:
     catch_up_s: float = DEFAULT_CATCH_UP_S
     coalesce: bool = True
     build: bool = False
+    executor: ExecutorKind = ExecutorKind.LOCAL
+    device: str | None = None
+
+    def builds(self, toolchain: str) -> bool:
+        """Return whether `toolchain` is built again before it is measured."""
+        return self.build and self.toolchain == toolchain
 
 
 class ScheduleError(ValueError):
@@ -77,6 +93,20 @@ def time_of_day(value: Any) -> str:
     if match is None:
         raise ValueError('a time such as "02:30" (every night) or "sun 02:30" (every week)')
     return f"{int(match[3])} {int(match[2])} * * {match[1] or '*'}"
+
+
+def executor_kind(value: Any) -> ExecutorKind:
+    """Return the executor of that name; raise ValueError otherwise."""
+    if value not in list(ExecutorKind):
+        raise ValueError(f"one of {', '.join(ExecutorKind)}")
+    return ExecutorKind(value)
+
+
+def device(value: Any) -> str:
+    """Return `value`, a kind of device; raise ValueError otherwise."""
+    if value not in DEVICES:
+        raise ValueError(f"one of {', '.join(DEVICES)}")
+    return str(value)
 
 
 def watch(value: Any) -> Watch:
@@ -117,6 +147,7 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
     is_torch = watched is not None and watched.kind is not WatchKind.GIT
     is_built = is_torch if values["build"] is None else values["build"]
     toolchain = values["toolchain"]
+    _check_executor(values, is_built=is_built)
     if is_built and toolchain not in built:
         raise ScheduleError(
             f"toolchain {toolchain} was not built by `hud toolchain add`, so it cannot be built"
@@ -134,4 +165,20 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
         catch_up_s=values["catch_up"],
         coalesce=values["coalesce"],
         build=is_built,
+        executor=values["executor"],
+        device=values["device"],
     )
+
+
+def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
+    """Raise ScheduleError for what a Ray cluster cannot do."""
+    if values["executor"] is not ExecutorKind.RAY:
+        return
+    if values["device"] is None:
+        raise ScheduleError('takes device = "cpu" or "cuda" beside executor = "ray"')
+    if is_built:
+        raise ScheduleError(
+            "toolchains are built on this machine and not on those of a cluster; set build = false"
+            " and build them there",
+            key="build" if values["build"] else "executor",
+        )

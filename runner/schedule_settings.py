@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from runner.accepted import cron, duration, flag, text, timezone_name
-from runner.schedule_rules import DEFAULT_CATCH_UP_S, time_of_day, watch
+from runner.schedule_rules import (
+    DEFAULT_CATCH_UP_S,
+    ExecutorKind,
+    device,
+    executor_kind,
+    time_of_day,
+    watch,
+)
 from runner.setting import Setting
 
 SCHEDULE_SETTINGS = (
@@ -74,5 +81,20 @@ SCHEDULE_SETTINGS = (
         accept=text,
         default="current",
         description="Toolchain that it is run in.",
+    ),
+    Setting(
+        section="schedules.NAME",
+        key="executor",
+        accept=executor_kind,
+        default=ExecutorKind.LOCAL,
+        description='Who measures: this machine, or with "ray" the nodes of the'
+        " [Ray cluster](deployment.md#many-machines-ray) that RAY_ADDRESS names.",
+    ),
+    Setting(
+        section="schedules.NAME",
+        key="device",
+        accept=device,
+        description='Kind of device, "cpu" or "cuda"; Ray has to know it. Default: the GPU of this'
+        " machine when there is one.",
     ),
 )

@@ -35,6 +35,11 @@ class RayOptions:
     environment: Mapping[str, Any] = field(default_factory=dict)
 
 
+def address_of(env: Mapping[str, str]) -> str:
+    """Return where the cluster is that `env` names, else the one on this machine."""
+    return env.get(ADDRESS_VARIABLE) or THIS_MACHINE
+
+
 def read_environment(path: Path) -> dict[str, Any]:
     """Return the Ray runtime environment in a JSON file; raise ConfigError."""
     try:

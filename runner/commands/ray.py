@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from db.records import RunDocument
 from runner.cluster.resuming import check_is_silent
-from runner.cluster.wiring import (
-    ADDRESS_VARIABLE,
-    THIS_MACHINE,
-    RayOptions,
-    execute_on_ray,
-    read_environment,
-)
+from runner.cluster.wiring import RayOptions, address_of, execute_on_ray, read_environment
 from runner.commands.common import gather_options, new_progress
+from runner.commands.judging import judge
+from runner.events import Notify
+from runner.jobloop import Engine
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 RAY = "ray"
@@ -68,6 +66,20 @@ class ExecutorOptions:
             )
 
 
+def ray_engine(workplace: Workplace, *, notify: Notify) -> Engine:
+    """Return who does the jobs of schedules that ask for Ray."""
+    options = RayOptions(address=address_of(workplace.seams.env))
+    return Engine(
+        measure=partial(execute_on_ray, options=options, workplace=workplace, notify=notify),
+        judge=partial(judge, workplace=without_confirmation(workplace)),
+    )
+
+
+def without_confirmation(workplace: Workplace) -> Workplace:
+    """Return `workplace` where what others found is not measured again on this machine."""
+    return replace(workplace, config=replace(workplace.config, has_confirmation=False))
+
+
 executor_options = gather_options(ExecutorOptions, name="executor", options=_OPTIONS)
 
 
@@ -81,7 +93,7 @@ def measure_on_ray(
         raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
     path = options.environment_path
     ray = RayOptions(
-        address=workplace.seams.env.get(ADDRESS_VARIABLE) or THIS_MACHINE,
+        address=address_of(workplace.seams.env),
         environment={} if path is None else read_environment(Path(path)),
     )
     if (run_id := orders[0].resume_id) is not None:

@@ -21,6 +21,7 @@ from models_zoo.spec import UnknownNameError
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import log_format, new_progress, with_workplace
 from runner.commands.judging import judge, texts_of
+from runner.commands.ray import ray_engine
 from runner.commands.run import print_results, run_in_terminal
 from runner.commands.toolchain import install_seams
 from runner.config import Config
@@ -271,6 +272,7 @@ def _work(
             state_dir=config.state_dir,
             seams=install_seams(workplace, notify=notify),
         ),
+        cluster=ray_engine(workplace, notify=notify),
     )
     if scheduler is None:
         # Another process schedules from this state directory, and says so itself.

@@ -15,19 +15,22 @@ import pytest
 from db.errors import StoreLocked
 from db.health import load_health
 from db.queries import load_runs
-from db.records import Alert, RunState
+from db.records import Alert, RunDocument, RunState
 from db.store import Store
 from db.triage import Revision
 from runner.analysis.triage import Decision
 from runner.errors import (
     DeviceLost,
     ExecutorError,
+    RunInterrupted,
     ToolchainError,
 )
 from runner.executor_api import CaseOrder
-from runner.jobloop import JobLoop
+from runner.jobloop import Engine, JobLoop
 from runner.schedule import scheduling
-from tests.builders import make_alert
+from runner.schedule_rules import ExecutorKind
+from runner.wiring import RunOrder
+from tests.builders import make_alert, make_run
 from tests.fakes import FakeExecutor
 from tests.integration.queueing import NIGHT, REQUEST, Place
 from tests.integration.running import wait_until
@@ -97,6 +100,56 @@ def test_the_loop_tells_what_it_works_on(place: Place) -> None:
     place.loop.run_queued()
     assert set(seen) == {"job night 2026-01-01T02:30"}
     assert place.loop.is_doing() == ""
+
+
+class FakeEngine:
+    """A cluster of two machines, the first plan of which is interrupted."""
+
+    def __init__(self, place: Place) -> None:
+        self.orders: list[RunOrder] = []
+        self.judged: list[list[RunDocument]] = []
+        self._place = place
+
+    def measure(self, order: RunOrder) -> list[RunDocument]:
+        """Store a run of each machine; both began at one moment."""
+        self.orders.append(order)
+        state = RunState.FINISHED if order.resume_id else RunState.INTERRUPTED
+        documents = []
+        for machine in ("alpha", "beta"):
+            run = make_run(machine, machine=machine, trigger=order.trigger, state=state)
+            self._place.store.save_run(run)
+            documents.append(RunDocument(run=run, results=()))
+        return documents
+
+    def judge(self, *documents: RunDocument) -> None:
+        """Remember what was judged together."""
+        self.judged.append(list(documents))
+
+
+def test_a_schedule_may_ask_for_the_cluster_and_goes_on_there(place: Place) -> None:
+    engine = FakeEngine(place)
+    night = dataclasses.replace(NIGHT, executor=ExecutorKind.RAY, device="cpu")
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    loop = dataclasses.replace(
+        place.loop,
+        workplace=dataclasses.replace(place.workplace, config=config),
+        cluster=Engine(measure=engine.measure, judge=engine.judge),
+    )
+    place.requests.write(REQUEST)
+    with pytest.raises(RunInterrupted):
+        loop.run_queued()
+    place.store.put_job_back(
+        load_health(place.store).open_jobs[0].id, due_at=place.clock(), reason="stopped"
+    )
+    loop.run_queued()
+    assert [(order.device, order.resume_id) for order in engine.orders] == [
+        ("cpu", None),
+        ("cpu", "alpha"),
+    ]
+    ((first, second),) = engine.judged
+    assert (first.run.machine, second.run.machine) == ("alpha", "beta")
+    assert [job.state for job in load_health(place.store).ended_jobs] == ["done"]
+    assert place.executor.executed == []
 
 
 def test_a_toolchain_that_is_built_first_is_built_once_a_job(place: Place) -> None:

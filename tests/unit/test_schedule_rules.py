@@ -10,7 +10,14 @@ import pytest
 
 from runner.config import Config, parse_config
 from runner.errors import ConfigError
-from runner.schedule_rules import Schedule, ScheduleError, Watch, WatchKind, make_schedule
+from runner.schedule_rules import (
+    ExecutorKind,
+    Schedule,
+    ScheduleError,
+    Watch,
+    WatchKind,
+    make_schedule,
+)
 from runner.timetable import fire_times, make_timetable
 
 BUILT = {"nightly": Path("/state/venvs/nightly/bin/python")}
@@ -66,6 +73,13 @@ def test_a_toolchain_whose_torch_is_watched_is_built_again() -> None:
     assert schedule('at = "02:30"\ntoolchain = "nightly"\nbuild = true').build is True
 
 
+def test_a_schedule_says_who_measures_and_on_which_kind_of_device() -> None:
+    usual = schedule('at = "02:30"')
+    assert (usual.executor, usual.device) == (ExecutorKind.LOCAL, None)
+    shared = schedule('at = "02:30"\nexecutor = "ray"\ndevice = "cuda"')
+    assert (shared.executor, shared.device) == (ExecutorKind.RAY, "cuda")
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
@@ -84,6 +98,13 @@ def test_a_toolchain_whose_torch_is_watched_is_built_again() -> None:
         ('watch = "torch"', "toolchain current was not built by `hud toolchain add`"),
         ('at = "02:30"\nbuild = true', "line 3: [schedules.n] build: toolchain current was not"),
         ('at = "02:30"\ncatch_up = 0', "catch_up: got 0, takes"),
+        ('at = "02:30"\nexecutor = "slurm"', "takes one of local, ray"),
+        ('at = "02:30"\nexecutor = "ray"', 'takes device = "cpu" or "cuda" beside executor'),
+        ('at = "02:30"\ndevice = "tpu"', "takes one of cpu, cuda"),
+        (
+            'watch = "torch"\ntoolchain = "nightly"\nexecutor = "ray"\ndevice = "cpu"',
+            "line 4: [schedules.n] executor: toolchains are built on this machine and not",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_said(lines: str, problem: str) -> None:
