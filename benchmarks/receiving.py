@@ -108,14 +108,15 @@ def receiving(
     behave: Callable[[Handler, int], None] = lambda handler, _: handler.answer(204),
     *,
     context: ssl.SSLContext | None = None,
+    port: int = 0,
 ) -> Iterator[Inbox]:
     """Yield the inbox of a server on this machine; `behave` is given each request's number.
 
-    With `context` it speaks TLS.
+    With `context` it speaks TLS. `port` 0 takes a free one.
     """
     inbox = Inbox()
     kind = type("Own", (Handler,), {"inbox": inbox, "behave": behave, "lock": threading.Lock()})
-    server = _Server(("127.0.0.1", 0), kind)
+    server = _Server(("127.0.0.1", port), kind)
     if context is not None:
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False

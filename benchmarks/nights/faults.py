@@ -9,16 +9,18 @@ from pathlib import Path
 
 FOLDER_VARIABLE = "NIGHTS_FOLDER"
 PAUSE_S = 0.02
+LEAK_STEP_BYTES = 1 << 24
 
 
 class Fault(StrEnum):
     """What is wrong now."""
 
+    # The model that the file names waits, so that something can happen while it is measured.
     HELD = "held"
     HANGS = "hangs"
     LEAKS = "leaks"
+    SLOWER = "slower"
     DEVICE_LOST = "device-lost"
-    DISK_FULL = "disk-full"
 
 
 class Faults:
@@ -40,22 +42,32 @@ class Faults:
         """Mend `fault`."""
         (self._folder / fault).unlink(missing_ok=True)
 
+    def hold(self, model: str) -> None:
+        """Let the next measurement of `model` wait until HELD is removed."""
+        (self._folder / Fault.HELD).write_text(model, encoding="ascii")
+
+    def is_held(self, model: str) -> bool:
+        """Return whether `model` is to wait."""
+        try:
+            return (self._folder / Fault.HELD).read_text(encoding="ascii") == model
+        except FileNotFoundError:
+            return False
+
 
 def of_environment() -> Faults:
     """Return the faults of the simulation that this process belongs to."""
     return Faults(Path(os.environ[FOLDER_VARIABLE]))
 
 
-def meet(model: str) -> None:
+def meet(model: str, faults: Faults) -> None:
     """Be the model: wait while it is held, hang, or take memory until there is none."""
-    faults = of_environment()
-    if faults.has(Fault.HELD):
+    if faults.is_held(model):
         (Path(os.environ[FOLDER_VARIABLE]) / "is-held").touch()
-    while faults.has(Fault.HELD):
+    while faults.is_held(model):
         time.sleep(PAUSE_S)
     while model == "hangs" and faults.has(Fault.HANGS):
         time.sleep(PAUSE_S)
     if model == "leaks" and faults.has(Fault.LEAKS):
         taken = []
         while True:
-            taken.append(bytearray(1 << 24))
+            taken.append(bytearray(LEAK_STEP_BYTES))

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import select
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from benchmarks.nights.faults import meet
+from benchmarks.nights.faults import Fault, Faults, meet, of_environment
 from db.records import Outcome
-from runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric
+from runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric, write_json
 
 FACTS = {
     "torch_version": "2.13.0",
@@ -29,7 +31,11 @@ FACTS = {
     "hostname": "simulated",
 }
 LATENCY_S = 0.010
-MEMORY_LIMIT_BYTES = 1 << 30
+# Of a slow night: far above the floor and what noise could be taken for.
+SLOWDOWN = 1.3
+SPREAD = 0.004
+MEMORY_LIMIT_BYTES = 1 << 28
+LOST = "the step warm_up failed: CUDA error: GPU is lost"
 
 
 def main() -> None:
@@ -59,26 +65,42 @@ def _answer(document: dict[str, Any]) -> None:
     os.write(1, json.dumps(document).encode() + b"\n")
 
 
-def _live(order: dict[str, Any]) -> None:
+def _live(order: Mapping[str, Any]) -> NoReturn:
+    """Be the child: never return into the host, not even from a full disk."""
+    status = 1
+    try:
+        _obey(order)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _obey(order: Mapping[str, Any]) -> None:
+    faults = of_environment()
     if order["action"] == "facts":
-        Path(order["report_path"]).write_text(json.dumps(FACTS), encoding="ascii")
+        if order["device"] == "cuda" and faults.has(Fault.DEVICE_LOST):
+            Path(order["log_path"]).write_text(LOST, encoding="ascii")
+            return
+        write_json(Path(order["report_path"]), FACTS)
     elif order["action"] == "peaks":
-        Path(order["report_path"]).write_text("{}", encoding="ascii")
+        write_json(Path(order["report_path"]), {})
     elif order["action"] == "launch":
         request = order["request"]
-        report = _launch(request["case"]["model"])
-        path = Path(request["report_path"])
-        path.write_text(json.dumps(report.to_json()), encoding="ascii")
-    os._exit(0)
+        report = _launch(request["case"], faults)
+        write_json(Path(request["report_path"]), report.to_json())
 
 
-def _launch(model: str) -> LaunchReport:
+def _launch(case: Mapping[str, Any], faults: Faults) -> LaunchReport:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+    model = case["model"]
     try:
-        meet(model)
+        meet(model, faults)
     except MemoryError:
         return LaunchReport(outcome=Outcome.OUT_OF_MEMORY, reason="MemoryError")
-    samples = tuple(LATENCY_S * share for share in (0.999, 1.0, 1.001))
+    if case["device"] == "cuda" and faults.has(Fault.DEVICE_LOST):
+        return LaunchReport(outcome=Outcome.FAILED, reason=LOST)
+    level_s = LATENCY_S * (SLOWDOWN if model == "steady" and faults.has(Fault.SLOWER) else 1.0)
+    samples = tuple(level_s * random.gauss(1.0, SPREAD) for _ in range(5))
     return LaunchReport(
         outcome=Outcome.OK, metrics={"latency_s": RawMetric(samples=samples, method="simulated")}
     )

@@ -1,0 +1,137 @@
+"""The runner of the simulation: `hud` as it is, by a clock that is a file.
+
+It says in the file `idle` for which moment there is nothing left to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from datetime import datetime, tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apscheduler.executors.base
+import apscheduler.schedulers.base
+
+import runner.jobloop
+import runner.schedule
+import runner.wiring
+from benchmarks.nights.faults import FOLDER_VARIABLE, PAUSE_S
+from db.store import Store
+from runner.cli import main
+from runner.executor import LocalExecutor
+from runner.jobloop import JobLoop
+from runner.schedule import Scheduler
+from runner.wiring import Seams
+
+# In seconds that are real: a locked store is asked for so long, instead of half a minute.
+LOCK_TIMEOUT_S = 1.0
+# A schedule that fires writes its request in a thread: one turn more than is needed otherwise.
+NUM_TURNS = 2
+
+
+class Clock:
+    """What a file says the time is, in UTC."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "clock"
+
+    def text(self) -> str:
+        """Return the moment as it is written."""
+        return self._path.read_text(encoding="ascii")
+
+    def __call__(self) -> datetime:
+        """Return the moment."""
+        return datetime.fromisoformat(self.text())
+
+
+def fake_time(clock: Clock) -> None:
+    """Let APScheduler live by `clock`."""
+
+    class Moment(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return clock().astimezone(tz)
+
+    apscheduler.schedulers.base.datetime = Moment
+    apscheduler.executors.base.datetime = Moment
+
+
+class Looks:
+    """Wakes the scheduler when the clock moves, and knows for which moment it has looked."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.last = ""
+        self._clock = clock
+        self._schedulers: list[Scheduler] = []
+
+    def watch(self) -> None:
+        """Watch the scheduler that will be started."""
+        looks = self
+
+        class Watched(Scheduler):
+            def start(self, *args: Any, **options: Any) -> None:
+                super().start(*args, **options)
+                looks._schedulers.append(self)
+
+            def _process_jobs(self) -> float | None:
+                text = looks._clock.text()
+                wait_s = super()._process_jobs()
+                looks.last = text
+                return wait_s
+
+        runner.schedule.Scheduler = Watched  # type: ignore[misc]
+        threading.Thread(target=self._wake, daemon=True).start()
+
+    def _wake(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(PAUSE_S):
+            if self.last != self._clock.text():
+                for scheduler in self._schedulers:
+                    scheduler.wakeup()
+
+
+def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
+    """Write the moment to `idle` after a few turns of the loop at it."""
+    turn = JobLoop.run_queued
+    quiet: list[str] = []
+
+    def run_queued(loop: JobLoop) -> str:
+        text = clock.text()
+        trouble = turn(loop)
+        if quiet[-1:] != [text] or looks.last != text:
+            quiet.clear()
+        quiet.append(text)
+        if looks.last == text and len(quiet) >= NUM_TURNS:
+            path = folder / "idle.new"
+            path.write_text(text, encoding="ascii")
+            path.replace(folder / "idle")
+        return trouble
+
+    JobLoop.run_queued = run_queued  # type: ignore[method-assign]
+    runner.jobloop.LOOK_EVERY_S = 2 * PAUSE_S
+
+
+def live(folder: Path, arguments: list[str]) -> None:
+    """Be `hud` with these arguments until a signal ends it."""
+    clock = Clock(folder)
+    looks = Looks(clock)
+    fake_time(clock)
+    looks.watch()
+    say_when_idle(folder, clock=clock, looks=looks)
+    runner.wiring.Store = partial(Store, lock_timeout_s=LOCK_TIMEOUT_S)  # type: ignore[assignment, misc]
+    seams = Seams(
+        make_executor=partial(LocalExecutor, now=clock),
+        now=clock,
+        env=os.environ,
+        # So that it can be lost; only the worker of the simulation knows that there is none.
+        has_gpu=lambda: True,
+    )
+    main(arguments, obj=seams, prog_name="hud")
+
+
+if __name__ == "__main__":
+    live(Path(os.environ[FOLDER_VARIABLE]), sys.argv[1:])
