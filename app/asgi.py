@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import altair  # noqa: F401  imported for the frozen heap below
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
-from app import main
+from app import heap, main
 from app.actionroutes import action_routes
 from app.guard import Guard, app_secrets
 from app.metricsroute import metrics_routes
@@ -34,6 +33,7 @@ async def to_overview(request: Request) -> RedirectResponse:
 
 app = streamlit.App(
     Path(main.__file__),
+    lifespan=heap.settling,
     secrets=app_secrets(),
     middleware=[Middleware(Guard)],
     routes=[
@@ -48,7 +48,5 @@ app = streamlit.App(
     ],
 )
 
-# Streamlit collects garbage after every rerun of a page, 45 to 60 ms with pandas loaded. What is
-# imported by now is never garbage: five to seven times the reruns a second.
-gc.collect()
-gc.freeze()
+# What is imported by now is never garbage: five to seven times the reruns a second.
+heap.freeze()

@@ -1,0 +1,66 @@
+"""What stays is out of the search for garbage, and garbage is found all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from app import heap
+
+
+class _Knot:
+    """An object that only a search for garbage can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_what_came_to_stay_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "MAX_LOOSE", 1000)
+    kept = [_Knot() for _ in range(2000)]
+    assert heap.settle()
+    assert len(gc.get_objects()) < 1000
+    assert gc.get_freeze_count() > len(kept)
+    assert not heap.settle()
+
+
+def test_garbage_that_was_frozen_is_freed_when_the_heap_settles_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heap, "MAX_LOOSE", -1)
+    knot = _Knot()
+    is_there = weakref.ref(knot)
+    heap.settle()
+    del knot
+    gc.collect()
+    assert is_there() is not None
+    heap.settle()
+    assert is_there() is None
+
+
+def test_the_heap_settles_while_the_server_runs_and_not_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_settled = threading.Event()
+    monkeypatch.setattr(heap, "_CHECK_S", 0.001)
+    monkeypatch.setattr(heap, "settle", has_settled.set)
+
+    async def serve() -> list[threading.Thread]:
+        async with heap.settling(None):
+            assert has_settled.wait(20)
+            return [item for item in threading.enumerate() if item.name == "settling"]
+
+    for thread in asyncio.run(serve()):
+        thread.join(20)
+        assert not thread.is_alive()
