@@ -69,16 +69,31 @@ def _columns(connection: Connection) -> set[tuple[str, str, str, bool, bool]]:
     }
 
 
-def test_migrations_make_what_the_tables_say_on_duckdb(duckdb_url: str) -> None:
-    store = Store(duckdb_url)
-    store.migrate()
-    fresh = sa.create_engine("duckdb:///:memory:")
-    with fresh.connect() as connection:
-        Base.metadata.create_all(connection)
+def _migrate_step_by_step(url: str) -> Store:
+    database = open_database(url, patience=PATIENCE)
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, to=NEWEST)
+    return Store(url)
+
+
+def test_migrations_make_what_the_tables_say_on_duckdb(tmp_path: Path) -> None:
+    fresh = Store(f"duckdb:///{tmp_path}/fresh.duckdb")
+    fresh.migrate()
+    migrated = _migrate_step_by_step(f"duckdb:///{tmp_path}/migrated.duckdb")
+    with fresh.read() as connection:
         created = _columns(connection)
-    fresh.dispose()
-    with store.read() as connection:
+        assert migrate.revision_of(connection) == NEWEST
+    with migrated.read() as connection:
         assert _columns(connection) == created
+
+
+def test_a_new_store_is_made_without_a_migration(
+    duckdb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.migrate.EnvironmentContext", None)
+    store = Store(duckdb_url)
+    store.save_run(make_run())
+    assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]
 
 
 @pytest.mark.parametrize("revision", migrate.known_revisions())
@@ -101,8 +116,11 @@ def test_a_store_of_every_release_migrates_to_what_a_fresh_one_is(
     assert queries.load_alerts(old) == (alert,)
 
 
-def test_migrations_make_what_the_tables_say_on_postgresql(postgres_url: str) -> None:
-    store = Store(postgres_url)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_migrations_make_what_the_tables_say_on_postgresql(
+    postgres_url: str, *, is_new: bool
+) -> None:
+    store = Store(postgres_url) if is_new else _migrate_step_by_step(postgres_url)
     store.migrate()
     with store.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
