@@ -115,7 +115,7 @@ class GitHub:
             if comment is not None and comment["body"] != body:
                 self.api.write("PATCH", f"issues/comments/{comment['id']}", body=body)
         if _is_over(item):
-            self._change(issue, state="closed")
+            self._change(issue, title=shortened(paragraph.title, limit=MAX_TITLE), state="closed")
         return ""
 
     def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
