@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,10 +97,13 @@ def confirm_run(
     if not suspects.known and not suspects.early:
         return ConfirmReport()
     device = document.run.plan[0].device
-    with (
-        Interrupts() as interrupts,
-        device_lock(device, lock_dir=workplace.lock_dir(), notify=notify),
-    ):
+    lock = (
+        device_lock(device, lock_dir=workplace.lock_dir(), notify=notify)
+        if workplace.elsewhere is None
+        # Another machine holds its own.
+        else nullcontext()
+    )
+    with Interrupts() as interrupts, lock:
         confirming = _Confirming(
             document,
             suspects=suspects,

@@ -71,8 +71,11 @@ class Bench:
         return self._candidate
 
     def baseline(self, wanted: str) -> Toolchain | None:
-        """Return a toolchain at the revision `wanted`, None when none of those there is."""
-        if wanted == self._run.revision:
+        """Return a toolchain at the revision `wanted`, None when none of those there is.
+
+        None, too, for what lies on other machines.
+        """
+        if wanted == self._run.revision or self._workplace.elsewhere is not None:
             return None
         if wanted not in self._baselines:
             self._baselines[wanted] = self._find(wanted)
@@ -157,7 +160,9 @@ class Bench:
         return None
 
     def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
-        executor = self._workplace.seams.make_executor(
+        elsewhere = self._workplace.elsewhere
+        make = self._workplace.seams.make_executor if elsewhere is None else elsewhere(self._run)
+        executor = make(
             python=python,
             state_dir=self._workplace.config.state_dir,
             device=self._run.plan[0].device,

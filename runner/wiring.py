@@ -16,7 +16,7 @@ from db.errors import StoreError
 from db.live_log import find_live_log
 from db.outbox_upkeep import find_old_notifications, forget_notifications
 from db.queries import load_alerts, load_document
-from db.records import AlertState, Case, RunDocument, Verdict
+from db.records import AlertState, Case, Run, RunDocument, Verdict
 from db.retention import find_old_samples, remove_samples
 from db.runs import load_last_measured
 from db.store import Store
@@ -82,11 +82,15 @@ class RunOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """The settings in force, the store they name and the seams."""
+    """The settings in force, the store they name and the seams.
+
+    `elsewhere` makes executors on the machine that a run is of; None: all runs are of this one.
+    """
 
     config: Config
     seams: Seams
     has_store: bool = True
+    elsewhere: Callable[[Run], MakeExecutor] | None = None
 
     def store(self) -> Store:
         """Return the store; raise StoreUnavailable when its URL is none."""

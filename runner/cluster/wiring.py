@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from db.errors import RecordError
-from db.records import RunDocument
+from db.records import Run, RunDocument
 from runner.cluster.api import Cluster, Setup
+from runner.cluster.confirming import NodeExecutor
 from runner.cluster.node import RELEASE
 from runner.cluster.resuming import load_interrupted
 from runner.cluster.service import Nodes, run_on_cluster
@@ -19,8 +21,16 @@ from runner.config import CURRENT_TOOLCHAIN
 from runner.documents import read_json
 from runner.errors import ConfigError, ExecutorError
 from runner.events import Notify
+from runner.executor_api import Executor
 from runner.plan import find_names
-from runner.wiring import RunOrder, Workplace, clean_up, request_of, surroundings_of
+from runner.wiring import (
+    MakeExecutor,
+    RunOrder,
+    Workplace,
+    clean_up,
+    request_of,
+    surroundings_of,
+)
 
 # Ray's own names for it.
 ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -70,9 +80,7 @@ def execute_on_ray(
     if order.resume_id is not None:
         earlier = load_interrupted(workplace.store(), order.resume_id)
     request = request_of(order, device=order.device, config=config)
-    # The interpreter of a toolchain lies at the same path everywhere, and the usual one is that of
-    # the tasks, as is every one that Ray brings.
-    is_theirs = bool(options.environment) or order.toolchain == CURRENT_TOOLCHAIN
+    python = config.toolchains[order.toolchain]
     documents = run_on_cluster(
         request,
         nodes=Nodes(
@@ -81,7 +89,7 @@ def execute_on_ray(
                 device=order.device,
                 num_threads=config.measure.num_threads,
                 release=RELEASE,
-                python="" if is_theirs else str(config.toolchains[order.toolchain]),
+                python=_python_there(order.toolchain, python=python, options=options),
                 wait_idle_s=config.wait_idle_s,
             ),
             trace_folder=config.state_dir / "spool",
@@ -91,6 +99,44 @@ def execute_on_ray(
     )
     clean_up(workplace, notify=notify)
     return documents
+
+
+def on_cluster(workplace: Workplace, *, options: RayOptions) -> Workplace:
+    """Return `workplace` where what a run found is measured again on the machine that it is of."""
+    return replace(
+        workplace, elsewhere=partial(_executors_on, options=options, workplace=workplace)
+    )
+
+
+def _executors_on(run: Run, *, options: RayOptions, workplace: Workplace) -> MakeExecutor:
+    config = workplace.config
+
+    def make(*, python: Path, state_dir: Path, device: str, num_threads: int = 1) -> Executor:
+        del state_dir  # The machine has one of its own.
+        return NodeExecutor(
+            _connect(options, device=device),
+            machine=run.machine,
+            setup=Setup(
+                device=device,
+                num_threads=num_threads,
+                release=RELEASE,
+                python=_python_there(run.toolchain, python=python, options=options),
+                wait_idle_s=config.wait_idle_s,
+            ),
+            now=workplace.seams.now,
+        )
+
+    return make
+
+
+def _python_there(toolchain: str, *, python: Path, options: RayOptions) -> str:
+    """Return the interpreter of a toolchain on the nodes, empty for that of the tasks.
+
+    It lies at the same path everywhere; the usual one is that of the tasks, as is every one that
+    Ray brings.
+    """
+    is_theirs = bool(options.environment) or toolchain == CURRENT_TOOLCHAIN
+    return "" if is_theirs else str(python)
 
 
 def _connect(options: RayOptions, *, device: str) -> Cluster:

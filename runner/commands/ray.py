@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,13 @@ import click
 
 from db.records import RunDocument
 from runner.cluster.resuming import check_is_silent
-from runner.cluster.wiring import RayOptions, address_of, execute_on_ray, read_environment
+from runner.cluster.wiring import (
+    RayOptions,
+    address_of,
+    execute_on_ray,
+    on_cluster,
+    read_environment,
+)
 from runner.commands.common import gather_options, new_progress
 from runner.commands.judging import judge
 from runner.events import Notify
@@ -54,16 +60,24 @@ class ExecutorOptions:
         """Return the command that continues a run, as far as the run's id."""
         return f"hud run --executor {RAY} --resume" if self.is_ray else "hud run --resume"
 
-    def check(self, *, has_confirmation: bool | None) -> None:
+    def check(self) -> None:
         """Raise UsageError for what does not go together."""
+        if not self.is_ray and self.environment_path is not None:
+            raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
+
+    def ray(self, env: Mapping[str, str]) -> RayOptions:
+        """Return where the cluster is and what its tasks run under; raise ConfigError."""
+        path = self.environment_path
+        return RayOptions(
+            address=address_of(env),
+            environment={} if path is None else read_environment(Path(path)),
+        )
+
+    def place_of(self, workplace: Workplace) -> Workplace:
+        """Return `workplace` where suspects are measured again by who measured them."""
         if not self.is_ray:
-            if self.environment_path is not None:
-                raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
-        elif has_confirmation:
-            raise click.UsageError(
-                "--confirm measures again on this machine what others found; omit it with"
-                " --executor ray"
-            )
+            return workplace
+        return on_cluster(workplace, options=self.ray(workplace.seams.env))
 
 
 def ray_engine(workplace: Workplace, *, notify: Notify) -> Engine:
@@ -71,13 +85,8 @@ def ray_engine(workplace: Workplace, *, notify: Notify) -> Engine:
     options = RayOptions(address=address_of(workplace.seams.env))
     return Engine(
         measure=partial(execute_on_ray, options=options, workplace=workplace, notify=notify),
-        judge=partial(judge, workplace=without_confirmation(workplace)),
+        judge=partial(judge, workplace=on_cluster(workplace, options=options)),
     )
-
-
-def without_confirmation(workplace: Workplace) -> Workplace:
-    """Return `workplace` where what others found is not measured again on this machine."""
-    return replace(workplace, config=replace(workplace.config, has_confirmation=False))
 
 
 executor_options = gather_options(ExecutorOptions, name="executor", options=_OPTIONS)
@@ -91,11 +100,7 @@ def measure_on_ray(
         raise click.UsageError("--executor ray measures one toolchain at a time")
     if orders[0].device == AUTO_DEVICE:
         raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
-    path = options.environment_path
-    ray = RayOptions(
-        address=address_of(workplace.seams.env),
-        environment={} if path is None else read_environment(Path(path)),
-    )
+    ray = options.ray(workplace.seams.env)
     if (run_id := orders[0].resume_id) is not None:
         check_is_silent(workplace.store(), run_id, now=workplace.seams.now())
     with new_progress(workplace) as progress:

@@ -114,11 +114,8 @@ def run(
             )
         _watch(wanted, tool=Tool(tool), toolchains=toolchains, workplace=workplace)
         return
-    executor.check(has_confirmation=is_confirming)
+    executor.check()
     workplace = replace(workplace, has_store=not no_store)
-    if executor.is_ray:
-        # What machines of the cluster found cannot be measured again on this one.
-        is_confirming = False
     if is_confirming is not None:
         config = replace(workplace.config, has_confirmation=is_confirming)
         workplace = replace(workplace, config=config)
@@ -141,7 +138,7 @@ def run(
     if documents[0].run.state is RunState.INTERRUPTED:
         _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
-    alerts = [] if no_store else judge(*documents, workplace=workplace)
+    alerts = [] if no_store else judge(*documents, workplace=executor.place_of(workplace))
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
 
 

@@ -97,7 +97,6 @@ def test_wrong_runtime_environment_is_said(tmp_path: Path, content: str | None, 
         (("--runtime-env", "x.json"), "add --executor ray"),
         (("--executor", "ray"), "--device cuda or cpu"),
         (("--executor", "ray", "--resume"), "no run in this store yet"),
-        (("--executor", "ray", "--confirm"), "what others found"),
         (
             ("--executor", "ray", "--toolchain", "current", "--toolchain", "current"),
             "one toolchain at a time",
