@@ -24,6 +24,9 @@ PATIENCE_S = 300.0
 # Whoever lost its parent ends by itself, which takes a moment.
 GRACE_S = 10.0
 DISK_SIZE = "96m"
+SCHEDULE = ("schedule",)
+# The same, and the dashboard as a process below it; the port is a free one.
+UP = ("up", "--port", "0")
 # Local time steps where the machine is, too.
 LOCAL_ZONE = "Europe/Berlin"
 HOLDER = """
@@ -98,12 +101,12 @@ class Machine:
         self._runner: subprocess.Popen[bytes] | None = None
         (folder / "hud.toml").write_text(config, encoding="ascii")
 
-    def start(self) -> None:
-        """Start the runner."""
+    def start(self, command: tuple[str, ...] = SCHEDULE) -> None:
+        """Start the runner, as `hud` with these arguments."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("HUD_")}
         with (self.folder / "runner.log").open("ab") as log:
             self._runner = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.nights.box", "schedule"],
+                [sys.executable, "-m", "benchmarks.nights.box", *command],
                 cwd=self.folder,
                 env={
                     **env,

@@ -12,7 +12,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from benchmarks.nights.faults import Fault
-from benchmarks.nights.machine import Machine, Receiver
+from benchmarks.nights.machine import UP, Machine, Receiver
 
 SUNDAY = 6
 # By now a schedule has fired.
@@ -278,7 +278,7 @@ def _strike(machine: Machine, troubles: tuple[Trouble, ...], *, hindrances: Exit
         machine.start()
     if Trouble.REBOOTED in troubles:
         machine.switch_off()
-        machine.start()
+        machine.start(UP)
 
 
 def _noon(day: date) -> datetime:
