@@ -41,6 +41,7 @@ def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None)
             change for change in page.environment_changes if is_inside(change.at)
         ),
         alerts=tuple(alert for alert in page.alerts if is_inside(alert.first_bad.at)),
+        annotations=tuple(item for item in page.annotations if is_inside(item.at)),
     )
 
 

@@ -20,6 +20,7 @@ from PIL import Image
 
 from app import data
 from app.alertpage import alert_title
+from app.annotation_data import annotated
 from app.format import metric_label
 from app.pages import AlertPage
 from app.ranking import alert_metric
@@ -44,7 +45,7 @@ def picture_spec(page: AlertPage) -> dict[str, Any] | None:
     if page.series is None or not page.series.points:
         return None
     metric = alert_metric(page.alert) or DEFAULT_SERIES_METRIC
-    spec = trend_chart(metric=metric, _page=page.series)
+    spec = trend_chart(metric=metric, _page=annotated(page.series, metric=metric))
     title = f"{alert_title(page.alert)}, {metric_label(metric)}"
     return {
         **spec,

@@ -8,6 +8,7 @@ from app.pages import SeriesPage
 from app.seriestable import alert_notices
 from app.sharing import code, summary_text
 from app.trend import alerts_of, point_note, unit_of
+from db.records import Alert
 
 _COLUMNS = (
     "run_started_utc",
@@ -56,8 +57,19 @@ def series_csv(page: SeriesPage, *, metric: str) -> str:
             point.run_id,
             point.result_id,
             point.fingerprint,
-            point_note(page.points, place, judged.get(point.run_id)),
+            _note(page, place, judged.get(point.run_id)),
         )
         for place, point in enumerate(page.points)
     ]
     return csv_text(_COLUMNS, rows)
+
+
+def _note(page: SeriesPage, place: int, alert: Alert | None) -> str:
+    """Return what is special about a point, and what is annotated since the point before."""
+    after = page.points[place - 1].at if place else None
+    annotated = [
+        f"annotation: {item.text}"
+        for item in page.annotations
+        if (after is None or after < item.at) and item.at <= page.points[place].at
+    ]
+    return ", ".join(filter(None, [point_note(page.points, place, alert), *annotated]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from app.charts import samples_spec
@@ -20,18 +20,23 @@ from app.pages import EnvironmentChange, SeriesPage
 from app.part import kept
 from app.ranking import KIND_WORDS, alert_metric, change_text
 from app.trendchart import Trend, trend_spec
+from db.annotations import Annotation
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
 from db.text import one_line, shortened
 
 _LABEL_LENGTH = 60
+# There may be many, and the list below has all of each.
+_ANNOTATION_LENGTH = 40
 _TOOLTIP_LENGTH = 240
 # Labels of changes close to each other go into rows below one another.
 _NUM_LABEL_ROWS = 3
 # Right of this the words go to the left of their line.
 _RIGHT_PART = 0.6
 _NAMED_DIFFERENCES = 2
+# Today's annotation is of after the last night.
+_AROUND = timedelta(days=1)
 # The kind of an alert whose level moved slowly.
 DRIFT = "drift"
 
@@ -205,7 +210,9 @@ def band_rows(page: SeriesPage, *, scale: Scale) -> list[dict[str, Any]]:
 
 
 def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
-    """Return a row for each alert and each change of the environment, oldest first.
+    """Return a row for each alert, change of the environment and annotation, oldest first.
+
+    Annotations of long before or after the points are left out: they would leave no room for them.
 
     That of an alert says also after which good run the change came, its cause and what people said
     of it; that of a drift between which levels it goes, and until when.
@@ -216,6 +223,11 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
     ]
     found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
     times = [point.at for point in page.points] or [at for at, *_ in found]
+    found += [
+        (item.at, annotation_label(item), "", {"said": _said(item)})
+        for item in page.annotations
+        if times and min(times) - _AROUND <= item.at <= max(times) + _AROUND
+    ]
     rows = []
     for number, (at, text, verdict, more) in enumerate(sorted(found, key=lambda item: item[:3])):
         width = max(times) - min(times)
@@ -320,6 +332,16 @@ def change_label(change: EnvironmentChange) -> str:
     more = len(change.differences) - len(named)
     text = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     return shortened(f"new baseline: {text or 'environment changed'}", limit=_LABEL_LENGTH)
+
+
+def annotation_label(annotation: Annotation) -> str:
+    """Return the words at an annotation, `annotation: new driver`."""
+    return shortened(f"annotation: {one_line(annotation.text)}", limit=_ANNOTATION_LENGTH)
+
+
+def _said(annotation: Annotation) -> str:
+    text = f"{one_line(annotation.by)}: {one_line(annotation.text)}"
+    return shortened(text, limit=_TOOLTIP_LENGTH)
 
 
 def change_from_previous(points: Sequence[TrendPoint], number: int) -> str:

@@ -1,4 +1,7 @@
-"""The tables of what is to be done and who does it; `db.tables` says what all tables share."""
+"""The tables of what is to be done, who does it and what is said of it.
+
+`db.tables` says what all tables share.
+"""
 
 from __future__ import annotations
 
@@ -68,3 +71,21 @@ class LiveLogTable(Base):
     run_id: Mapped[str] = mapped_column(String, primary_key=True)
     at: Mapped[datetime] = mapped_column(UtcTime)
     log: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class AnnotationTable(Base):
+    """One row an annotation of a date, never deleted: what, for which series, who said so when.
+
+    `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null while it is shown.
+    """
+
+    __tablename__ = "annotations"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcTime)
+    pattern: Mapped[str] = mapped_column(String)
+    text: Mapped[str] = mapped_column(Text)
+    by: Mapped[str] = mapped_column(String)
+    made_at: Mapped[datetime] = mapped_column(UtcTime)
+    removed_by: Mapped[str | None] = mapped_column(String)
+    removed_at: Mapped[datetime | None] = mapped_column(UtcTime)

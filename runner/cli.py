@@ -17,6 +17,7 @@ from runner.analysis.compare import NotComparableError
 from runner.analysis.kernel_script import NoKernelScript
 from runner.analysis.triage import AlertStateError
 from runner.commands.alerts import alerts_group
+from runner.commands.annotate import annotate_group
 from runner.commands.bisect import bisect
 from runner.commands.compare import compare
 from runner.commands.database import db_group
@@ -114,6 +115,7 @@ for command in (
     show,
     regressions,
     alerts_group,
+    annotate_group,
     compare,
     kernels_group,
     bisect,

@@ -9,6 +9,8 @@ import streamlit as st
 from app import access, data, diff_data
 from app.alertpage import alert_facts, alert_title, alerts_table, changes_table
 from app.alertshare import alert_markdown, event_markdown
+from app.annotating import show_annotations
+from app.annotation_data import annotated
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
 from app.difflinks import alert_kernel_table, alert_kernel_text
@@ -120,9 +122,10 @@ def _show_alert(alert_id: str) -> None:
     case = alert.case
     st.html(heading(alert_title(alert)))
     st.html(alert_facts(page, now=data.now()))
+    metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
     if page.series is not None and page.series.points:
-        metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
-        show_trend(page.series, metric=metric, generation=loaded.generation)
+        series = annotated(page.series, metric=metric)
+        show_trend(series, metric=metric, generation=loaded.generation)
     else:
         show_repro(case, toolchain=alert.toolchain)
     command = data.repro(case, toolchain=alert.toolchain)
@@ -135,6 +138,8 @@ def _show_alert(alert_id: str) -> None:
             chart=TREND_KEY if page.series is not None and page.series.points else "",
         )
     )
+    if page.series is not None:
+        show_annotations(annotated(page.series, metric=metric), metric=metric)
     _show_kernels(alert)
     differences = difference_table(
         alert.environment_diff or {}, ends=_ENDS, label="what the two ends differ in"

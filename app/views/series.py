@@ -7,6 +7,8 @@ import functools
 import streamlit as st
 
 from app import data, diff_data, seriestable
+from app.annotating import show_annotations
+from app.annotation_data import annotated
 from app.components import choose, notices, stale_note, state_page
 from app.format import metric_label
 from app.markup import escaped, facts, folded, heading, notice
@@ -36,7 +38,7 @@ def show() -> None:
         state_page("No such series", text=[f"{error}.", "The overview lists what was measured."])
         return
     stale_note(loaded)
-    page = loaded.value
+    page = annotated(loaded.value, metric=state.metric)
     _show_header(page, state)
     if not page.points:
         _show_no_points(page, state)
@@ -44,6 +46,7 @@ def show() -> None:
     _show_part(page, state)
     show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
     _show_share(page, state)
+    show_annotations(page, metric=state.metric)
     _show_samples(page, state)
     st.html(heading("Points", level=2))
     scale = scale_of(page, metric=state.metric)

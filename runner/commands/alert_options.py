@@ -45,7 +45,7 @@ class DecisionOptions:
 def deciding(function: _Function) -> _Function:
     """Add `--by`, `--why` and what every command has; pass the first two and JSON as `options`."""
     options = gather_options(
-        DecisionOptions, name="options", options=(_by_option, _why_option, json_option)
+        DecisionOptions, name="options", options=(by_option, _why_option, json_option)
     )
     return options(with_workplace(function))
 
@@ -62,7 +62,7 @@ def _person(by: str | None) -> str:
     return by.strip()
 
 
-_by_option = click.option(
+by_option = click.option(
     "--by",
     metavar="NAME",
     callback=lambda _context, _option, by: _person(by),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import click
 import pytest
 
+from db.annotations import EVERYTHING, new_annotation
 from runner.check import Check, CheckState
 from runner.cli import main
 from tests.builders import START, make_alert, make_document, make_kernel, make_result, make_run
@@ -18,6 +19,14 @@ from tests.records_v3 import make_record, write_lines
 from tests.stored import save_alerts
 from tests.traces import on_gpu, write_trace
 
+# What `hud annotate add` makes of the words below.
+ANNOTATION = new_annotation(
+    "driver",
+    at=datetime(2030, 1, 1, tzinfo=timezone.utc),
+    pattern=EVERYTHING,
+    by="ada",
+    made_at=START,
+)
 # Each is typed after those before it; `latest` is the run of the fixture.
 COMMANDS = (
     "list models",
@@ -54,6 +63,10 @@ COMMANDS = (
     "alerts test",
     "alerts log",
     "alerts replay log.json",
+    "annotate add 2030-01-01 driver --by ada",
+    "annotate list",
+    f"annotate remove {ANNOTATION.id}",
+    "annotate replay said.json",
     "ingest out.json",
     "import records.json broken.json",
     "detect",
@@ -92,6 +105,7 @@ def test_json_stands_alone_on_standard_output(
     terminal = Terminal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "log.json").write_text("[]")
+    (tmp_path / "said.json").write_text("[]")
     older = make_run(started_at=START - timedelta(days=1))
     with_kernels = make_document(older, results=[make_result(kernels=[make_kernel()])])
     (tmp_path / "kernels.json").write_text(json.dumps(with_kernels.to_json()))

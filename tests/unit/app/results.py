@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.pages import EnvironmentChange, RunPage, SeriesPage
+from db.annotations import Annotation
 from db.metrics import METRICS
 from db.records import Alert, Case, Outcome, Run, RunState
 from db.summaries import (
@@ -150,6 +151,7 @@ def series_page(
     outcomes: Sequence[OutcomePoint] = (),
     environment_changes: Sequence[EnvironmentChange] = (),
     alerts: Sequence[Alert] = (),
+    annotations: Sequence[Annotation] = (),
 ) -> SeriesPage:
     """Return what the series page shows."""
     return SeriesPage(
@@ -165,6 +167,7 @@ def series_page(
         outcomes=tuple(outcomes),
         environment_changes=tuple(environment_changes),
         alerts=tuple(alerts),
+        annotations=tuple(annotations),
     )
 
 
