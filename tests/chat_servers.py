@@ -82,8 +82,8 @@ class Chat:
             base = self.url.removesuffix("/api")
             return 200, {"ok": True, "upload_url": f"{base}/upload?id={id}", "file_id": id}
         if method == "conversations.replies":
-            form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
-            return 200, self._thread(form)
+            given = parse_qs(asked.body.decode())
+            return 200, self._thread({name: values[0] for name, values in given.items()})
         content = asked.content()
         if method == "files.completeUploadExternal":
             has_all = all(item["id"] in self.files for item in content["files"])
@@ -114,7 +114,8 @@ class Chat:
             return {"ok": False, "error": "invalid_blocks"}
         if "thread_ts" in content:
             thread = content["thread_ts"]
-            ts = f"1800000000.{len(self.threads.get(thread, [])):06}"
+            said = [float(item["ts"]) for item in self.threads.get(thread, [])]
+            ts = f"{max([float(thread), *said]) + 0.001:.6f}"
             self.reply(thread, content["text"], ts=ts, **BOT)
             return {"ok": True, "channel": CHANNEL, "ts": ts}
         ts = content.get("ts", f"1700000000.{len(self.messages):06}")
