@@ -19,6 +19,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.nights.audit import Audit, audit, gather
@@ -59,7 +60,9 @@ def table_of(found: Audit) -> Table:
     """Return what came of each night as a table."""
     table = Table("night", "schedule", "thrown in", "what came of it", "explained by")
     for fate in found.fates:
-        table.add_row(str(fate.night), fate.schedule, fate.thrown_in, fate.came, fate.explained_by)
+        cells = (str(fate.night), fate.schedule, fate.thrown_in, fate.came, fate.explained_by)
+        # A reason may name a table of hud.toml, which would be taken for markup.
+        table.add_row(*map(escape, cells))
     return table
 
 

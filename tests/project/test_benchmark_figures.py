@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import geometric_mean, mean, stdev
 from typing import Any
 
+from benchmarks.nights.simulation import Trouble
+
 ROOT = Path(__file__).parents[2]
 MUST_BE_ZERO = ("num_lost", "num_not_sent", "num_out_of_order", "num_repeats_beyond_kills")
 
@@ -221,3 +223,17 @@ def test_how_long_the_store_takes_for_a_page_is_told_as_it_came_out() -> None:
     assert f"load {found['load_after'][1]:.0f}" in text
     assert "**It is not met**" in text
     assert max(row["p95_ms"] for row in found["questions"][:3]) > 60
+
+
+def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
+    found = result("nights")
+    fates = found["fates"]
+    thrown_in = {trouble for fate in fates for trouble in fate["thrown_in"].split(", ") if trouble}
+    without_run = [fate for fate in fates if fate["came"].startswith("no run")]
+    assert found["problems"] == []
+    assert len({fate["night"] for fate in fates}) == found["num_nights"] == 30
+    assert thrown_in == set(Trouble)
+    assert ["GPU is lost" in fate["explained_by"] for fate in without_run] == [True]
+    text = words("benchmarks/README.md")
+    assert f"the machine switched off {found['num_kills']} times, the {len(fates)} times" in text
+    assert f"all {found['num_notifications_taken']} notifications came, once each" in text
