@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -169,7 +170,12 @@ class TerminalProgress:
             self._bar = None
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        try:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        except OSError as error:
+            # A log on a full disk must not end what it tells of.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
 
 def _mean_s(results: Sequence[CaseResult]) -> float | None:

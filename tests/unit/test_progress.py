@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 from datetime import timedelta
 
@@ -159,3 +160,21 @@ def test_the_next_run_of_one_program_counts_for_itself() -> None:
             progress(RunEnded(run=make_run(run.id, state="finished")))
     counts = [line[:5] for line in stream.getvalue().splitlines() if line.startswith("[")]
     assert counts == ["[1/1]", "[3/3]"]
+
+
+class Failing(io.StringIO):
+    """A stream to which nothing can be written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, _text: str) -> int:
+        raise OSError(self.number, "it failed")
+
+
+def test_a_log_on_a_full_disk_does_not_end_what_it_tells_of() -> None:
+    event = Said(text="the disk is full")
+    TerminalProgress(Console(file=Failing(errno.ENOSPC)), now=FakeClock())(event)
+    with pytest.raises(OSError, match="it failed"):
+        TerminalProgress(Console(file=Failing(errno.EIO)), now=FakeClock())(event)
