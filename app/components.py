@@ -11,7 +11,7 @@ import streamlit as st
 from app import access, data
 from app.format import duration, moment
 from app.kernelcode import Code
-from app.markup import escaped, link, notice
+from app.markup import escaped, link, notice, with_code
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
 from app.state import run_url
@@ -23,6 +23,8 @@ from db.summaries import RunSummary
 POLL_S = 2.0
 # Trying again costs a wait of data.LOCK_TIMEOUT_S each time.
 RETRY_S = 5.0
+# What is the matter with a store may take some lines.
+_LONG_TEXT = 2000
 # In pixels.
 _CODE_HEIGHT = 560
 
@@ -55,7 +57,9 @@ def _advice(error: StoreError) -> tuple[str, list[str]]:
 
 def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ()) -> None:
     """Draw a page that has nothing to show: what is the matter, and what to type."""
-    paragraphs = "".join(f"<p>{_with_code(paragraph)}</p>" for paragraph in text)
+    paragraphs = "".join(
+        f"<p>{with_code(item[:1].upper() + item[1:], limit=_LONG_TEXT)}</p>" for item in text
+    )
     st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{paragraphs}</div>')
     for command in commands:
         st.code(command, language="bash", width=520)
@@ -195,10 +199,3 @@ def _retrying(drawn: list[datetime]) -> None:
     if drawn:
         st.rerun(scope="app")
     drawn.append(data.now())
-
-
-def _with_code(text: str) -> str:
-    parts = escaped(text[:1].upper() + text[1:], limit=2000).split("`")
-    return "".join(
-        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
-    )

@@ -6,11 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from db.text import printable
-
-# With one of these a cell begins that a spreadsheet takes for a formula; see
-# https://owasp.org/www-community/attacks/CSV_Injection.
-_FORMULA_STARTS = ("=", "+", "-", "@")
+from db.text import spreadsheet_text
 
 CsvValue = str | float | int | bool | None
 
@@ -30,8 +26,4 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[CsvValue]]) -> str:
 def _cell(value: CsvValue) -> str:
     if value is None:
         return ""
-    if not isinstance(value, str):
-        return str(value)
-    # Tabs and other signs that are not printed are no longer there.
-    shown = printable(value)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
+    return spreadsheet_text(value) if isinstance(value, str) else str(value)

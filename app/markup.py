@@ -101,6 +101,17 @@ def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
     return html.escape(printable(shortened(text, limit=limit)), quote=True)
 
 
+def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
+    """Return `text` escaped, what is between backticks in it as code."""
+    parts = escaped(text, limit=limit).split("`")
+    if len(parts) % 2 == 0:
+        # The last one opens nothing.
+        parts[-2:] = ["`".join(parts[-2:])]
+    return "".join(
+        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
+    )
+
+
 def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
     shown = escaped(text)
@@ -238,10 +249,9 @@ def folded(summary: str, content: str) -> str:
 
 
 def notice(text: str, *, style: str = "") -> str:
-    """Return a quiet framed line."""
-    return (
-        f'<div class="hud-notice {style}" role="status">{escaped(text, limit=_TITLE_LIMIT)}</div>'
-    )
+    """Return a quiet framed line; what is between backticks is code."""
+    content = with_code(text, limit=_TITLE_LIMIT)
+    return f'<div class="hud-notice {style}" role="status">{content}</div>'
 
 
 def _heading(column: Column) -> str:

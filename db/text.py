@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+# With one of these a cell begins that a spreadsheet takes for a formula; see
+# https://owasp.org/www-community/attacks/CSV_Injection.
+_FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
 
 def printable(text: str, *, kept: str = "\n") -> str:
     """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
     return "".join(sign if sign.isprintable() or sign in kept else "?" for sign in text)
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return `text` as a cell that no spreadsheet executes: with an apostrophe before a formula."""
+    # Tabs and other signs that are not printed are no longer there.
+    shown = printable(text)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
 
 
 def one_line(text: str) -> str:

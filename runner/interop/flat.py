@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from db.fields import time_to_json
 from db.records import CaseResult, Measurement, Run, RunDocument
+from db.text import spreadsheet_text
 
 _TEXT = pa.string()
 SCHEMA = pa.schema(
@@ -50,7 +51,10 @@ SCHEMA = pa.schema(
 
 
 def to_csv(documents: Iterable[RunDocument]) -> Iterator[bytes]:
-    """Yield a CSV file with a header; samples and launches are divided by spaces."""
+    """Yield a CSV file with a header; samples and launches are divided by spaces.
+
+    No text is a formula to a spreadsheet; Parquet has every text as it is.
+    """
     yield _csv_line(SCHEMA.names)
     for document in documents:
         for row in _rows(document):
@@ -111,7 +115,7 @@ def _cell(value: Any) -> str:
         return " ".join(map(repr, value))
     if isinstance(value, datetime):
         return time_to_json(value)
-    return value if isinstance(value, str) else repr(value)
+    return spreadsheet_text(value) if isinstance(value, str) else repr(value)
 
 
 def _csv_line(cells: Iterable[str]) -> bytes:

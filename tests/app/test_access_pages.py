@@ -49,7 +49,7 @@ def test_dashboard_without_sign_in_only_shows(open_page: OpenPage) -> None:
     page = open_page("alerts", alert=ID)
     assert "bert default +20.0 %" in text_of(page)
     assert "nobody is signed in here, so this dashboard only shows" in text_of(page)
-    assert "`hud alerts` does it on the command line" in text_of(page)
+    assert "hud alerts does it on the command line" in text_of(page)
     assert labels(page) == []
 
 

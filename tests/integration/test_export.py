@@ -215,6 +215,81 @@ def test_openmetrics_of_a_store_parses(terminal: Terminal) -> None:
     assert sum(sample.value for sample in outcomes) == 6
 
 
+ODD = (
+    "=cmd|'/c calc'!A0",
+    "+1",
+    "@SUM(1)",
+    "-2",
+    "<script>x</script>",
+    'a,b;"c"',
+    "x" * 10_000,
+)
+
+
+def odd_night() -> RunDocument:
+    """Return a run whose every text is one that somebody might take for more than text."""
+    cases = [make_case(name, device="cuda") for name in ODD]
+    run = make_run(
+        "run-odd",
+        started_at=START,
+        finished_at=START,
+        plan=cases,
+        environment=FACTS,
+        fingerprint=fingerprint(FACTS),
+        revision="=HYPERLINK(1)",
+        machine="@box",
+    )
+    ends = (5e-324, 1.7e308)
+    results = [
+        make_result(
+            f"odd-{number}",
+            run=run,
+            case=case,
+            outcome="ok" if number % 2 else "failed",
+            reason="" if number % 2 else "-1+1 \u202e \t=1",
+            measurements=[make_measurement(samples=ends)] if number % 2 else [],
+        )
+        for number, case in enumerate(cases)
+    ]
+    return make_document(run, results=results)
+
+
+def test_no_text_of_a_csv_file_is_a_formula(terminal: Terminal) -> None:
+    put(terminal, odd_night())
+    text = terminal.hud("export", "all", "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(ODD)
+    cells = [cell for row in rows for cell in row.values()]
+    assert [cell for cell in cells if cell.lstrip()[:1] in tuple("=+-@")] == []
+    assert {row["model"] for row in rows} == {
+        f"'{name}" if name[0] in "=+@-" else name for name in ODD
+    }
+    assert rows[0]["reason"] == "'-1+1 ? ?=1"
+    assert rows[1]["samples"] == "5e-324 1.7e+308"
+
+
+@pytest.mark.parametrize("format", ["v3", "parquet", "openmetrics", "mlperf"])
+def test_formats_for_programs_keep_every_text_and_number(terminal: Terminal, format: str) -> None:
+    put(terminal, odd_night())
+    streamed = terminal.hud("export", "all", "--format", format).stdout_bytes
+    if format == "parquet":
+        rows = pq.read_table(io.BytesIO(streamed)).to_pylist()
+        assert [row["model"] for row in rows] == list(ODD)
+        assert rows[1]["samples"] == [5e-324, 1.7e308]
+        assert rows[0]["reason"] == "-1+1 \u202e \t=1"
+        return
+    text = streamed.decode("utf-8")
+    if format == "openmetrics":
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        models = {sample.labels["model"] for sample in families["hud_outcome"].samples}
+        assert models == set(ODD)
+        return
+    documents = [json.loads(line.removeprefix(":::MLLOG ")) for line in text.splitlines()]
+    assert all(
+        any(name in json.dumps(documents) for name in (odd, json.dumps(odd)[1:-1])) for odd in ODD
+    )
+
+
 def test_runs_cases_and_metrics_can_be_chosen(terminal: Terminal) -> None:
     put(terminal, night(0), night(1))
 

@@ -45,6 +45,18 @@ class Elements(HTMLParser):
         self.attributes.update(name for name, _ in attrs)
 
 
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("`hud <run>` does", "<code>hud &lt;run&gt;</code> does"),
+        ("one ` is a sign", "one ` is a sign"),
+        ("`a` and `b", "<code>a</code> and `b"),
+    ],
+)
+def test_what_is_between_backticks_in_a_notice_is_code(text: str, content: str) -> None:
+    assert notice(text).endswith(f">{content}</div>")
+
+
 @given(st.text())
 def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
     cell = Cell(text=text, href=text, title=text, notes=(Note(text=text, href=text),))
@@ -60,7 +72,7 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
     found = Elements(page)
     assert found.names <= {
         *("div", "table", "thead", "tbody", "tr", "th", "td", "a"),
-        *("dl", "dt", "dd", "details", "summary"),
+        *("dl", "dt", "dd", "details", "summary", "code"),
     }
     assert found.attributes <= {
         *("class", "href", "title", "scope", "role", "tabindex"),
