@@ -154,7 +154,8 @@ def load_bound(
         messages = connection.execute(wanted).all()
         shown = _numbers_shown(connection, receiver, at=at)
         ids = {id for row in messages for id in row.notification_ids}
-        told = _alerts_told(connection, ids, subject=subject)
+        is_told = OutboxTable.id.in_(ids) if reference else OutboxTable.subject == subject
+        told = _alerts_told(connection, is_told & (OutboxTable.receiver == receiver))
     pairs = [
         (told[id], shown.get(row.reference, -1))
         for row in messages
@@ -184,12 +185,8 @@ def _numbers_shown(connection: Connection, receiver: str, *, at: datetime) -> di
     return found
 
 
-def _alerts_told(
-    connection: Connection, ids: Collection[str], *, subject: str
-) -> dict[str, list[str]]:
-    wanted = select(OutboxTable.id, OutboxTable.alert_ids).where(OutboxTable.id.in_(ids))
-    if subject:
-        wanted = wanted.where(OutboxTable.subject == subject)
+def _alerts_told(connection: Connection, is_told: ColumnElement[bool]) -> dict[str, list[str]]:
+    wanted = select(OutboxTable.id, OutboxTable.alert_ids).where(is_told)
     return {row.id: list(row.alert_ids) for row in connection.execute(wanted)}
 
 

@@ -60,6 +60,7 @@ class Chat:
     messages: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     threads: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
     requests: list[Asked] = field(default_factory=list)
     forced: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
 
@@ -84,6 +85,11 @@ class Chat:
         if method == "conversations.replies":
             given = parse_qs(asked.body.decode())
             return 200, self._thread({name: values[0] for name, values in given.items()})
+        if method == "users.info":
+            (id,) = parse_qs(asked.body.decode())["user"]
+            name = self.members.get(id)
+            wrong = {"ok": False, "error": "missing_scope", "needed": "users:read"}
+            return 200, {"ok": True, "user": {"id": id, "real_name": name}} if name else wrong
         content = asked.content()
         if method == "files.completeUploadExternal":
             has_all = all(item["id"] in self.files for item in content["files"])

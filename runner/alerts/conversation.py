@@ -38,8 +38,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Which message a reply is about: that with a `reference`, or all those about `subject`."""
+    """Which message a reply is about: that with a `reference`, or all those about `subject`.
 
+    `name` is what who wrote it is called on record.
+    """
+
+    name: str
     reference: str = ""
     subject: str = ""
 

@@ -96,7 +96,7 @@ class GitHubConversation:
         event = _EVENT.match(issue["body"] or "")
         if event is None or not self._may_write(reply.author):
             return None
-        return Context(subject=unquote(event[1]))
+        return Context(name=reply.author, subject=unquote(event[1]))
 
     def _may_write(self, login: str) -> bool:
         if self.repliers is not True:

@@ -209,7 +209,7 @@ class _Round:
             kept = KeptReply(
                 id=reply.id,
                 thread=reply.thread,
-                by=f"{reply.author} ({self._name} reply)",
+                by=f"{context.name} ({self._name} reply)",
                 at=reply.at,
                 text=first_words(reply.text),
             )

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from db.replies import Thread
+from db.text import one_line, shortened
 from runner.alerts.chat import SLACK_SECTION, slack_plain, slack_text
 from runner.alerts.conversation import Context, Reading, Reply
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -23,6 +24,8 @@ from runner.alerts.settings import MEMBER
 from runner.alerts.slack import FORM, JSON, NAMES, SlackBot
 
 PAGE, MAX_PAGES = 15, 4
+# Of what somebody is called: the id behind it is what tells people apart.
+_MAX_NAME = 30
 # Seconds: a thread in which nothing was said for an hour is read every six minutes.
 _MIN_PAUSE_S, _MAX_PAUSE_S, _SHARE = 60.0, 900.0, 0.1
 _TIME = re.compile(r"[0-9]{1,12}\.[0-9]{1,10}")
@@ -76,9 +79,16 @@ class SlackConversation:
         return Reading(answer=answer, replies=tuple(ordered))
 
     def context(self, reply: Reply, *, now: datetime) -> tuple[Answer, Context | None]:
-        """Return the message of the thread: who may reply was seen when it was read."""
-        del now
-        return Answer(kind=AnswerKind.SENT), Context(reference=reply.thread)
+        """Return the message of the thread: who may reply was seen when it was read.
+
+        Where the bot may not ask what somebody is called, the id has to do.
+        """
+        form = urlencode({"user": reply.author}).encode("ascii")
+        _, found = self.bot.call("users.info", form, headers=FORM, now=now)
+        user = found.get("user")
+        called = one_line(str(user.get("real_name") or "")) if isinstance(user, dict) else ""
+        name = f"{shortened(called, limit=_MAX_NAME)} {reply.author}".strip()
+        return Answer(kind=AnswerKind.SENT), Context(name=name, reference=reply.thread)
 
     def say(self, text: str, *, thread: str, reply_id: str, now: datetime) -> Answer:
         """Say `text` in the thread of a message."""

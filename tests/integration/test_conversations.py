@@ -117,6 +117,25 @@ def test_what_slack_refuses_to_read_is_told() -> None:
     assert empty.replies == ()
 
 
+@pytest.mark.parametrize(
+    ("member", "name"),
+    [
+        ("Ann\n<!here>", "Ann <!here> U1"),
+        ("judge", "judge U1"),
+        ("x" * 99, f"{'x' * 27}... U1"),
+        ("", "U1"),
+    ],
+)
+def test_who_replies_in_slack_is_on_record_with_the_id(member: str, name: str) -> None:
+    with chatting("slack") as chat:
+        conversation = slack(chat)
+        chat.members["U1"] = member
+        reply = replace(REPLY, thread=SLACK_THREAD.name, author="U1")
+        answer, context = conversation.context(reply, now=NOW)
+    assert answer.kind is AnswerKind.SENT
+    assert context == Context(name=name, reference=SLACK_THREAD.name)
+
+
 def test_a_quiet_thread_of_slack_is_read_seldom() -> None:
     with chatting("slack") as chat:
         conversation = slack(chat)
@@ -189,12 +208,12 @@ REPLY = Reply(id="1", thread="issues/1", position=AT, at=NOW, author="ann", text
 @pytest.mark.parametrize(
     ("issue", "permission", "repliers", "wanted"),
     [
-        ({}, "write", True, Context(subject="e 1")),
-        ({}, "admin", True, Context(subject="e 1")),
+        ({}, "write", True, Context(name="ann", subject="e 1")),
+        ({}, "admin", True, Context(name="ann", subject="e 1")),
         ({}, "read", True, None),
         ({}, "none", True, None),
         ({}, None, True, None),
-        ({}, None, ("ann",), Context(subject="e 1")),
+        ({}, None, ("ann",), Context(name="ann", subject="e 1")),
         # Anybody opens an issue with a marker, and none with a label.
         ({"labels": []}, "write", True, None),
         ({"body": f"> {ISSUE['body']}"}, "write", True, None),

@@ -142,6 +142,7 @@ def asked(chat: Chat) -> list[str]:
 
 def test_a_thread_of_slack_decides(make_office: Callable[[str], Office]) -> None:
     with chatting("slack") as chat:
+        chat.members["U1"] = "Ann\nLee"
         office = make_office(slack_settings(chat))
         office.tell(ALERT, id="msg_1")
         chat.reply(ROOT, "thanks, @here", ts=ts(office.at + MINUTE))
@@ -150,12 +151,18 @@ def test_a_thread_of_slack_decides(make_office: Callable[[str], Office]) -> None
         asked(chat)
         office.send()
         # What was decided is in the message, and what it does not show in the thread.
-        assert asked(chat) == ["conversations.replies", "chat.postMessage", "chat.update"]
-        assert "now acknowledged by U1 (team reply): looking" in str(chat.messages[ROOT])
+        assert asked(chat) == [
+            "conversations.replies",
+            "users.info",
+            "users.info",
+            "chat.postMessage",
+            "chat.update",
+        ]
+        assert "now acknowledged by Ann Lee U1 (team reply): looking" in str(chat.messages[ROOT])
         assert chat.threads[ROOT][-1]["text"] == '"owner ann": 1 alert of ann now.'
         assert office.decided() == [
-            ("U1 (team reply)", "acknowledged", "looking <!channel>"),
-            ("U1 (team reply)", "ann", ""),
+            ("Ann Lee U1 (team reply)", "acknowledged", "looking <!channel>"),
+            ("Ann Lee U1 (team reply)", "ann", ""),
         ]
         # Its own answer is no command, and what counted does not count again.
         office.send(after=20 * MINUTE)

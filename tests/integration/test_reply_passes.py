@@ -213,7 +213,8 @@ def test_a_service_is_left_alone_for_as_long_as_it_says(desk: Desk) -> None:
     assert desk.asked() == ["conversations.replies"]
     # What cannot be answered for the same reason is answered later, once.
     page = {"ok": True, "messages": [{**BOT, "ts": ROOT}, *desk.chat.threads[ROOT]]}
-    desk.chat.forced = [(200, page, {}), (429, {}, {"Retry-After": "3600"})]
+    member = {"ok": True, "user": {"id": "U1"}}
+    desk.chat.forced = [(200, page, {}), (200, member, {}), (429, {}, {"Retry-After": "3600"})]
     for _ in range(3):
         desk.read(after=61 * MINUTE)
     assert desk.answers() == ['"owner ann": 1 alert of ann now.']
@@ -236,7 +237,8 @@ def test_pauses_grow_and_one_request_tells_that_a_service_is_down(desk: Desk) ->
 def test_an_answer_that_may_have_been_said_is_not_said_again(desk: Desk) -> None:
     desk.reply("mute soon")
     page = {"ok": True, "messages": [{**BOT, "ts": ROOT}, *desk.chat.threads[ROOT]]}
-    desk.chat.forced = [(200, page, {}), (200, {"ok": False, "error": "fatal_error"}, {})]
+    broken = {"ok": False, "error": "fatal_error"}
+    desk.chat.forced = [(200, page, {}), (200, broken, {}), (200, broken, {})]
     desk.asked()
     for _ in range(3):
         desk.read(after=61 * MINUTE)
