@@ -74,9 +74,11 @@ def list_users(machine: Machine) -> tuple[GpuUser, ...]:
     """Return the processes that compute on any GPU; those that only draw do not count."""
     fields = ("gpu_uuid", "pid", "process_name")
     answer = machine.ask(_SMI, f"--query-compute-apps={','.join(fields)}", _FORMAT)
+    # The last field may be a whole command line, with commas that nothing quotes.
+    rows = [line.split(",", len(fields) - 1) for line in answer.text.splitlines()]
     return tuple(
-        GpuUser(gpu_uuid=row[0], pid=row[1], name=row[2].rpartition("/")[2])
-        for row in _rows(answer.text)
+        GpuUser(gpu_uuid=row[0].strip(), pid=row[1].strip(), name=_program(row[2].strip()))
+        for row in rows
         if len(row) == len(fields)
     )
 
@@ -115,6 +117,14 @@ def _gpu(row: Sequence[str]) -> Gpu:
         default_power_limit_w=default_limit,
         max_clock_sm_mhz=clock,
     )
+
+
+def _program(command: str) -> str:
+    """Return the program of a command line; all of what a process calls itself instead.
+
+    It is `[Insufficient Permissions]` or `[Not Found]` where this user, or container, may not know.
+    """
+    return command.split()[0].rpartition("/")[2] if command.startswith("/") else command
 
 
 def _number(text: str) -> float | None:

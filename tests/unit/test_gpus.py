@@ -13,7 +13,7 @@ TWO = """\
 OLD = "0, GPU-cccc, Tesla K80, 470.57.02, Disabled, [N/A], [N/A], [Not Supported], 875"
 USERS = """\
 GPU-bbbb, 4242, /usr/bin/python3
-GPU-aaaa, 77, "a, program"
+GPU-aaaa, 77, [Insufficient Permissions]
 """
 
 
@@ -44,11 +44,18 @@ def test_without_a_driver_there_is_no_gpu_and_no_user() -> None:
 
 def test_users_are_those_of_the_gpu_that_is_measured() -> None:
     both = machine(users=USERS)
-    assert users_of("cuda", machine=both, env={}) == ("a, program (PID 77)",)
+    assert users_of("cuda", machine=both, env={}) == ("[Insufficient Permissions] (PID 77)",)
     for name in ("1", "GPU-bbbb", "GPU-bb", "1,0"):
         env = {"CUDA_VISIBLE_DEVICES": name}
         assert users_of("cuda", machine=both, env=env) == ("python3 (PID 4242)",)
     assert users_of("cpu", machine=both, env={}) == ()
+
+
+def test_command_line_with_commas_is_one_user() -> None:
+    line = "GPU-aaaa, 5, /opt/browser/browser --type=gpu-process --enable=Vulkan,Canvas, /x\n"
+    named = "GPU-aaaa, 6, VLLM::EngineCore\n"
+    users = list_users(machine(users=line + named))
+    assert [user.text for user in users] == ["browser (PID 5)", "VLLM::EngineCore (PID 6)"]
 
 
 def test_a_name_that_is_none_means_the_first_gpu() -> None:
