@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,27 @@ NAMES = (stores.HOSTILE_NAME, "../../etc/passwd", "a\x1b[31mred\nline")
 TOOLCHAIN = "imported:pytorch/pytorch@main"
 
 
-@pytest.fixture
-def imported(store: Store, tmp_path: Path) -> Store:
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store in which each model got slower, as somebody else measured it."""
+    folder = tmp_path_factory.mktemp("history")
+    store = Store(f"duckdb:///{folder}/hud.duckdb")
     records = [
         make_record("speedup", 1.5 if night < 10 else 1.2, model=name, night=night)
         for night in range(16)
         for name in NAMES
     ]
     failed = make_record("accuracy", "fail_accuracy\x1b[2J", model=NAMES[0], night=15)
-    path = write_lines(tmp_path / "history.json", [*records, failed])
+    path = write_lines(folder / "history.json", [*records, failed])
     import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=stores.NOW)
     detect(store)
+    return folder / "hud.duckdb"
+
+
+@pytest.fixture
+def imported(history: Path, store_path: Path, store: Store) -> Store:
+    """Return the store of this test with that history in it."""
+    shutil.copy(history, store_path)
     return store
 
 
