@@ -12,6 +12,8 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
 def printable(text: str, *, kept: str = "\n") -> str:
     """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
+    if text.isprintable():
+        return text
     return "".join(sign if sign.isprintable() or sign in kept else "?" for sign in text)
 
 
