@@ -106,7 +106,9 @@ class JobLoop:
             if new_trouble and not trouble:
                 self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
             trouble = new_trouble
-            self.send()
+            if not trouble:
+                # Else it would wait for the same lock, and say the same.
+                self.send()
             self.wake.wait(LOOK_EVERY_S)
             self.wake.clear()
 

@@ -345,3 +345,24 @@ def test_a_suite_that_was_never_on_the_gpu_is_measured_where_it_can_be(place: Pl
         run_night(loop, place, key)
     devices = [summary.run.plan[0].device for summary in load_runs(place.store)]
     assert devices == ["cpu", "cpu"]
+
+
+def test_nothing_is_sent_while_the_store_does_not_answer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    troubles = iter(["held by PID 7", "", "held by PID 7"])
+
+    def run_queued(loop: JobLoop) -> str:
+        loop.wake.set()
+        trouble = next(troubles, None)
+        if trouble is None:
+            raise RunInterrupted("stopped")
+        done.append(trouble)
+        return trouble
+
+    monkeypatch.setattr(JobLoop, "run_queued", run_queued)
+    loop = dataclasses.replace(place.loop, send=lambda: done.append("sent"))
+    with pytest.raises(RunInterrupted, match="stopped"):
+        loop.run_forever()
+    assert done == ["held by PID 7", "", "sent", "held by PID 7"]
