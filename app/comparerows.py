@@ -11,6 +11,7 @@ from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean
 from app.csvtext import csv_text
 from app.format import (
     Scale,
+    counted,
     metric_label,
     moment,
     outcome_label,
@@ -108,6 +109,19 @@ def metrics_of(page: ComparePage) -> list[str]:
     present = {row.metric for row in page.rows}
     known = [name for name in METRICS if name in present]
     return [*known, *sorted(present - set(known))]
+
+
+def headline(page: ComparePage) -> str:
+    """Return what came out, in one line: how many of the cases that both have are worse."""
+    common = {row.candidate_case.key for row in page.rows if not row.is_one_sided}
+    if not common:
+        return "Compare"
+    worse, better = (
+        len(common & {row.candidate_case.key for row in page.rows if row.verdict is verdict})
+        for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    )
+    numbers = f"{worse or 'none'} worse, {better or 'none'} better"
+    return f"{counted(len(common), 'case')} in both runs: {numbers}"
 
 
 def verdict_tiles(page: ComparePage) -> str:
@@ -391,7 +405,7 @@ def _variant_text(before: str, after: str) -> str:
 
 
 def _tile_style(verdict: Verdict, number: int) -> str:
-    return VERDICT_STYLES.get(verdict, "") if number else "quiet"
+    return VERDICT_STYLES.get(verdict, "quiet") if number else "quiet"
 
 
 def _mean_cell(mean: Mean | None) -> Cell:

@@ -37,7 +37,7 @@ def show_choices(
                 options=list(labels),
                 value=getattr(state, side),
                 format_func=lambda run_id: labels.get(run_id, run_id),
-                width=460,
+                width=400,
             )
             choose(
                 f"{label} variant",

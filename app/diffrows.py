@@ -309,7 +309,11 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _calls(kernels: Sequence[Kernel]) -> str:
-    return significant(math.fsum(kernel.count for kernel in kernels)) if kernels else "-"
+    if not kernels:
+        return "-"
+    number = math.fsum(kernel.count for kernel in kernels)
+    # Of a mean over iterations; mostly each has the same calls.
+    return f"{number:,.0f}" if number.is_integer() else significant(number)
 
 
 def _time(time_s: float | None) -> str:

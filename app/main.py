@@ -60,6 +60,7 @@ VIEWS = (
 def main() -> None:
     """Draw the page that the URL names."""
     st.set_page_config(page_title="Compile HUD", layout="wide", initial_sidebar_state="collapsed")
+    # The document of a page has it already; that of a path without a page is Streamlit's own.
     st.html(STYLE_SHEET)
     page = st.navigation(
         [
@@ -83,13 +84,14 @@ def _draw(show: Callable[[], None]) -> None:
         return
     # Taken before anything is read: what is written meanwhile makes the page load again.
     known_generation = data.generation()
-    above = st.container()
     loaded = data.load_runs_page()
+    # Above the page and drawn before it: what came later would push the page down.
+    synthetic_banner(loaded.value)
+    live(loaded.value, known_generation=known_generation, known_person=person)
+    news = st.container()
     show()
-    with above:
-        synthetic_banner(loaded.value)
+    with news:
         show_news()
-        live(loaded.value, known_generation=known_generation, known_person=person)
     signin.foot(person, store=data.store_name())
     keys()
 

@@ -42,6 +42,9 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     eager = chart_of([{"one": 1.0}]).mark_rule(color=NEUTRAL, strokeDash=[4, 3])
     layers = [
         eager.encode(y=alt.Y("one:Q", title=title, scale=y_scale)),
+        chart_of([{"one": 1.0, "label": "eager"}])
+        .mark_text(align="left", dx=4, dy=-8, fontSize=12, color=NEUTRAL)
+        .encode(x=alt.value(0), y=alt.Y("one:Q", title=title, scale=y_scale), text="label:N"),
         chart_of([row for row in rows if row["is_front"] and row["is_on_line"]])
         .mark_line(color=NEUTRAL, strokeWidth=1.5)
         .encode(x=x, y=y),
@@ -54,7 +57,7 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         chart_of([row for row in rows if not row["is_front"]])
         .mark_point(filled=False, size=110, color=NEUTRAL, strokeWidth=2)
         .encode(x=x, y=y, tooltip=tooltip),
-        base.mark_text(align="left", dx=11, dy=1, fontSize=12, color=NEUTRAL).encode(
+        base.mark_text(align="left", dx=9, dy=13, fontSize=12, color=NEUTRAL).encode(
             x=x, y=y, text="label:N"
         ),
     ]

@@ -2,6 +2,7 @@
 
 Left alone, a page at `/run` looks for its server at `/run/_stcore/...` first: two requests that are
 answered 404, two errors on the console of every page, and a wait for them before anything is drawn.
+And it has the style sheet: what is drawn before that is there jumps when it comes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from app.theme import STYLE_SHEET
+
 _STREAMLITS = Path(streamlit.__file__).parent / "static" / "index.html"
 # Each page lies in the folder of the server, also behind a proxy that puts that folder elsewhere.
 _HEAD = (
     '<head><script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}'
     "</script>"
 )
+# What nearly every page draws. Streamlit loads it once it is to be drawn, and until then a grey bar
+# stands for it: what is below it jumps when it comes.
+_DRAWN_EVERYWHERE = ("Html", "Selectbox", "LinkButton")
 
 
 def shell_routes(paths: Sequence[str]) -> list[Route]:
@@ -38,4 +44,17 @@ def _shell() -> str:
     page = _STREAMLITS.read_text(encoding="utf-8")
     # Streamlit names itself until the page says its own title.
     page = page.replace("<title>Streamlit</title>", "<title>Compile HUD</title>")
+    # In the body: of two rules that are as strong as each other the later one counts, and Streamlit
+    # adds its own to the head.
+    page = page.replace("<body>", f"<body>{STYLE_SHEET}", 1)
+    page = page.replace("</head>", f"{_preloads()}</head>", 1)
     return page.replace("<head>", _HEAD, 1)
+
+
+def _preloads() -> str:
+    scripts = _STREAMLITS.parent / "static" / "js"
+    return "".join(
+        f'<link rel="modulepreload" crossorigin href="./static/js/{path.name}">'
+        for name in _DRAWN_EVERYWHERE
+        for path in scripts.glob(f"{name}.*.js")
+    )

@@ -48,6 +48,7 @@ _KIND_STYLES = "\n".join(
     for kind, colour in KIND_COLOURS.items()
 )
 
+# In the document itself (shellroutes.py), so that nothing is drawn without it and moves with it.
 STYLE_SHEET = (
     """
 <style>
@@ -91,7 +92,7 @@ table.hud tbody.group details.hud { margin-top: 0; }
 table.hud .number { text-align: right; }
 table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
 table.hud a, dl.hud-facts a, .hud-notice a { color: var(--hud-link); text-decoration: none; }
-table.hud td.number .text a, table.hud td.number .note a { color: inherit; }
+table.hud td.number .text a { color: inherit; }
 table.hud a:hover, dl.hud-facts a:hover, .hud-notice a:hover { text-decoration: underline; }
 table.hud td.quiet > .text { color: var(--hud-dim); }
 table.hud td.strong .text { font-weight: 600; }
@@ -179,10 +180,15 @@ details.hud { font-size: 13px; margin-top: 6px; }
 pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
-.hud-empty { max-width: 46em; padding: 1.5rem 0; font-size: 14px; }
-.hud-empty h2 { font-size: 1.3rem; padding: 0 0 .5rem; }
+.hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px; }
+.hud-empty h2 { font-size: 1.3rem; margin: 0; padding: 0 0 .3rem; }
+.hud-empty p { margin: 0 0 .6rem; }
 .hud-empty code { font-size: 13px; }
 .hud-empty code { font-family: monospace; }
+/* As high before it is loaded as then: what is below it must not jump. */
+.stElementContainer[class*="st-key-choice-"] { min-height: 60px; }
+.stElementContainer[class*="st-key-trend"] { min-height: 340px; }
+.st-key-modes-chart { min-height: 300px; }
 .hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;

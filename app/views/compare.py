@@ -11,6 +11,7 @@ from app import compare_data, data
 from app.comparepage import ComparePage
 from app.comparerows import (
     compared_csv,
+    headline,
     mean_table,
     one_sided_text,
     row_sections,
@@ -53,10 +54,10 @@ def show() -> None:
     if not any(summary.num_by_outcome for summary in summaries):
         no_result(summaries)
         return
-    st.html(heading("Compare"))
     try:
         loaded = compare_data.load_compare(state)
     except NotFoundError as error:
+        st.html(heading("Compare"))
         show_choices(state, summaries, variants=())
         text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
         state_page("Nothing to compare with", text=text)
@@ -64,6 +65,7 @@ def show() -> None:
     stale_note(loaded)
     page = loaded.value
     state = _resolved(state, page)
+    st.html(heading(headline(page)))
     show_choices(state, summaries, variants=page.variants)
     st.html(side_table(page))
     _show_share(page, state)

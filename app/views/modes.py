@@ -74,5 +74,6 @@ def _show_answer(page: ModesPage, state: ModesState) -> None:
         return
     st.html(beside(mode_table(page), calls_table(page)))
     spec = modes_spec(chart_rows(page), cache=state.cache)
-    st.vega_lite_chart(spec, key="modes", width="stretch")
+    with st.container(key="modes-chart"):
+        st.vega_lite_chart(spec, key="modes", width="stretch")
     st.caption(CHART_CAPTION)

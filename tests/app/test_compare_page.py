@@ -45,6 +45,7 @@ def test_what_changed_comes_first_and_the_worst_of_it_before_all(open_page: Open
     assert rows[0][1].startswith("unet max-autotune")
     assert rows[1][1:3] == ["bert default", "latency"]
     assert "regression 3 improvement 0" in text_of(page)
+    assert "cases in both runs: 2 worse, none better" in text_of(page)
 
 
 @pytest.mark.usefixtures("seeded")

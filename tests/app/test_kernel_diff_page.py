@@ -137,7 +137,7 @@ def test_each_change_is_a_row_with_class_and_sentence(open_page: OpenPage, store
     by_label = {row[3]: row for row in rows}
     changed = by_label["cpp_fused_add"]
     assert changed[1:3] == ["+800.0", "other code"]
-    assert changed[4:8] == ["2.00", "2.00", "2,000.0", "2,800.0"]
+    assert changed[4:8] == ["2", "2", "2,000.0", "2,800.0"]
     assert changed[8].startswith("Other code, ")
     assert by_label["mkl_gemm"][2] == "unchanged"
     assert by_label["python"][6:8] == ["2,000.0", "2,800.0"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import streamlit
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.main import VIEWS
 from app.shellroutes import shell_routes
+from app.theme import STYLE_SHEET
 
 
 @pytest.mark.parametrize("path", ["", *(view.path for view in VIEWS[1:])])
@@ -20,4 +25,14 @@ def test_page_is_told_where_its_server_is(path: str) -> None:
     assert "<script" not in head.partition("<script>")[2]
     assert 'type="module"' in rest
     assert "<title>Compile HUD</title>" in rest
+    # Behind the styles of Streamlit, which are in the head.
+    assert STYLE_SHEET in rest.partition("<body>")[2]
     assert answer.headers["cache-control"] == "no-cache"
+
+
+def test_what_nearly_every_page_draws_is_loaded_before_it_is_drawn() -> None:
+    page = TestClient(Starlette(routes=shell_routes([""]))).get("/").text
+    scripts = Path(streamlit.__file__).parent / "static" / "static" / "js"
+    preloaded = re.findall(r'rel="modulepreload" crossorigin href="./static/js/([^"]+)"', page)
+    assert all((scripts / name).exists() for name in preloaded)
+    assert {"Html", "Selectbox", "LinkButton"} <= {name.split(".")[0] for name in preloaded}
