@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from db.queries import load_alert, load_changes, load_series_settings
 from db.records import AlertState
@@ -143,6 +143,38 @@ def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_tak
     finally:
         place.config.write_text(before, encoding="utf-8")
     expect(page.get_by_role("button", name="Noise")).to_be_visible()
+    page.goto("about:blank")
+
+
+def test_viewer_is_refused_what_a_page_from_before_still_offers(place: Place, page: Page) -> None:
+    held: list[str | bytes] = []
+    is_holding = False
+
+    def pass_on(window: WebSocketRoute) -> None:
+        server = window.connect_to_server()
+        window.on_message(server.send)
+        server.on_message(lambda text: held.append(text) if is_holding else window.send(text))
+
+    page.route_web_socket(re.compile("_stcore/stream"), pass_on)
+    page.goto(place.url + PATH)
+    sign_in(page, "tom")
+    page.get_by_label("Reason or comment").fill("too late")
+    before = load_alert(place.store, "alert-1")
+    is_holding = True
+    lists = place.config.read_text(encoding="utf-8")
+    place.config.write_text(lists.replace('"perf"', '"others"'), encoding="utf-8")
+    try:
+        # What the server says of it does not reach the page, so that the form is still there.
+        page.get_by_role("button", name="Noise", exact=True).click()
+        while not held:
+            page.wait_for_timeout(100)
+        is_holding = False
+        page.reload()
+        expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
+        assert load_alert(place.store, "alert-1") == before
+        assert "too late" not in [item.why for item in load_changes(place.store)]
+    finally:
+        place.config.write_text(lists, encoding="utf-8")
     page.goto("about:blank")
 
 

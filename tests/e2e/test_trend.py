@@ -98,3 +98,12 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     told = page.evaluate("navigator.clipboard.readText()")
     assert f"- {address}/compare?baseline=run-014&candidate=run-015\n" in told
     assert "hud compare -- run-014 run-015" in told
+    # The way back takes the filter along.
+    verdict = page.get_by_role("combobox", name="Verdict")
+    verdict.click()
+    page.get_by_role("option", name="unchanged").click()
+    expect(page).to_have_url(f"{address}/compare?verdict=unchanged")
+    expect(verdict).to_have_value("unchanged")
+    page.go_back()
+    expect(page).to_have_url(f"{address}/compare")
+    expect(verdict).to_have_value("all")
