@@ -300,11 +300,11 @@ def results_name(trial: str, store_kind: str) -> str:
 
 @click.command()
 @click.option("--store", "store_kind", type=click.Choice(STORES), default="duckdb")
-@click.option("--notifications", "num_notifications", default=10_000, show_default=True)
-@click.option("--alerts", "num_alerts", default=2_500, show_default=True)
+@click.option("--notifications", "num_notifications", default=20_000, show_default=True)
+@click.option("--alerts", "num_alerts", default=10_000, show_default=True)
 @click.option("--kills", "num_kills", default=50, show_default=True)
 @click.option("--life", "longest_life_s", default=3.0, show_default=True, help="Seconds.")
-@click.option("--together", "max_together", default=20, show_default=True)
+@click.option("--together", "max_together", default=50, show_default=True)
 @click.option("--seed", default=1, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Default: in benchmarks/results.")
 def main(store_kind: str, output: Path | None, **options: Any) -> None:

@@ -192,13 +192,17 @@ def test_what_became_of_notifications_is_told_as_it_came_out() -> None:
 
 
 def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> None:
-    outcome = result("notifications-postgres")["outcome"]
+    document = result("notifications-postgres")
+    trial, outcome = document["trial"], document["outcome"]
     answers = outcome["answers"]
     unanswered = answers["taken, then reset"] + answers["taken, then silent"]
     assert [value for name, value in outcome.items() if name in MUST_BE_ZERO] == [0] * 4
     assert (
-        f"it is {outcome['num_taken']:,} of {outcome['num_requests']:,},"
+        f"of {trial['num_notifications']:,} notifications about {trial['num_alerts']:,} alerts"
+        " (`results/notifications-postgres.json`)"
+        f" it is {outcome['num_taken']:,} of {outcome['num_requests']:,},"
         f" {outcome['num_repeated']:,}, {unanswered} and {outcome['num_repeated_after_success']}."
+        f" That took {outcome['wall_s']:,.0f} s"
     ) in words("benchmarks/README.md")
 
 
