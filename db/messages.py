@@ -40,7 +40,7 @@ class SentMessage:
 
 
 def put_message(session: Session, message: SentMessage) -> None:
-    """Insert `message`, or replace what was known of it; what it told of besides stays."""
+    """Insert `message`, or replace what was known of it; what it told stays if that is empty."""
     here = _is_of(MessageTable, message)
     values = {
         "notification_ids": list(message.notification_ids),
@@ -69,6 +69,8 @@ def _put_told(session: Session, message: SentMessage, *, key: Mapping[str, str])
     ]
     if new:
         session.execute(insert(MessageAlertTable), new)
+    if message.told and (gone := known.keys() - message.told.keys()):
+        session.execute(delete(MessageAlertTable).where(here, MessageAlertTable.alert_id.in_(gone)))
     for id, state in message.told.items():
         if known.get(id, state) != state:
             one = here & (MessageAlertTable.alert_id == id)

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from runner.alerts.chat import discord, with_or_without_pictures
 from runner.alerts.deliveries import Answer, AnswerKind
-from runner.alerts.dispatch import Message
+from runner.alerts.dispatch import MAX_ITEMS_SHOWN, Message
 from runner.alerts.http import HttpRules, Request
 from runner.alerts.multipart import encoded
 from runner.alerts.posting import ask
@@ -27,6 +28,7 @@ class Discord:
 
     url: str = field(repr=False)
     rules: HttpRules = field(default_factory=HttpRules)
+    num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it; the reference is the message's id."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from db.errors import StoreError
 from db.messages import SentMessage
@@ -37,6 +37,11 @@ MAX_FAILURES_A_PASS = 2
 # Longer than whole digests of any night take. Jobs wait for the slowest receiver of a pass.
 PASS_S = 120.0
 SLOW = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
+
+# Of one notification; the dashboard has the rest.
+MAX_ALERTS_SHOWN = 5
+# Of a digest: what people read of it. The others are counted.
+MAX_ITEMS_SHOWN = 10
 
 _NEVER_QUIET = QuietRule()
 
@@ -94,7 +99,12 @@ class Receiver(Protocol):
 
 @runtime_checkable
 class Updatable(Protocol):
-    """A receiver that can change what it took; its answers to `send` have a reference."""
+    """A receiver that can change what it took; its answers to `send` have a reference.
+
+    Of a message it shows `num_shown` notifications at most.
+    """
+
+    num_shown: ClassVar[int]
 
     def update(self, message: Message, *, reference: str) -> Answer:
         """Let what was sent say `message` and return what came of it; raises nothing.
@@ -221,7 +231,7 @@ class Dispatcher:
             delivery=delivery,
             answer=answer,
             dropped=dropped,
-            told=states_told(items),
+            told=states_told(items, by=self.receivers[name]),
             number=number_known(items),
         )
 
@@ -249,9 +259,17 @@ def answered(send: Callable[[], Answer], *, what: str) -> Answer:
         return Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
 
 
-def states_told(items: Iterable[Item]) -> dict[str, str]:
-    """Return the states of alerts that a message of `items` says, by their ids."""
-    return {alert["id"]: alert["state"] for item in items for alert in item.alerts}
+def states_told(items: Sequence[Item], *, by: object) -> dict[str, str]:
+    """Return the states of alerts that a message of `items` says, sent by a receiver, by their ids.
+
+    An alert that is only counted is told of where all alerts of its notification have one state.
+    """
+    told: dict[str, str] = {}
+    for item in items[: by.num_shown] if isinstance(by, Updatable) else ():
+        is_alike = len({alert["state"] for alert in item.alerts}) == 1
+        shown = item.alerts if is_alike else item.alerts[:MAX_ALERTS_SHOWN]
+        told |= {alert["id"]: alert["state"] for alert in shown}
+    return told
 
 
 def number_known(items: Iterable[Item]) -> int:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
-from db.notifications import NewsKind, Notification, stable_id
+from db.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
 from db.text import shortened
 from db.triage import ONGOING
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -57,6 +57,8 @@ class GitHub:
 
     api: GitHubApi
     published: Collection[Publication]
+    # Each has its own issue.
+    num_shown: ClassVar[int] = MAX_TOGETHER
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it."""

@@ -13,13 +13,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from db.text import one_line, shortened
 from runner.alerts.chat import slack, with_or_without_pictures
 from runner.alerts.deliveries import Answer, AnswerKind
-from runner.alerts.dispatch import Message
+from runner.alerts.dispatch import MAX_ITEMS_SHOWN, Message
 from runner.alerts.http import HttpRules, Request
 from runner.alerts.posting import ask
 from runner.alerts.words import Words, in_words
@@ -59,6 +59,7 @@ class SlackBot:
     channel: str
     token: str = field(repr=False)
     rules: HttpRules = field(default_factory=HttpRules)
+    num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
     def send(self, message: Message) -> Answer:
         """Send `message` once and return what came of it; the reference is channel and time."""

@@ -98,7 +98,7 @@ class Updater:
         elif answer.kind is AnswerKind.SENT:
             kept = replace(
                 message,
-                told=states_told(items),
+                told=states_told(items, by=self.receivers[message.receiver]),
                 num_failures=0,
                 due_at=None,
                 number=number_known(items),
@@ -109,10 +109,10 @@ class Updater:
         return answer
 
     def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Answer:
-        told = sorted(states_told(items).items())
+        receiver = self.receivers[message.receiver]
+        told = sorted(states_told(items, by=receiver).items())
         id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in told))
         wanted = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
-        receiver = self.receivers[message.receiver]
         return answered(
             lambda: receiver.update(wanted, reference=message.reference),
             what=f"the update of message {message.reference}",

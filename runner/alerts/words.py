@@ -11,14 +11,10 @@ from db.notifications import NewsKind, Severity
 from db.records import AlertState
 from db.text import one_line, shortened, signed
 from db.triage import JUDGE
-from runner.alerts.dispatch import Item, Message
+from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
 from runner.analysis.explain import SINCE_LAST_GOOD
 from runner.text import percent, quantity
 
-# Of one notification; the dashboard has the rest.
-MAX_ALERTS_SHOWN = 5
-# Of a digest: what people read of it. The others are counted.
-MAX_ITEMS_SHOWN = 10
 # Of a message: each is drawn for it, which takes seconds.
 MAX_PICTURES_SHOWN = 3
 # Of an alert: the page of its kernels has the rest.

@@ -203,6 +203,48 @@ def test_an_update_that_fails_is_tried_again_later(office: Office) -> None:
     assert "now acknowledged" in office.shown()
 
 
+def said(office: Office) -> list[str]:
+    """Return what was said or changed in Slack since the last time, pictures aside."""
+    return [name for name in office.asked() if "chat." in name]
+
+
+@ONE_KIND
+def test_what_a_message_only_counts_is_told_by_another(office: Office) -> None:
+    alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(7)]
+    office.tell(*alerts)
+    office.send()
+    office.asked()
+    fixed = [replace(alert, state=AlertState.FIXED) for alert in alerts]
+    office.tell(fixed[6], id="msg_2", kind=NewsKind.FIXED)
+    office.send()
+    assert said(office) == ["POST chat.update", "POST chat.postMessage"]
+    office.send()
+    assert said(office) == []
+    # All of one notification are alike: its title says so.
+    office.tell(*fixed[:6], id="msg_3", kind=NewsKind.FIXED)
+    office.send()
+    assert said(office) == ["POST chat.update"]
+
+
+@ONE_KIND
+def test_what_a_digest_only_counts_is_told_by_another(office: Office) -> None:
+    alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(12)]
+    office.revise(*alerts)
+    told = [
+        make_notification(f"msg_{alert.id}", receiver="team", alert_ids=[alert.id])
+        for alert in alerts
+    ]
+    with office.store.write() as session:
+        put_notifications(session, told)
+    office.send()
+    office.asked()
+    fixed = [replace(alerts[number], state=AlertState.FIXED) for number in (0, 11)]
+    office.revise(fixed[0])
+    office.tell(fixed[1], id="msg_fixed", kind=NewsKind.FIXED)
+    office.send()
+    assert said(office) == ["POST chat.update", "POST chat.postMessage"]
+
+
 @ONE_KIND
 def test_a_receiver_that_answers_slowly_is_not_asked_for_ever(office: Office) -> None:
     office.tell(ALERT)

@@ -23,10 +23,10 @@ from runner.alerts.chat import (
     teams,
 )
 from runner.alerts.deliveries import AnswerKind
-from runner.alerts.dispatch import Item, Message
+from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
 from runner.alerts.http import Reply
 from runner.alerts.posting import Poster
-from runner.alerts.words import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, in_words
+from runner.alerts.words import in_words
 from tests.builders import START, make_alert, make_case, make_notification, make_sighting
 from tests.slack_limits import problems
 
