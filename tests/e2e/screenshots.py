@@ -1,23 +1,36 @@
 """`python -m tests.e2e.screenshots FOLDER STORE_URL [PAGE...]`: pictures of every page.
 
-Each page at two widths, light and dark; without pages, those that a store with runs has.
-docs/images/overview.png is `overview-1440-light` of the store that `hud demo` writes, without the
-empty margins and the store's path, in 64 colours.
+Each page at two widths, light and dark; without pages, those that a store with runs has. With
+`documents` for a page it takes those in docs/images, of the store that `hud demo` writes.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urljoin
 
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.dashboard import browsing, serving, window
 
 WIDTHS = (1440, 800)
 SCHEMES = ("light", "dark")
+# Of the command line: the pictures in the documents.
+DOCUMENTS = "documents"
+# Of each of those: its name, its page, the width and height at most, and the colour scheme.
+# `series` is the one of a case that became slower in what `hud demo` writes.
+DOCUMENT_PICTURES = (
+    ("overview", "./", 1440, 1100, "light"),
+    ("series", "series", 1200, 905, "dark"),
+    ("modes", "modes", 1200, 920, "light"),
+)
+SLOWER = "vit reduce-overhead"
+# With fewer the few words in the colour of a verdict turn grey.
+_NUM_COLOURS = 256
 
 
 def take(
@@ -38,6 +51,26 @@ def take(
                     name = f"{prefix}{number}-{path.split('?')[0].strip('./') or 'overview'}"
                     view.screenshot(path=str(folder / f"{name}-{width}-{scheme}.png"))
                     view.set_viewport_size({"width": width, "height": 900})
+
+
+def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
+    """Write the pictures of DOCUMENT_PICTURES, in few colours and without the store's path."""
+    for name, page, width, most, scheme in DOCUMENT_PICTURES:
+        with window(browser, width=width, scheme=scheme) as context:
+            view = context.new_page()
+            view.goto(urljoin(address + "/", page if page != "series" else "./"))
+            settle(view)
+            if page == "series":
+                view.get_by_role("link", name=SLOWER).first.click()
+                view.get_by_role("heading", name=SLOWER).wait_for()
+            # What Streamlit scrolls inside the page is not there before the window has room for it.
+            view.set_viewport_size({"width": width, "height": most + 200})
+            settle(view)
+            foot = view.get_by_text("store /").last.bounding_box()
+            height = min(foot["y"] if foot else most, most)
+            png = view.screenshot(clip={"x": 0, "y": 0, "width": width, "height": height})
+            few = Image.open(io.BytesIO(png)).convert("RGB").quantize(_NUM_COLOURS)
+            few.save(folder / f"{name}.png", optimize=True)
 
 
 def settle(view: Page) -> None:
@@ -66,6 +99,9 @@ def main(arguments: Sequence[str]) -> None:
     folder, store_url, *pages = arguments
     Path(folder).mkdir(parents=True, exist_ok=True)
     with serving(store_url) as address, browsing() as browser:
+        if pages == [DOCUMENTS]:
+            take_for_documents(browser, address, folder=Path(folder))
+            return
         take(
             browser,
             address,
