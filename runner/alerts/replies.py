@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from db.errors import HeldByPattern, StoreError
+from db.errors import HeldByPattern
 from db.replies import (
     Bound,
     KeptReply,
@@ -31,7 +31,7 @@ from db.store import Store
 from db.text import one_line, shortened
 from runner.alerts.conversation import Conversation, Reply
 from runner.alerts.deliveries import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
-from runner.alerts.dispatch import DEFECT, is_over
+from runner.alerts.dispatch import answered, is_over
 from runner.alerts.reply_words import WrongCommand, first_words, is_command, parse, rule_of
 
 logger = logging.getLogger(__name__)
@@ -112,17 +112,17 @@ class _Round:
         """Return what became of those of `threads` that were read."""
         read: list[Thread] = []
         due = sorted((item for item in threads if item.due_at <= self._at), key=_turn)
-        try:
+
+        def read_all() -> Answer:
             self._say_what_is_left()
             for thread in due[:MAX_THREADS]:
                 if self._may_go_on():
                     read.append(self._read(thread, own))
-        except StoreError:
-            raise
-        except Exception:
-            # What somebody wrote must end neither the scheduler nor a run.
-            logger.exception("reading the replies to receiver %s failed", self._name)
-            self._fail(Answer(kind=AnswerKind.FAILED, text=DEFECT, is_down=True))
+            return Answer(kind=AnswerKind.SENT)
+
+        answer = answered(read_all, what=f"reading the replies to receiver {self._name}")
+        if answer.kind is AnswerKind.FAILED:
+            self._fail(answer)
         return read
 
     def _fail(self, answer: Answer) -> None:
