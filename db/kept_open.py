@@ -8,14 +8,15 @@ a thread looks each POLL_S whether one waits at the door of the turnstile, and l
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from db.turnstile import Turnstile
 
@@ -23,6 +24,11 @@ from db.turnstile import Turnstile
 POLL_S: Final = 0.01
 # Who reads a page clicks again within that time; a DuckDB shell cannot write before it is over.
 IDLE_S: Final = 30.0
+# DuckDB keeps the blocks that it read in memory, up to its limit, for as long as the file is open.
+MAX_BYTES: Final = 160 * 2**20
+# To ask for it takes a millisecond.
+_POLLS_PER_WEIGHING: Final = 50
+_WEIGHT: Final = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,10 +38,16 @@ class _Kept:
     identity: tuple[int, ...]
     turnstile: Turnstile
     used_s: float
-    opened: ExitStack = field(default_factory=ExitStack)
+    connection: Connection
+    opened: ExitStack
 
     def is_wanted(self) -> bool:
         return time.monotonic() - self.used_s < IDLE_S and not self.turnstile.has_writer()
+
+    def is_too_large(self) -> bool:
+        num_bytes = self.connection.exec_driver_sql(_WEIGHT).scalar() or 0
+        self.connection.rollback()
+        return num_bytes > MAX_BYTES
 
 
 class KeptOpen:
@@ -52,18 +64,19 @@ class KeptOpen:
         with self._lock:
             if self._kept is None or self._kept.path != path:
                 self._let_go()
-                kept = _Kept(
-                    path=path,
-                    identity=_identity(path),
-                    turnstile=turnstile,
-                    used_s=time.monotonic(),
-                )
                 with ExitStack() as opening:
                     opening.enter_context(turnstile.staying())
-                    opening.enter_context(engine.connect())
-                    kept.opened = opening.pop_all()
-                self._kept = kept
-            self._kept.used_s = time.monotonic()
+                    connection = opening.enter_context(engine.connect())
+                    self._kept = _Kept(
+                        path=path,
+                        identity=_identity(path),
+                        turnstile=turnstile,
+                        used_s=time.monotonic(),
+                        connection=connection,
+                        opened=opening.pop_all(),
+                    )
+            else:
+                self._kept.used_s = time.monotonic()
             if not self._is_watched:
                 self._is_watched = True
                 threading.Thread(target=self._watch, name="kept-open", daemon=True).start()
@@ -87,10 +100,14 @@ class KeptOpen:
             kept.opened.close()
 
     def _watch(self) -> None:
-        while True:
+        for number in itertools.count(1):
             time.sleep(POLL_S)
             with self._lock:
-                if self._kept is not None and not self._kept.is_wanted():
+                kept = self._kept
+                if kept is not None and (
+                    not kept.is_wanted()
+                    or (number % _POLLS_PER_WEIGHING == 0 and kept.is_too_large())
+                ):
                     self._let_go()
                 if self._kept is None:
                     self._is_watched = False
