@@ -69,7 +69,9 @@ def failed_logs(results: Sequence[ResultSummary]) -> str:
     shown = "".join(
         folded(
             f"{item.case.model} {item.case.variant}: {outcome_label(item.outcome)}",
-            f'<pre class="hud-log">{_end(item.log_tail)}</pre>',
+            # What scrolls must have the focus for the arrow keys to move it.
+            f'<pre class="hud-log" tabindex="0" role="group" aria-label="end of the log">'
+            f"{_end(item.log_tail)}</pre>",
         )
         for item in failed[:_MAX_LOGS]
     )
