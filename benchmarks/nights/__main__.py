@@ -1,8 +1,8 @@
 """Thirty nights with everything that goes wrong, in one go.
 
-`hud schedule`, and after a reboot `hud up`, run as they are, with real processes, a real store and a
-real receiver; their clock is a file, and their toolchain a worker without torch (`worker.py`), but
-for Sundays, when torch measures a layer. Two schedules fire at 02:30, in Berlin where clocks go
+`hud schedule`, and after a reboot `hud up`, run as they are, with real processes, a real store and
+a real receiver; their clock is a file, and their toolchain a worker without torch (`worker.py`),
+but for Sundays, when torch measures a layer. Two schedules fire at 02:30, in Berlin where clocks go
 forward meanwhile, and in Sydney where they go back. In the end every night must be there, once and
 whole, or say why not; no process may be left, and no alert untold.
 """
