@@ -34,8 +34,8 @@ def test_help_lists_the_commands(terminal: Terminal) -> None:
     assert result.exit_code == 0
     names = [line.split()[0] for line in result.output.partition("Commands:")[2].splitlines()[1:]]
     assert " ".join(names) == (
-        "up run schedule serve list runs show regressions alerts annotate compare kernels bisect study"
-        " toolchain detect ingest import export doctor demo db"
+        "up run schedule serve list runs show regressions alerts annotate compare kernels bisect"
+        " study toolchain detect ingest import export doctor demo db"
     )
 
 
