@@ -26,6 +26,8 @@ POLL_S: Final = 0.01
 IDLE_S: Final = 30.0
 # DuckDB keeps the blocks that it read in memory, up to its limit, for as long as the file is open.
 MAX_BYTES: Final = 160 * 2**20
+# Whoever goes from page to page reads the same blocks again.
+LARGE_IDLE_S: Final = 5.0
 # To ask for it takes a millisecond.
 _POLLS_PER_WEIGHING: Final = 50
 _WEIGHT: Final = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
@@ -42,12 +44,17 @@ class _Kept:
     opened: ExitStack
 
     def is_wanted(self) -> bool:
-        return time.monotonic() - self.used_s < IDLE_S and not self.turnstile.has_writer()
+        return self._idle_s() < IDLE_S and not self.turnstile.has_writer()
 
     def is_too_large(self) -> bool:
+        if self._idle_s() < LARGE_IDLE_S:
+            return False
         num_bytes = self.connection.exec_driver_sql(_WEIGHT).scalar() or 0
         self.connection.rollback()
         return num_bytes > MAX_BYTES
+
+    def _idle_s(self) -> float:
+        return time.monotonic() - self.used_s
 
 
 class KeptOpen:

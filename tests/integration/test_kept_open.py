@@ -138,11 +138,12 @@ def test_a_file_that_nobody_reads_any_more_is_let_go(
     assert _is_let_go(reader)
 
 
-def test_a_file_of_which_much_is_in_memory_is_let_go(
+def test_a_file_of_which_much_is_in_memory_is_let_go_sooner(
     reader: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_open, "MAX_BYTES", 0)
     monkeypatch.setattr(kept_open, "_POLLS_PER_WEIGHING", 1)
+    monkeypatch.setattr(kept_open, "LARGE_IDLE_S", 0)
     assert _ids(reader) == ["first"]
     assert _is_let_go(reader)
 
