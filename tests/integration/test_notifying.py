@@ -93,7 +93,7 @@ def test_a_secret_in_the_wrong_place_is_not_shown(key: str) -> None:
     ("content", "problem"),
     [
         ("[receivers.a]", r"\[receivers.a\]: url is missing"),
-        ('[receivers.a]\nurl = "gopher://x"', "line 2: .*url: got 'gopher://x', takes an address"),
+        ('[receivers.a]\nurl = "gopher://x"', "line 2: .*url: takes an address"),
         ('[receivers.a]\nurl = "env:"', "takes an address, or where it is kept"),
         (
             f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"',
