@@ -51,6 +51,8 @@ class RayNodes:
                     # Two machines that happen to be one.
                     "HUD_LOCK_DIR": str(state_dir / "locks"),
                     "PYTHONPATH": str(ROOT),
+                    # By default whatever else the machine does comes before a measurement.
+                    "RAY_worker_niceness": "0",
                 },
             )
         finally:

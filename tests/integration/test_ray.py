@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.nodes import Finished, differences
 from tests.integration.running import wait_until
 from tests.ray_nodes import ROOT, RayNodes, ray_nodes
 
@@ -80,6 +81,16 @@ def results_of(documents: list[dict[str, Any]]) -> list[tuple[str, str]]:
         for document in documents
         for result in document["results"]
     )
+
+
+def test_benchmark_of_nodes_tells_results_apart() -> None:
+    one, other, none = (
+        Finished(cases_s=1.0, whole_s=1.0, num_results={}, facts=facts)
+        for facts in ({"a": {"num_kernels": 2.0}}, {"a": {"num_kernels": 3.0}}, {})
+    )
+    assert differences(one, one) == []
+    assert differences(one, other) == ["a num_kernels: 2.0 on one node, 3.0 on two"]
+    assert differences(none, one) == ["a num_kernels: None on one node, 2.0 on two"]
 
 
 def test_two_nodes_share_a_plan_and_one_has_the_same_results(
