@@ -1,9 +1,14 @@
-"""Measure how fast the store answers the dashboard after two years of nights.
+"""Measure how fast the dashboard is after two years of nights.
 
 Makes a store of 200 models under 8 modes on 3 machines in 730 nights, 6 metrics each: 21 million
 measurements, and 14 million kernels of the last 60 nights. It is kept in `--folder` and made once.
-Then asks what the overview, a series and a kernel diff ask, checks that the numbers are those of
-the raw rows, prints a table and writes one document. `--small` is for a quick look.
+Then measures the `--parts`, prints them and writes them to one document, in which the parts that
+were not measured stay as they are. `--small` is for a quick look.
+
+`questions` are what the overview, a series and a kernel diff ask of the store, which is kept open
+and garbage searched for as in the dashboard, and whether the numbers are those of the raw rows;
+`sessions` are open pages that poll; `pages` are opened in Chromium; `peers` are PostgreSQL and
+SQLite with the same rows of a smaller store, of 200 models and 12 nights.
 """
 
 from __future__ import annotations
@@ -13,21 +18,28 @@ import json
 import logging
 import os
 import resource
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
 
+from app import heap
 from benchmarks.dashboard.fill import fill
-from benchmarks.dashboard.history import FULL, SMALL, History, Size
+from benchmarks.dashboard.history import FULL, MIDDLE, SMALL, History, Size
+from benchmarks.dashboard.pages import measure_pages
+from benchmarks.dashboard.peers import measure_peers
 from benchmarks.dashboard.queries import Questions, measure
+from benchmarks.dashboard.sessions import measure_sessions
 from benchmarks.startup import RESULTS, describe_machine
 from db.store import Store
 from db.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 
-# 1: first version.
-SCHEMA_VERSION = 1
+# 2: a part each for questions, sessions, pages and peers.
+SCHEMA_VERSION = 2
+PARTS = ("questions", "sessions", "pages", "peers")
+SESSION_S = 30.0
 SEED = 1
 NUM_CHECKED_SERIES = 5
 
@@ -45,20 +57,43 @@ def made(folder: Path, size: Size) -> Path:
     return path
 
 
-def document_of(path: Path, size: Size, *, num_asked: int) -> dict[str, Any]:
-    """Return what was measured of the store at `path`."""
-    store = Store(f"duckdb:///{path}")
-    machine = describe_machine()
+def _questions(store: Store, size: Size, *, num_asked: int) -> dict[str, Any]:
     questions = Questions(store, History(size, seed=SEED), seed=SEED)
+    heap.freeze()
     return {
-        "schema_version": SCHEMA_VERSION,
-        "measured_at": datetime.now(timezone.utc).isoformat(),
-        "machine": machine,
-        "store_bytes": path.stat().st_size,
-        "num_rows": _num_rows(store),
         "questions": measure(questions, num_asked=num_asked),
+        "num_rows": _num_rows(store),
         "num_numbers_equal_to_raw_rows": questions.check(NUM_CHECKED_SERIES),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _peers(folder: Path, size: Size, *, num_asked: int) -> dict[str, Any]:
+    store = Store(f"duckdb:///{made(folder, size)}", keeps_open=True)
+    peers = measure_peers(store, History(size, seed=SEED), seed=SEED, num_asked=num_asked)
+    return {"size": asdict(size), "num_rows": _num_rows(store), "peers": peers}
+
+
+def measured(
+    part: str, store: Store, *, size: Size, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Return what was measured of `part`, with the machine and its load."""
+    machine = describe_machine()
+    if part == "questions":
+        found = _questions(store, size, num_asked=arguments.asked)
+    elif part == "sessions":
+        found = measure_sessions(store.url, seconds=SESSION_S)
+    elif part == "pages":
+        history = History(size, seed=SEED)
+        found = measure_pages(store, history, num_rounds=arguments.rounds)
+    else:
+        small = SMALL if arguments.small else MIDDLE
+        name = "small" if arguments.small else "middle"
+        found = _peers(arguments.folder / name, small, num_asked=arguments.asked)
+    return {
+        "measured_at": datetime.now(timezone.utc).isoformat(),
+        "machine": machine,
+        **found,
         "load_after": [round(value, 2) for value in os.getloadavg()],
     }
 
@@ -79,20 +114,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".hud/benchmark-dashboard"))
     parser.add_argument("--small", action="store_true", help="10 models and 40 nights")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--asked", type=int, default=60, help="times that each question is asked")
+    parser.add_argument("--rounds", type=int, default=5, help="times that each page is opened")
     parser.add_argument("--output", type=Path, default=RESULTS / "dashboard.json")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     size = SMALL if arguments.small else FULL
     path = made(arguments.folder / ("small" if arguments.small else "full"), size)
-    document = document_of(path, size, num_asked=arguments.asked)
-    arguments.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    for row in document["questions"]:
-        print(
-            "{name:12} p50 {p50_ms:8.1f} ms, p95 {p95_ms:8.1f} ms, CPU {cpu_p50_ms:8.1f}".format(
-                **row
-            )
-        )
+    store = Store(f"duckdb:///{path}", keeps_open=True)
+    store.migrate()
+    output: Path = arguments.output
+    document = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {}
+    if document.get("schema_version") != SCHEMA_VERSION:
+        document = {"schema_version": SCHEMA_VERSION}
+    document["store_bytes"] = path.stat().st_size
+    for part in arguments.parts:
+        document[part] = measured(part, store, size=size, arguments=arguments)
+        output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        print(json.dumps(document[part], indent=2))
 
 
 if __name__ == "__main__":

@@ -86,6 +86,14 @@ FULL: Final = Size(
     num_sample_nights=7,
     num_samples=10,
 )
+MIDDLE: Final = Size(
+    num_models=200,
+    num_nights=12,
+    num_kernel_nights=5,
+    num_kernels=49,
+    num_sample_nights=2,
+    num_samples=10,
+)
 SMALL: Final = Size(
     num_models=10,
     num_nights=40,

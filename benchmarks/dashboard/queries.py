@@ -121,7 +121,7 @@ class Questions:
 
 
 def measure(questions: Questions, *, num_asked: int) -> list[dict[str, Any]]:
-    """Return the timings of all questions, the store opened anew for each."""
+    """Return the timings of all questions."""
     asked = (
         questions.overview,
         questions.series,
