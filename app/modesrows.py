@@ -48,7 +48,7 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
             " hundred million calls.",
         ]
     sentences = [_reason(best, page, cache=cache), *_limits(best, page)]
-    return f"Ship {best.variant}", sentences
+    return f"Ship {_ran_always(best, page) or best.variant}", sentences
 
 
 def mode_table(page: ModesPage) -> str:
@@ -164,7 +164,8 @@ def _reason(best: ModeRow, page: ModesPage, *, cache: str) -> str:
         if best.variant in mode.beaten_by and mode.speedup.high >= best.speedup.low
     ]
     if others:
-        text += f"; {', '.join(others)} cannot be told from it in speed and costs more"
+        costs = "costs" if len(others) == 1 else "cost"
+        text += f"; {', '.join(others)} cannot be told from it in speed and {costs} more"
     return f"{text}."
 
 
@@ -188,9 +189,20 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
     if better := _better_elsewhere(best, page):
         sentences.append(f"Another mode is faster for {_named(better)}: see the table by model.")
     fallbacks = [row.case.model for row, cell in cells if cell and cell.ran_as]
-    if fallbacks:
+    if instead := _ran_always(best, page):
+        sentences.append(
+            f"The device ran {instead} under the name {best.variant}, whose numbers these are."
+        )
+    elif fallbacks:
         sentences.append(f"For {_named(fallbacks)} the device ran another mode under this name.")
     return sentences
+
+
+def _ran_always(best: ModeRow, page: ModesPage) -> str:
+    """Return the one mode that ran under the name of `best` wherever it is ok, "" without such."""
+    cells = [row.cells.get(best.variant) for row in page.rows]
+    ran = {cell.ran_as for cell in cells if cell is not None and cell.speedup is not None}
+    return ran.pop() if len(ran) == 1 else ""
 
 
 def _below(page: ModesPage) -> str:

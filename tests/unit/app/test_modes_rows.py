@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,12 @@ def eager(model: str = "bert") -> LatestCell:
     return latest(case, values={"latency_s": EAGER_S, "peak_bytes": 2e9})
 
 
+def fallen_back(speedup: float, compile_s: float) -> LatestCell:
+    """Return a result of max-autotune that the device ran as default."""
+    cell = measured("max-autotune", speedup, compile_s)
+    return replace(cell, summary=replace(cell.summary, effective_mode="default"))
+
+
 def page_of(*cells: LatestCell, alerts: tuple[Alert, ...] = (), cache: str = "cold") -> ModesPage:
     return modes_page(cells, alerts=alerts, cache=cache)
 
@@ -54,6 +61,39 @@ def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit() 
 def test_a_filled_cache_pays_earlier() -> None:
     page = page_of(*BOTH, cache="warm")
     assert [about(span.from_calls) for span in page.spans] == ["1", "100", "4,500"]
+
+
+def test_a_mode_that_never_ran_is_not_what_is_to_be_shipped() -> None:
+    page = page_of(eager(), measured("default", 2.0, 5), fallen_back(2.0, 4))
+    title, sentences = answer(page, cache="cold")
+    assert page.best == "max-autotune"
+    assert title == "Ship default"
+    assert sentences[-1] == (
+        "The device ran default under the name max-autotune, whose numbers these are."
+    )
+
+
+def test_a_mode_that_ran_for_one_model_is_shipped_and_names_the_others() -> None:
+    vit = (measured("default", 2.0, 5, model="vit"), measured("max-autotune", 2.0, 4, model="vit"))
+    page = page_of(measured("default", 2.0, 5), fallen_back(2.0, 4), *vit)
+    title, sentences = answer(page, cache="cold")
+    assert title == "Ship max-autotune"
+    assert sentences[-1] == "For bert the device ran another mode under this name."
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        (("default",), "; default cannot be told from it in speed and costs more."),
+        (
+            ("default", "reduce-overhead"),
+            "; default, reduce-overhead cannot be told from it in speed and cost more.",
+        ),
+    ],
+)
+def test_what_costs_more_is_one_mode_or_several(others: tuple[str, ...], text: str) -> None:
+    page = page_of(measured("max-autotune", 2.0, 5), *(measured(it, 2.0, 50) for it in others))
+    assert answer(page, cache="cold")[1][0].endswith(text)
 
 
 def test_a_model_that_fails_in_the_best_mode_is_named() -> None:
