@@ -52,7 +52,8 @@ def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTe
 
 
 def field(page: AppTest, label: str) -> Any:
-    return next(item for item in page.text_input if item.label == label)
+    # What annotates a date, further up, asks for a name as well.
+    return next(item for item in reversed(page.text_input) if item.label == label)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -190,7 +191,10 @@ def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
 
 
 def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
-    assert {item.label: item.disabled for item in page.button} == {
+    buttons = {
+        item.label: item.disabled for item in page.button if str(item.key).startswith("decide")
+    }
+    assert buttons == {
         "Acknowledge": False,
         "Expected": False,
         "Noise": False,
@@ -209,7 +213,7 @@ def test_nobody_decides_without_a_name(page: AppTest, store: Store, name: str) -
 
 def test_owner_and_mute_are_saved_and_shown(page: AppTest, store: Store) -> None:
     field(page, "Owner").input("eve")
-    page.date_input[0].set_value(DAY)
+    page.date_input[-1].set_value(DAY)
     press(page, "decide-save", why="after the release")
     alert = load_alert(store, ID)
     assert alert.owner == "eve"
@@ -230,7 +234,7 @@ def test_time_of_a_mute_is_kept_when_only_the_owner_changes(
 
 
 def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
-    page.date_input[0].set_value(date(2020, 1, 1))
+    page.date_input[-1].set_value(date(2020, 1, 1))
     press(page, "decide-save")
     assert "is over" in text_of(page)
     assert load_changes(store) == ()
