@@ -151,7 +151,11 @@ def test_a_run_that_never_started_is_not_ended(
 
 def test_every_run_has_heartbeats(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     beats: list[str] = []
-    monkeypatch.setattr("runner.keeper.Keeper.beat", lambda _keeper, run_id: beats.append(run_id))
+
+    def beat(_keeper: object, run_id: str, **_: object) -> None:
+        beats.append(run_id)
+
+    monkeypatch.setattr("runner.keeper.Keeper.beat", beat)
 
     class AtOnce:
         def __init__(self, beat: Any) -> None:
