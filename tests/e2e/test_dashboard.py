@@ -81,7 +81,7 @@ def test_a_failed_cell_leads_to_its_log(watched: Watched, address: str) -> None:
     # The list of failed cases, further down, has it folded.
     log = page.get_by_test_id("stExpanderDetails")
     expect(log.get_by_text("Traceback (most recent call last):")).to_be_visible()
-    expect(log.get_by_text("LoweringException: no choices to select")).to_be_visible()
+    expect(page.get_by_text("LoweringException: no choices to select")).to_be_visible()
 
 
 def test_navigation_reaches_every_page(watched: Watched, address: str) -> None:
