@@ -98,7 +98,7 @@ def notices(texts: Sequence[str]) -> None:
 def stale_note(loaded: Loaded[Any]) -> None:
     """Say that what is shown may be out of date, and try again; nothing when it is not."""
     if loaded.stale_reason:
-        st.html(notice(f"Shown as it was last read. {loaded.stale_reason}"))
+        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
         _retrying([])
 
 

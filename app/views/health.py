@@ -46,7 +46,7 @@ def _draw_now() -> None:
     loaded = load_health_page()
     page, now = loaded.value, data.now()
     if loaded.stale_reason:
-        st.html(notice(f"Shown as it was last read. {loaded.stale_reason}"))
+        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
     found = troubles(page, now=now)
     notices(found or [wellness(page, now=now)])
     if not page.health.schedulers:

@@ -198,7 +198,7 @@ def test_a_store_locked_later_is_shown_as_it_was_read(
     monkeypatch.setattr(Store, "read", locked)
     page = open_page("overview")
     assert not page.exception
-    assert "Shown as it was last read. held by process 4711" in text_of(page)
+    assert "Shown as it was last read: held by process 4711" in text_of(page)
     assert "2 cases need you: 1 failing, 1 worse" in text_of(page)
 
 
