@@ -43,6 +43,14 @@ class Interrupts:
         """Return whether a signal has come."""
         return self._is_requested
 
+    def check(self) -> None:
+        """Raise RunInterrupted when a signal has come.
+
+        What a signal raises may end up in a library that logs whatever it catches and goes on.
+        """
+        if self._is_requested:
+            raise RunInterrupted("stopped between two jobs")
+
     @contextmanager
     def deferred(self, instead: Callable[[], None]) -> Iterator[None]:
         """Call `instead` when a signal comes during the block, which then runs to its end."""

@@ -79,6 +79,8 @@ class JobLoop:
     wake: threading.Event
     scheduler: Scheduler | None = None
     watches: Watches | None = None
+    # Raises RunInterrupted when a signal has come.
+    check: Callable[[], None] = lambda: None
     # Builds a toolchain again, by its name.
     build: Callable[[str], object] = lambda _toolchain: None
     cluster: Engine | None = None
@@ -109,6 +111,7 @@ class JobLoop:
             if not trouble:
                 # Else it would wait for the same lock, and say the same.
                 self.send()
+            self.check()
             self.wake.wait(LOOK_EVERY_S)
             self.wake.clear()
 

@@ -27,6 +27,7 @@ from runner.alerts.deliveries import (
 )
 from runner.alerts.quiet import QuietRule
 from runner.alerts.weekly import Weekly
+from runner.errors import RunInterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ class Dispatcher:
         try:
             items = self.compose(delivery.notifications)
             answer = self._send(name, delivery, items=items)
-        except StoreError:
+        except (StoreError, RunInterrupted):
             raise
         except Exception:
             # A defect in one message must end neither the scheduler nor a run.
@@ -251,7 +252,7 @@ def answered(send: Callable[[], Answer], *, what: str) -> Answer:
     """Return what `send` returns, a failure where it raises anything but what the store raises."""
     try:
         return send()
-    except StoreError:
+    except (StoreError, RunInterrupted):
         raise
     except Exception:
         # A defect in one message must end neither the scheduler nor a run.

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -92,7 +93,7 @@ def up(
     # Ctrl-C is how one ends it: exit code 0.
     with ExitStack() as stack:
         try:
-            stack.enter_context(Interrupts())
+            interrupts = stack.enter_context(Interrupts())
             stack.enter_context(Dashboard(command, environment=environment, notify=notify))
             url = dashboard_url(host=config.host, port=config.port)
             notify(Said(text=f"dashboard: {url} (starting)"))
@@ -102,7 +103,9 @@ def up(
             _first_run(workplace, notify=notify)
             if not exit_after_run:
                 notify(Said(text="ready; Ctrl-C ends it"))
-                _work(workplace, wake=wake, notify=notify, scheduler=scheduler)
+                _work(
+                    workplace, wake=wake, notify=notify, scheduler=scheduler, check=interrupts.check
+                )
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -117,7 +120,7 @@ def schedule(workplace: Workplace) -> None:
     state_dir = workplace.config.state_dir
     with ExitStack() as stack:
         try:
-            stack.enter_context(Interrupts())
+            interrupts = stack.enter_context(Interrupts())
             scheduler = stack.enter_context(scheduling(schedules, state_dir=state_dir, wake=wake))
             for job in scheduler.get_jobs():
                 when = f"{job.next_run_time:%Y-%m-%d %H:%M %Z}"
@@ -125,7 +128,7 @@ def schedule(workplace: Workplace) -> None:
             if not schedules:
                 notify(Said(text="no [schedules.NAME] in hud.toml; only queued jobs are run"))
             _catch_up(workplace, notify=notify)
-            _work(workplace, wake=wake, notify=notify, scheduler=scheduler)
+            _work(workplace, wake=wake, notify=notify, scheduler=scheduler, check=interrupts.check)
         except (RunInterrupted, KeyboardInterrupt):
             notify(Said(text="ending; everything measured is kept"))
 
@@ -254,7 +257,12 @@ def _run_first(first: FirstRun, *, workplace: Workplace, notify: Notify) -> None
 
 
 def _work(
-    workplace: Workplace, *, wake: threading.Event, notify: Notify, scheduler: Scheduler | None
+    workplace: Workplace,
+    *,
+    wake: threading.Event,
+    notify: Notify,
+    scheduler: Scheduler | None,
+    check: Callable[[], None],
 ) -> None:
     """Run jobs as they come, and tell the store that this process lives, until a signal ends it."""
     config = workplace.config
@@ -267,6 +275,7 @@ def _work(
         wake=wake,
         scheduler=scheduler,
         watches=watches,
+        check=check,
         build=functools.partial(
             build_again,
             state_dir=config.state_dir,

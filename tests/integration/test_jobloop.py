@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import signal
 import threading
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
@@ -26,6 +28,7 @@ from runner.errors import (
     ToolchainError,
 )
 from runner.executor_api import CaseOrder
+from runner.interrupts import Interrupts
 from runner.jobloop import Engine, JobLoop
 from runner.schedule import scheduling
 from runner.schedule_rules import ExecutorKind
@@ -366,3 +369,14 @@ def test_nothing_is_sent_while_the_store_does_not_answer(
     with pytest.raises(RunInterrupted, match="stopped"):
         loop.run_forever()
     assert done == ["held by PID 7", "", "sent", "held by PID 7"]
+
+
+def test_a_signal_that_a_library_swallowed_ends_the_loop_all_the_same(place: Place) -> None:
+    def swallow() -> None:
+        with contextlib.suppress(Exception):
+            signal.raise_signal(signal.SIGTERM)
+
+    with Interrupts() as interrupts:
+        loop = dataclasses.replace(place.loop, send=swallow, check=interrupts.check)
+        with pytest.raises(RunInterrupted, match="stopped between two jobs"):
+            loop.run_forever()
