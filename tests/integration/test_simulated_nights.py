@@ -16,13 +16,14 @@ from sqlalchemy import delete
 
 import benchmarks.nights.machine
 from benchmarks.nights.audit import Evidence, audit, gather
-from benchmarks.nights.machine import MARK_VARIABLE, Machine
+from benchmarks.nights.machine import MARK_VARIABLE, Machine, processes_marked
 from benchmarks.nights.receiver import RECEIVED
 from benchmarks.nights.simulation import BERLIN, SYDNEY, Plan, Trouble, simulate
 from db.job_tables import JobTable
 from db.jobs import JobState
 from db.queries import load_document, load_runs
 from db.store import Store
+from tests.integration.running import wait_until
 
 # Clocks go forward in the second night.
 PLAN = Plan(
@@ -69,6 +70,8 @@ def stray(machine: Machine) -> Iterator[int]:
     env = {**os.environ, MARK_VARIABLE: machine.mark}
     with subprocess.Popen(["sleep", "60"], env=env) as process:
         try:
+            # What a process was started with is there to read a moment after it has begun.
+            wait_until(lambda: process.pid in processes_marked(machine.mark))
             yield process.pid
         finally:
             process.kill()
