@@ -184,7 +184,9 @@ def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -
     events = page.get_by_role("table", name="events")
     links = events.locator("td.jump .text a")
     expect(links.first).to_be_visible()
-    press_until(page, "j", lambda: has_focus(links.nth(0)))
+    press_until(page, "j", lambda: has_focus(links))
+    # A busy page may have heard more than one.
+    press_until(page, "k", lambda: has_focus(links.first))
     page.keyboard.press("j")
     page.keyboard.press("k")
     page.keyboard.press("k")
@@ -225,8 +227,8 @@ def press_until(page: Page, key: str, is_done: Callable[[], bool]) -> None:
     raise AssertionError(f"{key} does nothing")
 
 
-def has_focus(link: Locator) -> bool:
-    return bool(link.evaluate("link => link === document.activeElement"))
+def has_focus(links: Locator) -> bool:
+    return bool(links.evaluate_all("links => links.includes(document.activeElement)"))
 
 
 def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
