@@ -25,6 +25,7 @@ from tests.builders import make_case, make_result, make_run
 from tests.e2e.conftest import Watched
 from tests.e2e.dashboard import ROOT, serving
 from tests.e2e.test_dashboard import ingest
+from tests.integration.running import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +182,8 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
         done.get_by_role("link").first.click()
         expect(page.get_by_text("1 of 1: 1 ok")).to_be_visible()
         page.goto("about:blank")
+        # The job ends when its run is judged.
+        wait_until(lambda: bool(load_health(store).ended_jobs))
     run = load_run(store, "latest")
     assert (run.state, run.suite, len(run.plan)) == (RunState.FINISHED, "ours", 1)
     # However often one clicks.
