@@ -43,6 +43,14 @@ def duckdb_url(tmp_path: Path) -> str:
     return f"duckdb:///{tmp_path}/folder/hud.duckdb"
 
 
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with its tables, to be copied: making them takes longer than a test."""
+    path = tmp_path_factory.mktemp("empty") / "store.duckdb"
+    Store(f"duckdb:///{path}").migrate()
+    return path
+
+
 @pytest.fixture(scope="module")
 def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the state directory of the executor of this file's tests."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -49,6 +51,20 @@ def child(target: Callable[..., None], *args: Any) -> Iterator[tuple[BaseProcess
         process.join()
         process.close()
         ours.close()
+
+
+def kill(process: BaseProcess, pipe: Connection) -> list[str]:
+    """Kill a process with no warning; return what it had sent and nobody had read yet."""
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    sent: list[str] = []
+    while pipe.poll():
+        try:
+            sent.append(pipe.recv())
+        except EOFError:
+            break
+    return sent
 
 
 def run_of_many() -> Run:

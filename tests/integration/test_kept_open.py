@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,14 +100,7 @@ def test_what_a_killed_writer_committed_is_read_and_nothing_by_half(reader: Stor
         with child(store_processes.ingest_for_ever, reader.url, f"c{kill}") as (process, pipe):
             acknowledged = [pipe.recv()]
             assert "shared" in _ids(reader)
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            while pipe.poll():
-                try:
-                    acknowledged.append(pipe.recv())
-                except EOFError:
-                    break
+            acknowledged += store_processes.kill(process, pipe)
         for name in acknowledged:
             assert queries.load_result(reader, name) == store_processes.result_of(name)
         assert KEPT_OPEN.is_kept(_path(reader))

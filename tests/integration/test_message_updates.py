@@ -41,14 +41,6 @@ RULES = HttpRules(allow_private=True)
 PICTURE = b"\x89PNG\r\n\x1a\n the trend"
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store with its tables, to be copied: making them takes longer than a test."""
-    path = tmp_path_factory.mktemp("empty") / "store.duckdb"
-    Store(f"duckdb:///{path}").migrate()
-    return path
-
-
 @dataclass
 class Office:
     """A store with a receiver, the server behind it and a clock."""

@@ -35,14 +35,6 @@ MINUTE = timedelta(minutes=1)
 ROOT = "1700000000.000000"
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store with its tables, to be copied: making them takes longer than a test."""
-    path = tmp_path_factory.mktemp("empty") / "store.duckdb"
-    Store(f"duckdb:///{path}").migrate()
-    return path
-
-
 @dataclass
 class Office:
     """A store with a receiver, and a clock."""

@@ -6,7 +6,6 @@ import ctypes
 import os
 import random
 import resource
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,14 +33,7 @@ def test_kill_9_at_any_time_loses_nothing_acknowledged(shared_url: str) -> None:
                 acknowledged.append(pipe.recv())
             # Up to a transaction's length later, so that the kill falls anywhere within one.
             pipe.poll(chance.uniform(0, 0.1))
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            while pipe.poll():
-                try:
-                    acknowledged.append(pipe.recv())
-                except EOFError:
-                    break
+            acknowledged += store_processes.kill(process, pipe)
         _check_whole(Store(shared_url), at_least=acknowledged)
     assert len(acknowledged) >= 10
 
