@@ -52,11 +52,11 @@ HIGH_CONTRAST = 5.0
 # What any step needs, and how much more than its rivals.
 NEEDED_EVIDENCE = 5.5
 NEEDED_ADVANTAGE = 2.0
-# Three clear nights lead over a new mode by ln(10) = 2.3. A mode nearer than a few widths of the
-# noise is hidden in it, and the noise that is learnt knows it.
-NEEDED_LEAD = 2.0
-NEEDED_LEAD_NEAR = 1.0
-NEAR_CONTRAST = 2.5
+# Three clear nights lead over a new mode by ln(10) = 2.3, and are told where hardly anything else
+# speaks for one. With one night more there is more to go by.
+NEEDED_LEAD = 1.8
+NEEDED_LEAD_EARLY = 2.24
+EARLY_NIGHTS = 3
 # A mode that was never seen stands out from the noise, what the noise does by itself does not.
 # Times the logarithm of the contrast.
 MORE_FOR_CONTRAST = 3.8
@@ -107,9 +107,9 @@ class Demand:
         is_enough = found.step > share * needed
         return is_enough and found.step - found.rival > NEEDED_ADVANTAGE
 
-    def is_lead(self, lead: float, *, contrast: float) -> bool:
-        """Return whether a step that is by `lead` likelier than a new mode is no such mode."""
-        return lead > (NEEDED_LEAD if contrast > NEAR_CONTRAST else NEEDED_LEAD_NEAR)
+    def is_lead(self, lead: float, *, num_nights: int) -> bool:
+        """Return whether a step of `num_nights`, by `lead` likelier than a new mode, is none."""
+        return lead > (NEEDED_LEAD if num_nights > EARLY_NIGHTS else NEEDED_LEAD_EARLY)
 
     def needed(self, contrast: float, *, has_modes: bool = False) -> float:
         """Return what the evidence for a step of `contrast` must exceed."""

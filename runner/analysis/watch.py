@@ -180,7 +180,7 @@ class _Watch:
         lead = excursion.scales.lead_over_mode(
             distances, size=found.size, min_nights=SUSTAINED_POINTS
         )
-        if not demand.is_lead(lead, contrast=found.contrast):
+        if not demand.is_lead(lead, num_nights=distances.size - found.offset):
             return None
         place, likeliest = self._best_place(first, night), first + found.offset
         if self._is_drift(place, night):

@@ -57,8 +57,10 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("a share of {:g} (`SHARE_BELOW`)", evidence.SHARE_BELOW),
         ("exceeds {:g} times (`HIGH_CONTRAST`)", evidence.HIGH_CONTRAST),
         ("by more than {:g} (`NEEDED_LEAD`)", evidence.NEEDED_LEAD),
-        ("or {:g} (`NEEDED_LEAD_NEAR`)", evidence.NEEDED_LEAD_NEAR),
-        ("at most {:g} (`NEAR_CONTRAST`)", evidence.NEAR_CONTRAST),
+        (
+            "by {:g} (`NEEDED_LEAD_EARLY`) where it has only {} (`EARLY_NIGHTS`) nights",
+            (evidence.NEEDED_LEAD_EARLY, evidence.EARLY_NIGHTS),
+        ),
         ("{:g} (`MORE_FOR_MODES`)", evidence.MORE_FOR_MODES),
         ("{:g} (`MORE_FOR_BELL`)", evidence.MORE_FOR_BELL),
         (

@@ -228,7 +228,7 @@ def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
     assert all(20 in indexes for indexes in found)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(SEEDS)
 def test_mirrored_history_has_the_mirrored_steps(seed: int) -> None:
     values = noisy([(40, 1.0), (20, 1.15)], cv=0.01, seed=seed)
