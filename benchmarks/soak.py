@@ -19,9 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests
 from runner.wiring import Seams, Workplace
 
-# 1: first version.
-SCHEMA_VERSION = 1
+# 1: first version. 2: `anonymous_bytes`.
+SCHEMA_VERSION = 2
 PER = 1000
 KERNELS_EVERY = 4
 # The fields of `struct mallinfo2`, in their order.
@@ -91,12 +91,14 @@ build = "tiny.py"
 class Look:
     """What the process was after so many cases; files of traces are kept on purpose.
 
+    `anonymous_bytes` are resident and of no file: libraries come in page by page as they are used.
     `heap_bytes` are those that malloc gave out, `num_blocks` what Python allocated.
     """
 
     num_cases: int
     at_s: float
     resident_bytes: int
+    anonymous_bytes: int
     heap_bytes: int
     num_blocks: int
     num_descriptors: int
@@ -114,31 +116,42 @@ QUANTITIES = tuple(
 
 def look(num_cases: int, *, config: Config, started_s: float) -> Look:
     """Return what this process and its state directory are now."""
+    # First what is allocated: the names of all files, which grow in number, are no growth of it.
+    allocated = {
+        "num_blocks": sys.getallocatedblocks(),
+        "heap_bytes": heap_bytes(),
+        "resident_bytes": resident_bytes(os.getpid()),
+        "anonymous_bytes": resident_bytes(os.getpid(), is_anonymous=True),
+    }
     below = tuple(descendants(os.getpid()))
-    files = [path for path in config.state_dir.rglob("*") if path.is_file()]
-    num_traces = sum(config.traces_dir in path.parents for path in files)
+    assert config.traces_dir is not None
+    num_trace_files = num_files_below(config.traces_dir)
     return Look(
         num_cases=num_cases,
         at_s=round(time.monotonic() - started_s, 2),
-        resident_bytes=resident_bytes(os.getpid()),
-        heap_bytes=heap_bytes(),
-        num_blocks=sys.getallocatedblocks(),
+        **allocated,
         num_descriptors=len(os.listdir("/proc/self/fd")),
         num_threads=len(os.listdir("/proc/self/task")),
         num_processes=len(below),
         host_bytes=sum(resident_bytes(pid) for pid in below),
-        num_files=len(files) - num_traces,
-        num_trace_files=num_traces,
+        num_files=num_files_below(config.state_dir) - num_trace_files,
+        num_trace_files=num_trace_files,
     )
 
 
-def resident_bytes(pid: int) -> int:
-    """Return the resident memory of process `pid`, 0 when it is gone."""
+def num_files_below(folder: Path) -> int:
+    """Return the number of files in `folder` and all folders in it."""
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+def resident_bytes(pid: int, *, is_anonymous: bool = False) -> int:
+    """Return the resident memory of process `pid`, or that of no file; 0 when it is gone."""
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        _, resident, of_files, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except OSError:
         return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    pages = int(resident) - (int(of_files) if is_anonymous else 0)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class _MallocInfo(ctypes.Structure):
@@ -149,10 +162,16 @@ class _MallocInfo(ctypes.Structure):
 
 def heap_bytes() -> int:
     """Return the bytes that malloc has given out in this process, mapped blocks included."""
+    info = _mallinfo()()
+    return int(info.uordblks) + int(info.hblkhd)
+
+
+# To open the library anew makes new classes.
+@cache
+def _mallinfo() -> Callable[[], Any]:
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _MallocInfo
-    info = mallinfo()
-    return int(info.uordblks) + int(info.hblkhd)
+    return mallinfo
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -171,9 +190,9 @@ class Soak:
     """A process that measures cases in a row and looks at itself."""
 
     def __init__(self, folder: Path, *, num_shapes: int, toolchains: str) -> None:
-        # Not the looks: this process must not grow by what it knows of itself.
         self.most = dict.fromkeys(QUANTITIES, 0)
-        self.ends: list[Look] = []
+        # A file, not a list: this process must not grow by what it knows of itself.
+        self._ends = folder / "ends.jsonl"
         self.outcomes: dict[str, int] = {}
         self._started_s = time.monotonic()
         self._state_dir = folder / "state"
@@ -208,7 +227,24 @@ class Soak:
             raise RuntimeError(f"the queue cannot be read: {trouble}")
         # What only waits for the collector is no growth.
         gc.collect()
-        self.ends.append(self._look())
+        with self._ends.open("a", encoding="ascii") as file:
+            file.write(json.dumps(asdict(self._look())) + "\n")
+
+    def found(self) -> dict[str, Any]:
+        """Return what grew so far, as a JSON object."""
+        lines = self._ends.read_text(encoding="ascii").splitlines()
+        ends = [Look(**json.loads(line)) for line in lines]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "num_cases": ends[-1].num_cases,
+            "num_runs": len(ends),
+            "wall_s": ends[-1].at_s,
+            "outcomes": dict(self.outcomes),
+            "num_open_jobs": len(load_health(self.workplace.store()).open_jobs),
+            "slopes": {name: slope_of(ends, name) for name in QUANTITIES},
+            "most_while_measuring": dict(self.most),
+            "ends": [asdict(item) for item in ends],
+        }
 
     def _loop(self, *, has_kernels: bool) -> JobLoop:
         config = self.workplace.config
@@ -246,27 +282,15 @@ def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
     return {"first": values[0], "last": values[-1], **slope}
 
 
-def soak(
-    folder: Path, *, num_cases: int, num_shapes: int, toolchains: str = ""
-) -> Iterator[dict[str, Any]]:
-    """Measure at least `num_cases`, `num_shapes` in a run, and yield what grew after each run.
+def soak(folder: Path, *, num_cases: int, num_shapes: int, toolchains: str = "") -> Iterator[Soak]:
+    """Measure at least `num_cases`, `num_shapes` in a run, and yield the process after each run.
 
     `toolchains` is that table of hud.toml, where it is to be another than this Python.
     """
     it = Soak(folder, num_shapes=num_shapes, toolchains=toolchains)
     for number in range(-(-num_cases // num_shapes)):
         it.run(number)
-        yield {
-            "schema_version": SCHEMA_VERSION,
-            "num_cases": it.ends[-1].num_cases,
-            "num_runs": len(it.ends),
-            "wall_s": it.ends[-1].at_s,
-            "outcomes": dict(it.outcomes),
-            "num_open_jobs": len(load_health(it.workplace.store()).open_jobs),
-            "slopes": {name: slope_of(it.ends, name) for name in QUANTITIES},
-            "most_while_measuring": dict(it.most),
-            "ends": [asdict(item) for item in it.ends],
-        }
+        yield it
 
 
 @click.command()
@@ -277,13 +301,19 @@ def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
     machine = describe_machine()
     with tempfile.TemporaryDirectory() as folder:
-        for found in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
-            document = {**found, "machine": machine}
-            output.write_text(json.dumps(document, indent=1) + "\n", encoding="ascii")
-            click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
+        for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
+            _write(it, output=output, machine=machine)
+        found = it.found()
     for name, slope in found["slopes"].items():
         click.echo(f"{name}: {slope}")
     sys.exit(int(found["outcomes"] != {str(Outcome.OK): found["num_cases"]}))
+
+
+# A function of its own, which keeps nothing while the next run is measured.
+def _write(it: Soak, *, output: Path, machine: dict[str, Any]) -> None:
+    found = it.found()
+    output.write_text(json.dumps({**found, "machine": machine}, indent=1) + "\n", encoding="ascii")
+    click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ class DuckDbFile:
                 held.append(error)
             return bool(opened)
 
-        if not self._patience.wait(is_free=is_free):
+        if not self._patience.wait(is_free=is_free, holder=lambda: lock_holder(held[-1])):
             holder = lock_holder(held[-1])
             waited_s = self._patience.timeout_s
             raise store_locked(self.name, holder=holder, waited_s=waited_s) from held[-1]

@@ -4,6 +4,7 @@ StoreError
 |-- StoreLocked        another process holds the store and did not let go in time
 |-- StoreTooNew        the store was written by a newer Compile HUD
 |-- StoreUnavailable   the store cannot be opened or reached at all
+|   `-- StoreTooOld    the store was written by an older Compile HUD, and nobody has upgraded it
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
 |-- HeldByPattern      an alert has it from the settings of its series, and would keep it
@@ -29,6 +30,10 @@ class StoreTooNew(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be opened: bad URL, no server, no permission, damaged file."""
+
+
+class StoreTooOld(StoreUnavailable):
+    """The schema of the store is older than this code; whoever writes next upgrades it."""
 
 
 class StoreFull(StoreError):

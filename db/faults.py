@@ -6,6 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Final
 
 import duckdb
@@ -52,6 +53,12 @@ def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLock
         f" Close that program{look} and try again; results in the spool are not lost,"
         " `hud ingest` stores them"
     )
+
+
+def store_waiting(name: str, *, holder: int | None, until: datetime) -> str:
+    """Return who holds the store `name`, and until when that is waited for, for people."""
+    who = "another process" if holder is None else f"process {holder}"
+    return f"the store {name} is held by {who}; waiting for it until {until:%H:%M:%S} UTC"
 
 
 def store_full(name: str) -> StoreFull:

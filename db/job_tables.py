@@ -17,8 +17,9 @@ from db.tables import Base, UtcTime
 class JobTable(Base):
     """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
 
-    `holder` is the process that leased it (`host/pid/start`), so that a dead holder is recognised.
-    It is not taken before `due_at`; `reason` says why it failed or is tried again.
+    `machine` is whose scheduler is to take it, null for any. `holder` is the process that leased it
+    (`host/pid/start`), so that a dead holder is recognised. It is not taken before `due_at`;
+    `reason` says why it failed or is tried again.
     """
 
     __tablename__ = "jobs"
@@ -36,6 +37,7 @@ class JobTable(Base):
     run_id: Mapped[str | None] = mapped_column(String)
     due_at: Mapped[datetime | None] = mapped_column(UtcTime)
     reason: Mapped[str | None] = mapped_column(Text)
+    machine: Mapped[str | None] = mapped_column(String)
 
 
 class SchedulerTable(Base):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, true, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.errors import NotFoundError
-from db.job_tables import JobTable, LiveLogTable
+from db.job_tables import JobTable, LiveLogTable, SchedulerTable
 from db.live_log import LiveLog
 from db.processes import is_gone, this_process
 from db.rows import clean_json, utc, utc_or_none
@@ -50,7 +51,10 @@ OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A queued request for one run; `num_attempts` counts this lease."""
+    """A queued request for one run; `num_attempts` counts this lease.
+
+    `machine` is where it is to be done, None for anywhere.
+    """
 
     id: str
     dedupe_key: str
@@ -58,6 +62,7 @@ class Job:
     toolchain: str
     trigger: str
     num_attempts: int
+    machine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,7 @@ def queued_job(row: Any) -> QueuedJob:
         toolchain=row.toolchain,
         trigger=row.trigger,
         num_attempts=row.num_attempts,
+        machine=row.machine,
         state=JobState(row.state),
         enqueued_at=utc(row.enqueued_at),
         leased_at=utc_or_none(row.leased_at),
@@ -95,25 +101,31 @@ def queued_job(row: Any) -> QueuedJob:
     )
 
 
-def put_job(
-    session: Session,
-    *,
-    dedupe_key: str,
-    suite: str,
-    toolchain: str,
-    trigger: str,
-    at: datetime,
-) -> bool:
-    """Insert a job; return False when one with `dedupe_key` was ever there."""
-    if session.execute(select(exists().where(JobTable.dedupe_key == dedupe_key))).scalar():
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A run that is to be queued; `machine` is where it is to be done, None for anywhere."""
+
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+    machine: str | None = None
+
+
+def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
+    """Insert `job`; return False when one with its key was ever there, for the same machine.
+
+    Machines that share a store have schedules of the same names, and each has its nights.
+    """
+    is_same = JobTable.dedupe_key == job.dedupe_key
+    if job.machine is not None:
+        is_same &= or_(JobTable.machine.is_(None), JobTable.machine == job.machine)
+    if session.execute(select(exists().where(is_same))).scalar():
         return False
     session.execute(
         insert(JobTable).values(
             id=uuid.uuid4().hex,
-            dedupe_key=dedupe_key,
-            suite=suite,
-            toolchain=toolchain,
-            trigger=trigger,
+            **dataclasses.asdict(job),
             state=JobState.QUEUED,
             enqueued_at=at,
             num_attempts=0,
@@ -122,24 +134,33 @@ def put_job(
     return True
 
 
-def has_due_job(connection: Connection, *, at: datetime) -> bool:
-    """Return whether a job is queued and due, or leased."""
-    is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at))
+def has_due_job(connection: Connection, *, machine: str | None, at: datetime) -> bool:
+    """Return whether a job that is `machine`'s to take is queued and due, or leased."""
+    is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at), _is_for(machine))
     return bool(connection.execute(select(is_due)).scalar())
+
+
+def _is_for(machine: str | None) -> ColumnElement[bool]:
+    """Return whether the scheduler of `machine` may take a job; None is a scheduler of all."""
+    if machine is None:
+        return true()
+    is_nobodys = JobTable.machine.not_in(select(SchedulerTable.machine))
+    return or_(JobTable.machine.is_(None), JobTable.machine == machine, is_nobodys)
 
 
 def _is_due(at: datetime) -> ColumnElement[bool]:
     return or_(JobTable.due_at.is_(None), JobTable.due_at <= at)
 
 
-def take_job(session: Session, *, at: datetime, lease_s: float) -> Job | None:
-    """Lease the oldest job that nobody works on, None without one.
+def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: float) -> Job | None:
+    """Lease the oldest job for `machine` that nobody works on, None without one.
 
-    A job whose holder has ended is taken again, and given up as failed after MAX_ATTEMPTS. Whether
-    a holder on another host has ended cannot be seen: its lease counts until `lease_s` after the
-    last renewal.
+    It may take what is for any machine, and what is for one that no scheduler was ever heard of on:
+    a node of its cluster. None takes them all. A job whose holder has ended is taken again, and
+    given up as failed after MAX_ATTEMPTS. Whether a holder on another host has ended cannot be
+    seen: its lease counts until `lease_s` after the last renewal.
     """
-    is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at)
+    is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
     jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
     for row in session.execute(jobs).scalars().all():
         if row.state == JobState.LEASED and _is_held(row, at=at, lease_s=lease_s):
@@ -159,6 +180,7 @@ def take_job(session: Session, *, at: datetime, lease_s: float) -> Job | None:
             toolchain=row.toolchain,
             trigger=row.trigger,
             num_attempts=row.num_attempts,
+            machine=row.machine,
         )
     return None
 

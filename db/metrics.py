@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 if sys.version_info >= (3, 11):
@@ -407,6 +408,8 @@ _ROWS = (
     ),
 )
 
+# How the method of a metric names the clock of a thread that no other process stretches.
+CPU_TIME = "CPU time"
 METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
 
 # Words for what there is more of, the faster the code is.
@@ -418,6 +421,17 @@ _RATE = re.compile(RATE_WORDS, re.IGNORECASE)
 _TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
 _SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
 _GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
+
+
+def speedup_name(methods: Iterable[str]) -> str:
+    """Return `speedup`, with its clock where that is not the one of the latency beside it.
+
+    `methods` say how each speedup was taken.
+    """
+    of_cpu = [CPU_TIME in method for method in methods]
+    if not any(of_cpu):
+        return "speedup"
+    return f"speedup ({CPU_TIME})" if all(of_cpu) else f"speedup (some in {CPU_TIME})"
 
 
 def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:

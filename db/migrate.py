@@ -22,7 +22,7 @@ from sqlalchemy.exc import ProgrammingError
 # These two add their tables to those of `Base`.
 import db.job_tables
 import db.message_tables  # noqa: F401
-from db.errors import StoreTooNew, StoreUnavailable
+from db.errors import StoreTooNew, StoreTooOld
 from db.tables import Base
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -66,7 +66,7 @@ def _stated_revision(connection: Connection) -> str | None:
 def is_readable(connection: Connection, *, name: str) -> bool:
     """Return whether the store `name` has today's schema, False when it has none yet.
 
-    Raises StoreTooNew for a newer schema and StoreUnavailable for an older one.
+    Raises StoreTooNew for a newer schema and StoreTooOld for an older one.
     """
     revision = _stated_revision(connection)
     if revision is None:
@@ -77,7 +77,7 @@ def is_readable(connection: Connection, *, name: str) -> bool:
 
 
 def check_is_current(connection: Connection, *, name: str) -> None:
-    """Raise StoreTooNew or StoreUnavailable unless the store `name` has today's schema."""
+    """Raise StoreTooNew or StoreTooOld unless the store `name` has today's schema."""
     revision = str(connection.execute(select(_VERSION.c.version_num)).scalar())
     check_known(revision, name=name)
     _check_not_older(revision, name=name)
@@ -140,7 +140,7 @@ def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
 def _check_not_older(revision: str, *, name: str) -> None:
     newest = known_revisions()[-1]
     if revision != newest:
-        raise StoreUnavailable(
+        raise StoreTooOld(
             f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
             " `hud db migrate` upgrades it, and so does the next program that writes to it"
         )

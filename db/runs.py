@@ -92,6 +92,20 @@ def load_last_measured(
         return {row.case_key: utc(row.at) for row in connection.execute(wanted)}
 
 
+def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str, ...]:
+    """Return the suites whose runs in `toolchain` measured a case, the last one first."""
+    newest = func.max(RunTable.started_at)
+    wanted = (
+        select(RunTable.suite)
+        .join(CaseResultTable, RunTable.id == CaseResultTable.run_id)
+        .where(CaseResultTable.case_key == case_key, RunTable.toolchain == toolchain)
+        .group_by(RunTable.suite)
+        .order_by(newest.desc(), RunTable.suite)
+    )
+    with store.read() as connection:
+        return tuple(connection.execute(wanted).scalars())
+
+
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
     """Return the warnings of these results, by result; those not in the store are left out."""
     found: dict[str, tuple[RunWarning, ...]] = {}

@@ -18,6 +18,7 @@ from db import fetch, ingest, jobs, migrate
 from db.alerts import put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
+from db.faults import store_waiting
 from db.jobs import Job, JobState
 from db.live_log import LiveLog
 from db.notification_rows import put_notifications
@@ -68,14 +69,23 @@ class Store:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
         keeps_open: bool = False,
+        on_wait: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Remember how to open the store; raise StoreUnavailable when `url` is no store URL.
 
-        Who reads often `keeps_open` the file between reads, until a writer wants it.
+        Who reads often `keeps_open` the file between reads, until a writer wants it. `on_wait` is
+        told of a DuckDB file that is waited for: who holds it, and until when.
         """
         self.url = url
         self._now = now
-        patience = Patience(timeout_s=lock_timeout_s, sleep=sleep, monotonic=monotonic)
+        patience = Patience(
+            timeout_s=lock_timeout_s,
+            sleep=sleep,
+            monotonic=monotonic,
+            on_wait=lambda holder, left_s: on_wait(
+                store_waiting(self.name, holder=holder, until=now() + timedelta(seconds=left_s))
+            ),
+        )
         self._database = open_database(url, patience=patience, keeps_open=keeps_open)
         self._is_migrated = False
         self._held = threading.local()
@@ -259,29 +269,38 @@ class Store:
         with self.write() as session:
             return replay(session, changes)
 
-    def enqueue_job(self, *, dedupe_key: str, suite: str, toolchain: str, trigger: str) -> bool:
-        """Queue a run; return False when a job with `dedupe_key` was ever queued."""
+    def enqueue_job(
+        self,
+        *,
+        dedupe_key: str,
+        suite: str,
+        toolchain: str,
+        trigger: str,
+        machine: str | None = None,
+    ) -> bool:
+        """Queue a run on `machine`, or on any; return False when it was ever queued by this key."""
+        job = jobs.NewJob(
+            dedupe_key=dedupe_key,
+            suite=suite,
+            toolchain=toolchain,
+            trigger=trigger,
+            machine=machine,
+        )
         with self.write() as session:
-            return jobs.put_job(
-                session,
-                dedupe_key=dedupe_key,
-                suite=suite,
-                toolchain=toolchain,
-                trigger=trigger,
-                at=self._now(),
-            )
+            return jobs.put_job(session, job, at=self._now())
 
-    def lease_job(self, *, lease_s: float = 3600.0) -> Job | None:
+    def lease_job(self, *, machine: str | None = None, lease_s: float = 3600.0) -> Job | None:
         """Take the oldest free job, None without one; also one whose process died.
 
-        A process on another host counts as alive until `lease_s` after its last `renew_job`.
+        The scheduler of `machine` takes what is for it or for nobody else, None takes all. A
+        process on another host counts as alive until `lease_s` after its last `renew_job`.
         """
         # Schedulers ask every few seconds; only an answer is worth a write.
         with self.read() as connection:
-            if not jobs.has_due_job(connection, at=self._now()):
+            if not jobs.has_due_job(connection, machine=machine, at=self._now()):
                 return None
         with self.write() as session:
-            return jobs.take_job(session, at=self._now(), lease_s=lease_s)
+            return jobs.take_job(session, machine=machine, at=self._now(), lease_s=lease_s)
 
     def renew_job(self, job_id: str) -> None:
         """Say that the leased job is being worked on; raise NotFoundError without such a job."""

@@ -50,6 +50,11 @@ def shortened(text: str, *, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: `1 job`, `3 jobs`, `no jobs`."""
+    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
+
+
 def runtime_text(details: Mapping[str, Any]) -> str:
     """Return which other runtime executed a case and with what, by the details of its result.
 

@@ -21,23 +21,38 @@ from db.faults import store_locked
 
 # Short against a transaction (tens of ms), long against a poll (20 us).
 _POLL_S: Final = 0.005
+# Who waits longer than any transaction of ours takes may think that the program hangs.
+TELL_AFTER_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for a lock, and with which clock."""
+    """How long to wait for a lock, and with which clock.
+
+    `on_wait` is told once of a long wait: who holds the lock, where that is known, and for how many
+    seconds it is waited for yet.
+    """
 
     timeout_s: float
     sleep: Callable[[float], None]
     monotonic: Callable[[], float]
     jitter: Callable[[], float] = random.random
+    on_wait: Callable[[int | None, float], None] = lambda _holder, _left_s: None
 
-    def wait(self, *, is_free: Callable[[], bool]) -> bool:
+    def wait(
+        self, *, is_free: Callable[[], bool], holder: Callable[[], int | None] = lambda: None
+    ) -> bool:
         """Return whether `is_free` came true in time; it is asked once at least."""
-        deadline_s = self.monotonic() + self.timeout_s
+        began_s = self.monotonic()
+        deadline_s = began_s + self.timeout_s
+        is_told = False
         while not is_free():
-            if self.monotonic() >= deadline_s:
+            now_s = self.monotonic()
+            if now_s >= deadline_s:
                 return False
+            if not is_told and now_s - began_s >= TELL_AFTER_S:
+                is_told = True
+                self.on_wait(holder(), deadline_s - now_s)
             # Jitter keeps two waiters from asking in step for ever.
             self.sleep(_POLL_S * (1 + 4 * self.jitter()))
         return True
@@ -92,7 +107,9 @@ class Turnstile:
             yield
 
     def _take(self, descriptor: int, *, how: int, path: Path) -> None:
-        if not self._patience.wait(is_free=lambda: _try_lock(descriptor, how)):
+        if not self._patience.wait(
+            is_free=lambda: _try_lock(descriptor, how), holder=lambda: flock_holder(path)
+        ):
             waited_s = self._patience.timeout_s
             raise store_locked(self._name, holder=flock_holder(path), waited_s=waited_s)
 

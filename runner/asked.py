@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from db.jobs import Job, case_of_suite
+from db.runs import load_suites_of
+from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.analysis.repro import glob_escape
 from runner.plan import find_suite
+from runner.schedule_rules import Schedule
 from runner.suites import Selection, Suite
 from runner.wiring import AUTO_DEVICE, RunOrder, custom_suite
 
@@ -23,6 +26,28 @@ def order_of(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunOrder
     else:
         suite, device = _suite_of(case_key)
     return RunOrder(suite=suite, toolchain=job.toolchain, device=device, trigger=trigger)
+
+
+def schedule_of(job: Job, schedules: Mapping[str, Schedule]) -> Schedule | None:
+    """Return the schedule that a job is of, None when it is of none that there still is."""
+    named = (item for item in schedules.values() if job.trigger == f"schedule {item.name}")
+    return next(named, None)
+
+
+def schedule_like(job: Job, schedules: Mapping[str, Schedule], *, store: Store) -> Schedule | None:
+    """Return the schedule that measures what `job` asks for, None when none does.
+
+    For one case it is that of the suite that measured it last. Raises what the store raises.
+    """
+    case_key = case_of_suite(job.suite)
+    suites = load_suites_of(store, case_key, toolchain=job.toolchain) if case_key else (job.suite,)
+    # Of several the first one in hud.toml.
+    alike = {
+        item.suite: item
+        for item in reversed(tuple(schedules.values()))
+        if item.toolchain == job.toolchain
+    }
+    return next((alike[suite] for suite in suites if suite in alike), None)
 
 
 def _suite_of(case_key: str) -> tuple[Suite, str]:

@@ -91,10 +91,23 @@ class _Source:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def fail(self, section: str, *, key: str | None = None, problem: str) -> NoReturn:
+        raise self.error(section, key=key, problem=problem)
+
+    def error(self, section: str, *, key: str | None, problem: str) -> ConfigError:
         line = find_line(self.text, section=section, key=key)
         place = f"{self.name} line {line}" if line else self.name
         what = f"[{section}]" if key is None else f"[{section}] {key}"
-        raise ConfigError(f"{place}: {what}: {problem}")
+        return ConfigError(f"{place}: {what}: {problem}")
+
+
+def setting_error(section: str, *, key: str, problem: str, path: Path | None) -> ConfigError:
+    """Return the error that names the line of a setting in `path`, which may have changed since."""
+    name = Path(CONFIG_NAME) if path is None else path
+    try:
+        text = name.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return _Source(name=str(name), text=text).error(section, key=key, problem=problem)
 
 
 def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:

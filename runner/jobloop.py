@@ -10,13 +10,13 @@ from datetime import timedelta
 from functools import partial
 
 from db.errors import StoreError
-from db.jobs import MAX_ATTEMPTS, Job, JobState
+from db.jobs import MAX_ATTEMPTS, Job, JobState, case_of_suite
 from db.queries import load_document
 from db.records import Run, RunDocument, RunState
 from db.runs import load_last_measured, load_runs_beside, load_triggered
 from db.store import Store
 from models_zoo.spec import UnknownNameError
-from runner.asked import order_of
+from runner.asked import order_of, schedule_like, schedule_of
 from runner.errors import (
     ExecutorError,
     LockUnavailable,
@@ -29,6 +29,7 @@ from runner.errors import (
 from runner.events import Notify, Said
 from runner.heartbeat import heartbeat
 from runner.jobs import JobRequests
+from runner.memory import give_back_memory
 from runner.schedule import Scheduler
 from runner.schedule_rules import ExecutorKind, Schedule
 from runner.watches import Watches
@@ -68,7 +69,7 @@ class Engine:
 class JobLoop:
     """Takes jobs from the queue of the store and runs them, one at a time.
 
-    `judge` judges a run of this machine; `cluster` does what schedules want of Ray.
+    `judge` judges a run of this machine; `cluster` does what Ray is wanted for.
     """
 
     workplace: Workplace
@@ -131,8 +132,9 @@ class JobLoop:
             try:
                 if trouble := self._note_the_rest(store):
                     return trouble
-                trouble = requests.flush(store)
-                job = store.lease_job()
+                machine = self.workplace.config.machine
+                trouble = requests.flush(store, machine=machine)
+                job = store.lease_job(machine=machine)
             except StoreError as error:
                 return str(error)
             if job is None:
@@ -148,6 +150,7 @@ class JobLoop:
             self._work_on(job, store)
         finally:
             self.doing.pop()
+            give_back_memory()
 
     def _work_on(self, job: Job, store: Store) -> None:
         run_id, state, reason, judge = None, JobState.FAILED, "", None
@@ -216,19 +219,21 @@ class JobLoop:
         trigger = f"job {job.dedupe_key}"
         # A run that ended while the store was locked must not be taken for one that did not.
         self.workplace.spool().drain(store)
-        triggered = load_triggered(store, trigger)
-        # The runs of the plan that was begun last: one, or one on each machine of the cluster.
-        earlier = load_runs_beside(store, triggered[0]) if triggered else ()
+        schedule = schedule_of(job, self.workplace.config.schedules)
+        rule = self._rule_of(job, store)
+        engine = self._engine_of(rule)
+        earlier = self._earlier(trigger, store, is_shared=engine is self.cluster)
         if earlier and all(run.state is RunState.FINISHED for run in earlier):
             # Its process may have died before the run was judged; a second time changes nothing.
             self._judge_stored(job, earlier[0].id, store)
             return earlier[0].id
-        schedule, engine = self._schedule_of(job), self._engine_of(job)
         if not earlier and schedule is not None and schedule.builds(job.toolchain):
             self.build(job.toolchain)
         order = order_of(job, suites=self.workplace.config.suites, trigger=trigger)
-        if schedule is not None and schedule.device is not None:
-            order = replace(order, device=schedule.device)
+        if rule is not None and rule.device is not None and order.device == AUTO_DEVICE:
+            order = replace(order, device=rule.device)
+        if case_of_suite(job.suite):
+            order = replace(order, machine=job.machine)
         if earlier:
             documents = self._resume(order, earlier=earlier, engine=engine)
         else:
@@ -239,19 +244,41 @@ class JobLoop:
         engine.judge(*documents)
         return documents[0].run.id
 
-    def _engine_of(self, job: Job) -> Engine:
-        schedule = self._schedule_of(job)
-        if schedule is None or schedule.executor is ExecutorKind.LOCAL:
+    def _rule_of(self, job: Job, store: Store) -> Schedule | None:
+        """Return the schedule that says who measures a job, and on which kind of device.
+
+        It is that of the job; of what people asked for, the one that measures the same.
+        """
+        config = self.workplace.config
+        if (schedule := schedule_of(job, config.schedules)) is not None:
+            return schedule
+        if case_of_suite(job.suite) and job.machine == config.machine:
+            return None
+        return schedule_like(job, config.schedules, store=store)
+
+    def _engine_of(self, rule: Schedule | None) -> Engine:
+        if rule is None or rule.executor is ExecutorKind.LOCAL:
             return Engine(measure=self._measure_here, judge=self.judge)
         assert self.cluster is not None
         return self.cluster
+
+    def _earlier(self, trigger: str, store: Store, *, is_shared: bool) -> tuple[Run, ...]:
+        """Return the runs of the plan that a job began last: one, or one on each machine."""
+        triggered = load_triggered(store, trigger)
+        if is_shared:
+            return load_runs_beside(store, triggered[0]) if triggered else ()
+        # Other machines that share the store have nights of the same names.
+        machine = self.workplace.config.machine
+        return tuple(run for run in triggered if run.machine == machine)[:1]
 
     def _measure_here(self, order: RunOrder) -> list[RunDocument]:
         return [execute_order(order, workplace=self.workplace, notify=self.notify)]
 
     def _judge_stored(self, job: Job, run_id: str, store: Store) -> None:
         runs = load_runs_beside(store, load_document(store, run_id).run)
-        self._engine_of(job).judge(*(load_document(store, run.id) for run in runs))
+        self._engine_of(self._rule_of(job, store)).judge(
+            *(load_document(store, run.id) for run in runs)
+        )
 
     def _on_its_device(self, order: RunOrder, store: Store) -> RunOrder:
         """Return `order`, on the GPU if its suite was measured there before: it has come to stay.
@@ -269,11 +296,6 @@ class JobLoop:
         )
         was_on_gpu = any(key.rpartition("/")[2] == GPU for key in measured)
         return replace(order, device=GPU) if was_on_gpu else order
-
-    def _schedule_of(self, job: Job) -> Schedule | None:
-        """Return the schedule that a job is of, None when it is of none that there still is."""
-        schedules = self.workplace.config.schedules.values()
-        return next((item for item in schedules if job.trigger == f"schedule {item.name}"), None)
 
     def _resume(
         self, order: RunOrder, *, earlier: Sequence[Run], engine: Engine

@@ -30,7 +30,7 @@ REQUEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A run that somebody wants."""
+    """A run that is wanted on the machine whose state directory it lies in."""
 
     dedupe_key: str
     suite: str
@@ -96,16 +96,19 @@ class JobRequests:
                 self._unwritten.remove(request)
             return len(self._unwritten)
 
-    def flush(self, store: Store) -> str:
-        """Queue every request in `store`; return why that was not possible, empty when it was."""
+    def flush(self, store: Store, *, machine: str) -> str:
+        """Queue every request in `store` for `machine`, which this directory is of.
+
+        Returns why that was not possible, empty when it was.
+        """
         try:
-            self._flush_kept(store)
+            self._flush_kept(store, machine=machine)
         except StoreError as error:
             return str(error)
         for path in sorted(self.directory.glob("[!.]*.json")):
             try:
                 request = JobRequest.from_json(read_json(path))
-                _enqueue(request, store)
+                _enqueue(request, store, machine=machine)
             except FileNotFoundError:
                 continue  # another process has queued it
             except RecordError as error:
@@ -117,19 +120,20 @@ class JobRequests:
             path.unlink(missing_ok=True)
         return ""
 
-    def _flush_kept(self, store: Store) -> None:
+    def _flush_kept(self, store: Store, *, machine: str) -> None:
         with self._lock:
             self.write_kept()
             # The store may be on another disk, or on another machine.
             for request in tuple(self._unwritten):
-                _enqueue(request, store)
+                _enqueue(request, store, machine=machine)
                 self._unwritten.remove(request)
 
 
-def _enqueue(request: JobRequest, store: Store) -> None:
+def _enqueue(request: JobRequest, store: Store, *, machine: str) -> None:
     store.enqueue_job(
         dedupe_key=request.dedupe_key,
         suite=request.suite,
         toolchain=request.toolchain,
         trigger=request.trigger,
+        machine=machine,
     )

@@ -14,6 +14,7 @@ from db.records import CaseResult, Run, RunState
 from db.runs import load_running
 from db.store import Store
 from db.summaries import SILENT_AFTER_S
+from db.text import counted
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
 from runner.spool import DrainReport, Spool, utc_now
@@ -138,8 +139,8 @@ class Keeper:
         # Once while it lasts, not once a case.
         if report.trouble and not self._trouble:
             self._say(
-                f"{report.trouble}. {report.num_left} results wait in the spool;"
-                " they go in with the next run or with `hud ingest`"
+                f"{report.trouble}. The spool keeps {counted(report.num_left, 'result')} for"
+                " the next run or `hud ingest`"
             )
         elif self._trouble and not report.trouble:
             self._notify(Said(text="the store takes results again; nothing was lost"))

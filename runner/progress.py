@@ -10,6 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from db.metrics import speedup_name
 from db.records import Case, CaseResult, Outcome, Run, RunState
 from db.text import first_line
 from runner.events import (
@@ -52,7 +53,9 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     parts = [metric(result, "latency_s")]
     if not case.is_eager:
-        parts.append(f"speedup {metric(result, 'speedup')}")
+        speedup = result.measurement("speedup")
+        name = speedup_name([speedup.method] if speedup else [])
+        parts.append(f"{name} {metric(result, 'speedup')}")
         parts.append(f"compile {metric(result, 'compile_cold_s')}")
     return f"{head}: {', '.join(parts)} ({clock(took_s)})"
 

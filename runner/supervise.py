@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import socket
@@ -26,6 +27,7 @@ from runner.config import Config
 from runner.errors import DashboardUnavailable
 from runner.events import Notify, Said
 from runner.links import dashboard_url
+from runner.listeners import find_listener
 from runner.processes import die_with_parent
 from runner.shown_settings import shown_settings
 from runner.sign_in import handed_over
@@ -190,8 +192,10 @@ def check_dashboard(*, host: str, port: int) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
+            pid = find_listener(port) if error.errno == errno.EADDRINUSE else None
+            who = "" if pid is None else f" by process {pid} (`ps -fp {pid}` shows it)"
             raise DashboardUnavailable(
-                f"cannot listen on {host}:{port}: {error.strerror};"
+                f"cannot listen on {host}:{port}: {error.strerror}{who};"
                 " choose another with --port (0 takes a free one)"
             ) from error
         return int(probe.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from db.records import AlertState, Case, Run, RunDocument, Verdict
 from db.retention import find_old_samples, remove_samples
 from db.runs import load_last_measured
 from db.store import Store
+from db.text import counted
 from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.budget import Worth
 from runner.config import CURRENT_TOOLCHAIN, Config
@@ -39,6 +41,9 @@ from runner.this_machine import LocalMachine, Machine
 from runner.toolchains import Probe, probe
 from runner.trace_files import TraceFolder
 from runner.traces_kept import prune_traces
+
+# The name that errors on the command line begin with.
+logger = logging.getLogger("hud")
 
 AUTO_DEVICE = "auto"
 # The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
@@ -70,7 +75,10 @@ class Seams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """A run as somebody asks for it; what is None is as the suite says."""
+    """A run as somebody asks for it; what is None is as the suite says.
+
+    Of a cluster `machine` alone measures; None: whoever is there.
+    """
 
     suite: Suite
     toolchain: str = CURRENT_TOOLCHAIN
@@ -78,6 +86,7 @@ class RunOrder:
     trigger: str = "manual"
     resume_id: str | None = None
     has_references: bool = True
+    machine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +103,8 @@ class Workplace:
 
     def store(self) -> Store:
         """Return the store; raise StoreUnavailable when its URL is none."""
-        return Store(self.config.store_url, now=self.seams.now)
+        # Else half a minute of silence looks as if the program hung.
+        return Store(self.config.store_url, now=self.seams.now, on_wait=logger.warning)
 
     def spool(self) -> Spool:
         """Return the spool."""
@@ -199,9 +209,10 @@ def _prune_outbox(store: Store, *, num_days: int, now: datetime, is_dry_run: boo
         return ""
     if not is_dry_run:
         forget_notifications(store, ids)
+    found = counted(len(ids), "notification")
     return (
-        f"{'would forget' if is_dry_run else 'forgot'} what {len(ids)} notifications said that were"
-        f" sent more than {num_days} days ago ([outbox] days)"
+        f"{'would forget' if is_dry_run else 'forgot'} what {found} said, sent more than"
+        f" {num_days} days ago ([outbox] days)"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from db.health import SchedulerState
 from db.kernels import Kernel, KernelSource
 from db.metrics import METRICS
 from db.notifications import NewsKind, Notification, Severity
@@ -291,4 +292,15 @@ def make_notification(
         created_at=created_at,
         due_at=due_at or created_at,
         number=number,
+    )
+
+
+def make_scheduler(*, machine: str = "box") -> SchedulerState:
+    """Return what an idle scheduler says of itself."""
+    return SchedulerState(
+        machine=machine,
+        process=f"{machine}/7/1",
+        version="0.1.0",
+        started_at=START,
+        heartbeat_at=START,
     )

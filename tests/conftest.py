@@ -6,6 +6,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes no test fail: what takes long is shown by benchmarks.
+settings.register_profile("hud", deadline=None)
+settings.load_profile("hud")
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Sequence
 
+from db.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
 from runner.executor_api import CaseOrder
 from tests.builders import make_measurement, make_result
@@ -51,6 +52,7 @@ class FakeCluster:
         self.given: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.is_open = False
+        self.logs: dict[str, LiveLog] = {}
         self._clock = clock
         self._arrivals = dict(arrivals or {})
         self._numbers = itertools.count()
@@ -91,6 +93,10 @@ class FakeCluster:
             return self._end(name, answer)
         self._clock.advance(limit_s)
         return []
+
+    def log_of(self, run_id: str) -> LiveLog | None:
+        """Return what a test says that a case has printed."""
+        return self.logs.get(run_id)
 
     def cancel(self, task: str) -> None:
         """Forget the task, and remember its machine."""

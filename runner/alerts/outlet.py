@@ -18,6 +18,7 @@ from db.processes import this_process
 from db.queries import load_alerts, load_changes
 from db.records import Alert, AlertState
 from db.store import Store
+from db.text import counted
 from db.triage import ChangedField
 from runner.alerts.dispatch import PASS_S, Dispatcher, DispatchReport, Item, Receiver, Updatable
 from runner.alerts.documents import alerts_json
@@ -259,5 +260,5 @@ def send_waiting(
         told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
         notify(Said(text=told, is_warning=True))
     if report.num_sent:
-        notify(Said(text=f"{report.num_sent} notifications sent"))
+        notify(Said(text=f"{counted(report.num_sent, 'notification')} sent"))
     return report

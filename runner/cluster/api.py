@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from db.live_log import LiveLog
 from db.records import CaseResult
 from runner.executor_api import CaseOrder
 
@@ -87,6 +88,10 @@ class Cluster(Protocol):
 
     def wait(self, *, limit_s: float) -> Sequence[Ended]:
         """Return the tasks that ended, after `limit_s` seconds at most; each once."""
+        ...
+
+    def log_of(self, run_id: str) -> LiveLog | None:
+        """Return what the case of a run had printed when its machine last told; from any thread."""
         ...
 
     def cancel(self, task: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
 from db.records import CaseResult
 from runner.again import MAX_ATTEMPTS
 from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from runner.cluster.connecting import connected
 from runner.cluster.service import LOOK_EVERY_S, SETUP_LIMIT_S
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder, CaseSession
@@ -32,14 +32,11 @@ class NodeExecutor:
         self._setup = setup
         self._now = now
         self._is_cancelled = False
+        self._connection = ExitStack()
 
     def start(self) -> None:
         """Connect; raise ExecutorError."""
-        handler = signal.getsignal(signal.SIGTERM)
-        self._cluster.open()
-        if threading.current_thread() is threading.main_thread():
-            # Ray takes it for itself when it connects.
-            signal.signal(signal.SIGTERM, handler)
+        self._connection.enter_context(connected(self._cluster))
 
     def open(self) -> Mapping[str, Any]:
         """Return the environment facts of the machine; raise ExecutorError when it is not there."""
@@ -59,7 +56,7 @@ class NodeExecutor:
 
     def close(self) -> None:
         """Kill what still runs there and disconnect."""
-        self._cluster.close()
+        self._connection.close()
 
     def _measure(self, order: CaseOrder) -> CaseResult:
         result = self._ask(order).result

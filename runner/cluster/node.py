@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from db.fields import SCHEMA_VERSION
+from db.live_log import LiveLog, find_live_log
 from db.traces import trace_name
 from runner.again import measure_undisturbed
 from runner.cluster.api import Reply, Setup, Status
@@ -34,6 +36,8 @@ from runner.this_machine import LocalMachine
 
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0
+# How often a node tells what its case prints: some kilobytes, read by who watches a run.
+TELL_EVERY_S = 5.0
 # Runner and nodes hand each other records of these versions.
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
@@ -64,6 +68,19 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
             return _measure(order, device=device)
     except (ExecutorError, LockUnavailable) as error:
         return Reply(status=Status.UNUSABLE, reason=str(error))
+
+
+def serve_and_tell(
+    order: CaseOrder | None, *, setup: Setup, every_s: float = TELL_EVERY_S
+) -> Iterator[LiveLog | Reply]:
+    """Yield what the case has printed last, every so often, and in the end what `serve` returns."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        reply = thread.submit(serve, order, setup=setup)
+        while wait([reply], timeout=every_s).not_done:
+            log = None if order is None else find_live_log(state_dir(os.environ), order.run_id)
+            if log is not None:
+                yield log
+        yield reply.result()
 
 
 def _measure(order: CaseOrder, *, device: _Device) -> Reply:

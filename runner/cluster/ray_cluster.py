@@ -12,14 +12,16 @@ import itertools
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from db.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
-from runner.cluster.node import serve
+from runner.cluster.node import serve_and_tell
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder
 
@@ -29,6 +31,14 @@ MACHINE_LABEL = "hud-machine"
 def resource_of(device: str) -> str:
     """Return the name of the resource that a node with `device` offers."""
     return f"hud-{device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """A task of a run, empty for none; `said` is Ray's iterator over what it says."""
+
+    said: Any
+    run_id: str
 
 
 class RayCluster:
@@ -43,7 +53,8 @@ class RayCluster:
         self._device = device
         self._environment = dict(environment)
         self._numbers = itertools.count()
-        self._tasks: dict[str, Any] = {}
+        self._tasks: dict[str, _Task] = {}
+        self._logs: dict[str, LiveLog] = {}
 
     def open(self) -> None:
         """Connect; raise ExecutorError."""
@@ -76,7 +87,8 @@ class RayCluster:
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
         """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
         is_gpu = self._device == "cuda"
-        task = ray.remote(serve).options(
+        task = ray.remote(serve_and_tell).options(
+            num_returns="streaming",
             name="hud" if order is None else f"hud {order.case.key}",
             num_cpus=0 if is_gpu else 1,
             num_gpus=1 if is_gpu else 0,
@@ -85,7 +97,8 @@ class RayCluster:
             max_retries=0,
         )
         name = f"task-{next(self._numbers)}"
-        self._tasks[name] = task.remote(order, setup=setup)
+        run_id = "" if order is None else order.run_id
+        self._tasks[name] = _Task(said=task.remote(order, setup=setup), run_id=run_id)
         return name
 
     def wait(self, *, limit_s: float) -> Sequence[Ended]:
@@ -93,15 +106,20 @@ class RayCluster:
         if not self._tasks:
             time.sleep(limit_s)
             return []
-        names = {reference: name for name, reference in self._tasks.items()}
+        names = {task.said: name for name, task in self._tasks.items()}
         ready, _ = ray.wait(list(names), num_returns=1, timeout=limit_s)
-        return [self._ended(names[reference]) for reference in ready]
+        heard = [self._hear(names[said]) for said in ready]
+        return [ended for ended in heard if ended is not None]
+
+    def log_of(self, run_id: str) -> LiveLog | None:
+        """Return what the case of a run had printed when its machine last told; from any thread."""
+        return self._logs.get(run_id)
 
     def cancel(self, task: str) -> None:
         """Kill a task with all its processes; nothing more is heard of it."""
         # By force: a worker that waits for its host hears nothing else. The host sees its standard
         # input end and kills what it started.
-        ray.cancel(self._tasks.pop(task), force=True)
+        ray.cancel(self._forget(task).said, force=True)
 
     def close(self) -> None:
         """Kill what runs and disconnect."""
@@ -109,16 +127,27 @@ class RayCluster:
             self.cancel(task)
         ray.shutdown()
 
-    def _ended(self, name: str) -> Ended:
-        reference = self._tasks.pop(name)
+    def _hear(self, name: str) -> Ended | None:
+        """Take what a task says next, and return it where that is the last."""
+        task = self._tasks[name]
         try:
-            reply: Reply = ray.get(reference)
+            said: LiveLog | Reply = ray.get(next(task.said))
         except RuntimeEnvSetupError as error:
             reason = f"its runtime environment cannot be made: {_first_line(error)}"
-            return Ended(task=name, reply=Reply(status=Status.UNUSABLE, reason=reason))
+            said = Reply(status=Status.UNUSABLE, reason=reason)
         except RayError as error:
+            self._forget(name)
             return Ended(task=name, reason=_first_line(error))
-        return Ended(task=name, reply=reply)
+        if isinstance(said, LiveLog):
+            self._logs[task.run_id] = said
+            return None
+        self._forget(name)
+        return Ended(task=name, reply=said)
+
+    def _forget(self, name: str) -> _Task:
+        task = self._tasks.pop(name)
+        self._logs.pop(task.run_id, None)
+        return task
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from runner.again import MAX_ATTEMPTS
 from runner.budget import TimeBudget, Worth
 from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
 from runner.cluster.board import MAX_GIVEN, Board, Ticket
+from runner.cluster.connecting import connected
 from runner.cluster.resuming import remaining_plan, resumed_request, resumed_run
 from runner.cluster.runs import MachineRun
 from runner.environment import fingerprint, revision
@@ -64,11 +64,20 @@ class _Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Who measures, and how. Traces go to `trace_folder`, where the spool looks for them."""
+    """Who measures, and how; with `machine` that one alone.
+
+    Traces go to `trace_folder`, where the spool looks for them.
+    """
 
     cluster: Cluster
     setup: Setup
     trace_folder: Path
+    machine: str | None = None
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return who is there now."""
+        slots = self.cluster.slots()
+        return tuple(slot for slot in slots if self.machine in (None, slot.machine))
 
 
 def run_on_cluster(
@@ -91,15 +100,12 @@ def run_on_cluster(
         plan = remaining_plan(earlier, catalog=around.catalog)
     else:
         plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
-    with closing(nodes.cluster):
-        # Before our handlers of signals: Ray sets its own when it connects.
-        nodes.cluster.open()
-        with Interrupts() as interrupts:
-            around.keeper.drain()
-            driver = _Driver(request, plan=plan, nodes=nodes, around=around)
-            driver.take_up(earlier)
-            with interrupts.deferred(lambda: None), heartbeat(driver.beat):
-                driver.work(is_stopped=interrupts.were_requested)
+    with connected(nodes.cluster), Interrupts() as interrupts:
+        around.keeper.drain()
+        driver = _Driver(request, plan=plan, nodes=nodes, around=around)
+        driver.take_up(earlier)
+        with interrupts.deferred(lambda: None), heartbeat(driver.beat):
+            driver.work(is_stopped=interrupts.were_requested)
     documents = driver.documents()
     if not documents:
         raise RunInterrupted("stopped before a machine was ready to measure")
@@ -118,14 +124,13 @@ class _Driver:
         around: Surroundings,
     ) -> None:
         self._request = request
+        self._nodes = nodes
         self._cluster = nodes.cluster
-        self._setup = nodes.setup
         self._around = around
-        self._trace_folder = nodes.trace_folder
         self._started_at = around.now()
-        self._slots = nodes.cluster.slots()
+        self._slots = nodes.slots()
         if not self._slots:
-            raise ExecutorError(nobody_text(request.device))
+            raise ExecutorError(nobody_text(request.device, machine=nodes.machine))
         worths = {slot.machine: around.worth(_on(request, slot.machine)) for slot in self._slots}
         self._budget = TimeBudget(
             request.time_budget_s, worth=_joined(worths.values()), now=around.now
@@ -154,7 +159,8 @@ class _Driver:
     def beat(self) -> None:
         """Tell the store that the runs are alive."""
         for run in list(self._runs.values()):
-            self._around.keeper.beat(run.run.id)
+            run_id = run.run.id
+            self._around.keeper.beat(run_id, log=self._cluster.log_of(run_id))
 
     def work(self, *, is_stopped: Callable[[], bool]) -> None:
         """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
@@ -194,7 +200,7 @@ class _Driver:
         if now - self._looked_at < timedelta(seconds=LOOK_EVERY_S):
             return
         self._looked_at = now
-        before, self._slots = self._slots, self._cluster.slots()
+        before, self._slots = self._slots, self._nodes.slots()
         for slot in before:
             if slot not in self._slots:
                 self._run_of.pop(slot, None)
@@ -239,7 +245,8 @@ class _Driver:
     def _submit(self, order: CaseOrder | None, task: _Task) -> None:
         if order is not None:
             self._around.notify(CaseStarted(case=order.case))
-        self._tasks[self._cluster.submit(order, slot=task.slot, setup=self._setup)] = task
+        name = self._cluster.submit(order, slot=task.slot, setup=self._nodes.setup)
+        self._tasks[name] = task
 
     def _order(self, planned: PlannedCase, run: MachineRun) -> CaseOrder:
         return CaseOrder(
@@ -272,8 +279,9 @@ class _Driver:
     def _keep(self, result: CaseResult, *, reply: Reply) -> None:
         name = trace_name(result.id)
         if reply.trace and name is not None:
-            self._trace_folder.mkdir(parents=True, exist_ok=True)
-            with whole_file(self._trace_folder / name) as stream:
+            folder = self._nodes.trace_folder
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(folder / name) as stream:
                 stream.write(reply.trace)
         self._by_id(result.run_id).keep(result)
 
@@ -365,7 +373,7 @@ class _Driver:
     def _lose_the_rest(self) -> None:
         """Say of every case that waits for a machine that none came."""
         if not self._has_begun():
-            raise ExecutorError(nobody_text(self._request.device))
+            raise ExecutorError(nobody_text(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
         why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
         run.keep_all([self._lost(planned.case, run, why) for planned in self._board.waiting])
@@ -402,10 +410,11 @@ class _Driver:
         self._around.notify(Said(text=text, is_warning=True))
 
 
-def nobody_text(device: str) -> str:
-    """Return what is said when no node offers `device`, with the command that adds one."""
+def nobody_text(device: str, *, machine: str | None) -> str:
+    """Return what is said when no node, of `machine`, offers `device`, and what adds one."""
+    who = "the cluster" if machine is None else f"machine {machine}"
     return (
-        f"no node of the cluster offers hud-{device}; on each machine that shall measure run `ray"
+        f"no node of {who} offers hud-{device}; on each machine that shall measure run `ray"
         f" start --address HOST:6379 --resources '{{\"hud-{device}\": 1}}'`"
     )
 

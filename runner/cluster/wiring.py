@@ -93,6 +93,7 @@ def execute_on_ray(
                 wait_idle_s=config.wait_idle_s,
             ),
             trace_folder=config.state_dir / "spool",
+            machine=order.machine,
         ),
         around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
         earlier=earlier,

@@ -30,6 +30,7 @@ from runner.commands.values import Percentage
 from runner.documents import read_document
 from runner.errors import NoSuchDocument
 from runner.events import PairLaunched
+from runner.model_files import check_model_files
 from runner.paired import PairLimits, PairSide, measure_pair
 from runner.plan import make_plan
 from runner.recheck import Recheck
@@ -194,6 +195,7 @@ def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
 
 
 def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workplace) -> _Compared:
+    check_model_files(orders, config=workplace.config)
     # Which device it will be matters not: a plan has as many cases on each.
     plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
     limits = replace(limits, num_cases=len(plan))

@@ -74,6 +74,8 @@ def import_(
             _print_report(report, has_time=at is not None)
     if as_json:
         print_json({"files": [report.to_json() for report in reports], "errors": errors})
+    elif any(report.results.num_new or report.results.num_changed for report in reports):
+        click.echo("`hud detect` judges what is new, `hud up` shows it")
     sys.exit(int(bool(errors)))
 
 

@@ -12,7 +12,7 @@ import click
 
 from db.errors import NotFoundError
 from db.kernels import Kernel
-from db.text import one_line, printable, shortened
+from db.text import counted, one_line, printable, shortened
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.commands.case_text import case_glob
@@ -164,7 +164,7 @@ def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]
     if not rows:
         return []
     total_s = math.fsum(row.contribution_s for row in rows)
-    count = f"{len(rows)} kernel{'s' if len(rows) > 1 else ''}"
+    count = counted(len(rows), "kernel")
     return [(_us(total_s), name, count, "--all shows them")]
 
 

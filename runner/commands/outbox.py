@@ -18,6 +18,7 @@ from db.notifications import (
     Severity,
 )
 from db.outbox import load_outbox, resend
+from db.text import counted
 from runner.alerts.deliveries import AnswerKind
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.outlet import send_waiting
@@ -82,7 +83,8 @@ def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) ->
     if as_json:
         print_json({"resent": num_resent, "sent": report.num_sent})
     else:
-        click.echo(f"{num_resent} dead letters revived, {report.num_sent} notifications sent")
+        revived = counted(num_resent, "dead letter")
+        click.echo(f"{revived} revived, {counted(report.num_sent, 'notification')} sent")
 
 
 @click.command("send")
@@ -97,7 +99,7 @@ def send_now(workplace: Workplace, *, as_json: bool) -> None:
     if as_json:
         print_json({"sent": report.num_sent, "failed": report.num_failed})
     else:
-        click.echo(f"{report.num_sent} notifications sent")
+        click.echo(f"{counted(report.num_sent, 'notification')} sent")
 
 
 @click.command("test")

@@ -22,6 +22,7 @@ from runner.commands.common import gather_options, new_progress
 from runner.commands.judging import judge
 from runner.events import Notify
 from runner.jobloop import Engine
+from runner.model_files import check_model_files
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
 
 RAY = "ray"
@@ -103,5 +104,6 @@ def measure_on_ray(
     ray = options.ray(workplace.seams.env)
     if (run_id := orders[0].resume_id) is not None:
         check_is_silent(workplace.store(), run_id, now=workplace.seams.now())
+    check_model_files(orders, config=workplace.config)
     with new_progress(workplace) as progress:
         return execute_on_ray(orders[0], options=ray, workplace=workplace, notify=progress)

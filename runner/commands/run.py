@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from db.metrics import speedup_name
 from db.queries import load_document
 from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
 from db.text import first_line
@@ -29,6 +30,7 @@ from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
 from runner.errors import DocumentNotWritten, ResumeError
+from runner.model_files import check_model_files
 from runner.nsight import Tool
 from runner.protocol import write_json
 from runner.suites import Selection
@@ -158,6 +160,7 @@ def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
 
 def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> list[RunDocument]:
     """Execute `orders` in turn with their progress on standard error and return their runs."""
+    check_model_files(orders, config=workplace.config)
     with new_progress(workplace) as progress:
         return execute_together(orders, workplace=workplace, notify=progress)
 
@@ -207,6 +210,10 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     console = stdout() if is_stdout_free else stderr()
     if rows:
         print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
+    taken = [result.measurement("speedup") for _, result in results]
+    name = speedup_name(found.method for found in taken if found is not None)
+    if name != "speedup":
+        console.print(f"{name}: eager over variant, round by round; latency is wall time")
     for label, document in zip(labels, documents, strict=True):
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""

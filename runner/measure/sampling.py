@@ -13,8 +13,8 @@ from runner.measure.telemetry import open_telemetry
 from runner.measure.timing import (
     Side,
     Timing,
+    clock_name,
     course_details,
-    has_cpu_clock,
     headline,
     quiet_python,
     take_samples,
@@ -113,7 +113,7 @@ def _raw(side: Side, value: Callable[[Timing], float | None], *, method: str) ->
 
 def paired_speedup(sides: Sequence[Side]) -> RawMetric:
     """Return eager over variant time, round by round, on the CPU clock where there is one."""
-    clock = "thread CPU time" if has_cpu_clock(sides) else "wall time"
     return RawMetric(
-        samples=tuple(headline(sides)), method=f"eager over variant {clock}, round by round"
+        samples=tuple(headline(sides)),
+        method=f"eager over variant {clock_name(sides)}, round by round",
     )

@@ -31,7 +31,7 @@ from runner.measure.timing import (
     CALIBRATION_TRIES,
     Side,
     calibrate,
-    has_cpu_clock,
+    clock_name,
     headline,
     quiet_python,
 )
@@ -114,11 +114,10 @@ def sweep_shapes(context: Context, forward: Forward) -> str:
         num_late = read_counts().num_recompiles
     missing = missing or untimed
     sides = [side for visit in visits for side in visit.sides]
-    clock = "thread CPU time" if has_cpu_clock(sides) else "wall time"
     details = {
         "axis": sweep.axis,
         "own": context.request.workload.config[sweep.axis],
-        "clock": clock,
+        "clock": clock_name(sides),
         "rows": [] if untimed else [_row(visit) for visit in visits],
     }
     context.found.details["shapes"] = details

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from db.metrics import CPU_TIME
 from runner.measure.settling import (
     MIN_FALL_ROUNDS,
     begins_to_fall,
@@ -273,6 +274,11 @@ def headline(sides: Sequence[Side]) -> list[float]:
 def has_cpu_clock(sides: Sequence[Side]) -> bool:
     """Return whether every sample of every side has CPU time."""
     return all(timing.cpu_s for side in sides for timing in side.samples)
+
+
+def clock_name(sides: Sequence[Side]) -> str:
+    """Return the clock of ratios of `sides`: that of their threads where there is one."""
+    return f"thread {CPU_TIME}" if has_cpu_clock(sides) else "wall time"
 
 
 def _times(timings: Sequence[Timing]) -> list[float]:

@@ -10,7 +10,7 @@ from db.records import RunDocument
 from db.store import Store
 from runner.config import Config, parse_config
 from runner.events import Event, Said
-from runner.jobloop import JobLoop
+from runner.jobloop import Engine, JobLoop
 from runner.jobs import JobRequest, JobRequests
 from runner.schedule_rules import Schedule
 from runner.wiring import Seams, Workplace
@@ -58,6 +58,12 @@ class Place:
             send=lambda: None,
             wake=threading.Event(),
         )
+
+    def with_night(self, night: Schedule, *, cluster: Engine) -> JobLoop:
+        """Return the loop with one schedule, and a cluster for what wants one."""
+        config = dataclasses.replace(self.workplace.config, schedules={night.name: night})
+        workplace = dataclasses.replace(self.workplace, config=config)
+        return dataclasses.replace(self.loop, workplace=workplace, cluster=cluster)
 
     @property
     def store(self) -> Store:

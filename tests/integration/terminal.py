@@ -47,6 +47,8 @@ class Terminal:
         # Told of each executor and its interpreter before anything is executed.
         self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
         (folder / "hud.toml").write_text(CONFIG)
+        # The fake executor builds nothing of it.
+        (folder / "net.py").touch()
 
     def make_executor(
         self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1

@@ -30,7 +30,6 @@ LATER = START + timedelta(days=400)
 STEP = [2.0] * 12 + [1.7] * 8
 _ON_A_STORE = settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

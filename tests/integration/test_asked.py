@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,20 @@ import pytest
 from db.health import load_health
 from db.jobs import Job, JobState, case_of_suite, suite_of_case
 from db.queries import load_runs
+from db.records import RunDocument, RunState
 from models_zoo.spec import UnknownNameError
 from runner.asked import order_of
+from runner.jobloop import Engine, JobLoop
+from runner.schedule_rules import ExecutorKind
 from runner.suites import BUILTIN_SUITES
-from tests.integration.queueing import Place
+from runner.wiring import RunOrder
+from tests.builders import make_case, make_result, make_run
+from tests.integration.queueing import NIGHT, Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def job(suite: str) -> Job:
@@ -63,6 +74,90 @@ def test_a_case_that_is_asked_for_is_run_alone(tmp_path: Path) -> None:
     assert (ended.state, ended.reason) == (JobState.DONE, "")
     (run,) = load_runs(place.store)
     assert [case.key for case in run.run.plan] == [key]
+
+
+class Cluster:
+    """Remembers what is asked of the machines of a cluster."""
+
+    def __init__(self) -> None:
+        self.orders: list[RunOrder] = []
+
+    def measure(self, order: RunOrder) -> list[RunDocument]:
+        """Return the run of one of its machines."""
+        self.orders.append(order)
+        return [
+            RunDocument(run=make_run("shared", machine="node", state=RunState.FINISHED), results=())
+        ]
+
+    def judge(self, *_documents: RunDocument) -> None:
+        """Find nothing."""
+
+
+@pytest.fixture
+def shared(place: Place) -> tuple[JobLoop, Cluster]:
+    """Return a loop whose suite `mine` is measured by a cluster every night."""
+    cluster = Cluster()
+    night = dataclasses.replace(NIGHT, executor=ExecutorKind.RAY, device="cuda")
+    engine = Engine(measure=cluster.measure, judge=cluster.judge)
+    return place.with_night(night, cluster=engine), cluster
+
+
+def ask(place: Place, suite: str, *, machine: str | None, toolchain: str = "current") -> None:
+    """Queue a job as somebody at the dashboard does."""
+    place.store.enqueue_job(
+        dedupe_key=f"asked {suite}",
+        suite=suite,
+        toolchain=toolchain,
+        trigger="tom",
+        machine=machine,
+    )
+
+
+def test_a_suite_that_is_asked_for_is_measured_by_whom_its_schedule_asks(
+    place: Place, shared: tuple[JobLoop, Cluster]
+) -> None:
+    loop, cluster = shared
+    ask(place, "mine", machine=None)
+    assert loop.run_queued() == ""
+    (order,) = cluster.orders
+    assert (order.suite.name, order.device, order.machine) == ("mine", "cuda", None)
+    assert place.executor.executed == []
+
+
+def test_a_suite_of_no_schedule_is_measured_here(
+    place: Place, shared: tuple[JobLoop, Cluster]
+) -> None:
+    loop, cluster = shared
+    config = loop.workplace.config
+    other = dataclasses.replace(config.suites["mine"], name="other")
+    config = dataclasses.replace(config, suites={**config.suites, "other": other})
+    workplace = dataclasses.replace(loop.workplace, config=config)
+    ask(place, "other", machine=None)
+    dataclasses.replace(loop, workplace=workplace).run_queued()
+    assert cluster.orders == []
+    assert len(place.executor.executed) == 2
+
+
+@pytest.mark.parametrize(
+    ("measured_by", "machine", "is_shared"),
+    [("mine", "node", True), ("mine", "box", False), ("another", "node", False)],
+)
+def test_a_case_is_measured_again_on_the_node_that_measured_it(
+    place: Place,
+    shared: tuple[JobLoop, Cluster],
+    *,
+    measured_by: str,
+    machine: str,
+    is_shared: bool,
+) -> None:
+    loop, cluster = shared
+    case = make_case()
+    run = make_run(suite=measured_by, toolchain="current", machine=machine)
+    place.store.ingest(run, make_result("r", run_id=run.id, case=case), spool_id="r")
+    ask(place, suite_of_case(case.key), machine=machine)
+    loop.run_queued()
+    assert [order.machine for order in cluster.orders] == (["node"] if is_shared else [])
+    assert bool(place.executor.executed) is not is_shared
 
 
 def test_a_case_that_nobody_knows_fails_with_its_reason(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ class Job:
         for command in (["init", "-q", "--bare", origin], ["clone", "-q", origin, self.folder]):
             subprocess.run(["git", *command], check=True, capture_output=True)
         (self.folder / "hud.toml").write_text(CONFIG)
+        (self.folder / "net.py").write_text("# Pretended workers do not read it.\n")
         (folder / "hud.py").write_text(HUD)
         self.hud = f"{sys.executable} {folder / 'hud.py'}"
 
@@ -190,3 +191,12 @@ def test_the_snippet_for_gitlab_calls_what_there_is(tmp_path: Path, has_baseline
     assert calls[1:] == [
         "compare hud-baseline.json hud-result.json --fail-above 5% --confirm 3 --markdown hud.md"
     ] * int(has_baseline)
+
+
+def test_a_baseline_may_be_the_previous_run_of_the_store_once_there_is_one(tmp_path: Path) -> None:
+    with github_server() as repository:
+        job = Job(tmp_path, repository=repository)
+        assert job.run(0.010, baseline="previous", comment="") == 0
+        assert job.summary == "Compile HUD: no baseline yet; this result can be one.\n"
+        assert job.run(0.020, 0.020, baseline="previous", comment="") == 1
+        assert "### Compile HUD: 1 regression" in job.summary

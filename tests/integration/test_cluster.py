@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 
+from db.jobs import get_live_log
+from db.live_log import LiveLog, LogLine
 from db.records import Outcome, RunDocument, RunState
 from db.store import Store
 from db.summaries import SILENT_AFTER_S
@@ -58,8 +64,9 @@ class ClusterPlace(Place):
         request: RunRequest = PLAN,
         *,
         earlier: Sequence[RunDocument] = (),
+        machine: str | None = None,
     ) -> list[RunDocument]:
-        """Execute one plan, or what is left of an earlier one."""
+        """Execute one plan, or what is left of an earlier one; on `machine` alone if it says so."""
         keeper = Keeper(self.store, spool=self.spool, notify=self.events.append, now=self.clock)
         around = Surroundings(
             executors=(),
@@ -77,6 +84,7 @@ class ClusterPlace(Place):
                 cluster=cluster,
                 setup=Setup(device="cpu", num_threads=1, release="test"),
                 trace_folder=self.folder / "spool",
+                machine=machine,
             ),
             around=around,
             earlier=earlier,
@@ -255,6 +263,81 @@ def test_without_any_usable_machine_the_reasons_are_the_error(place: ClusterPlac
     with pytest.raises(ToolchainUnusable, match="no machine can measure: alpha: no torch"):
         place.run_on(cluster)
     assert not cluster.is_open
+
+
+def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
+    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[Callable[[], None]] = []
+    told: list[LiveLog | None] = []
+    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+
+    @contextmanager
+    def by_hand(beat: Callable[[], None]) -> Iterator[None]:
+        beats.append(beat)
+        yield
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        lines = (LogLine(offset=0, text=f"building {order.case.model}"),)
+        cluster.logs = {order.run_id: LiveLog(case_key=order.case.key, lines=lines)}
+        beats[0]()
+        assert place.store is not None
+        with place.store.read() as connection:
+            told.append(get_live_log(connection, order.run_id))
+        return measured(order, slot)
+
+    monkeypatch.setattr("runner.cluster.service.heartbeat", by_hand)
+    cluster = place.cluster("alpha", behave=behave)
+    place.run_on(cluster)
+    texts = [log.lines[0].text for log in told if log is not None]
+    assert texts == [f"building {name}" for name in NAMES]
+
+
+def is_caught(number: signal.Signals) -> bool:
+    """Return whether this process has a handler for a signal, as the kernel knows it."""
+    status = Path("/proc/self/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+@pytest.fixture
+def own_sigterm() -> Iterator[None]:
+    """Give SIGTERM back after a test that sets it, also one that fails."""
+    outside = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, outside)
+
+
+@pytest.mark.usefixtures("own_sigterm")
+def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
+    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, before = place.cluster("alpha"), lambda _number, _frame: None
+    signal.signal(signal.SIGTERM, before)
+    monkeypatch.setattr(cluster, "open", lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+
+    def close() -> None:
+        click.echo("(raylet) a node has died")
+        # Past Python, which goes on naming its handler, as Ray's own signal handling does.
+        ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+
+    monkeypatch.setattr(cluster, "close", close)
+    place.run_on(cluster)
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert is_caught(signal.SIGTERM)
+    click.echo("the document")
+    told = capsys.readouterr()
+    assert told.out == "the document\n"
+    assert "(raylet) a node has died" in told.err
+
+
+def test_one_machine_of_the_cluster_measures_what_is_of_it(place: ClusterPlace) -> None:
+    cluster = place.cluster("alpha", "beta")
+    (document,) = place.run_on(cluster, machine="beta")
+    assert document.run.machine == "beta"
+    assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
+    with pytest.raises(ExecutorError, match="no node of machine gamma offers hud-cpu"):
+        place.run_on(place.cluster("alpha"), machine="gamma")
 
 
 def test_without_a_node_the_command_that_adds_one_is_said(place: ClusterPlace) -> None:

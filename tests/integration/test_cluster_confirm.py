@@ -72,6 +72,7 @@ def test_connecting_leaves_sigterm_to_whoever_had_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(here.cluster, "open", lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
     here.executor.start()
     assert signal.getsignal(signal.SIGTERM) == before
+    here.executor.close()
 
 
 def test_a_machine_that_is_not_there_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,14 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from db.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
 from runner.cluster import node
-from runner.cluster.api import Setup, Status
+from runner.cluster.api import Reply, Setup, Status
 from runner.cluster.wiring import read_environment
 from runner.errors import ConfigError
+from runner.executor_api import CaseOrder
 from runner.locks import patient_lock, waiting_lock
+from runner.plan import plan_case
+from runner.protocol import MeasureSettings
+from tests.builders import make_case
+from tests.fakes import make_catalog
 from tests.integration.terminal import Terminal
 
 SETUP = Setup(device="cpu", num_threads=1, release=node.RELEASE)
+PLANNED = plan_case(make_case(model="a"), catalog=make_catalog("a"))
+ORDER = CaseOrder(
+    run_id="run-1", case=PLANNED.case, workload=PLANNED.workload, settings=MeasureSettings()
+)
 
 
 @pytest.fixture
@@ -47,6 +58,30 @@ def test_node_on_which_another_run_measures_is_busy(
     monkeypatch.setattr(node, "LOCK_LIMIT_S", 0.0)
     with held(locks / "device-cpu.lock"):
         assert node.serve(None, setup=SETUP).status is Status.BUSY
+
+
+def test_node_tells_what_its_case_prints_until_it_has_the_result(
+    locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = locks.parent / "state" / WORK_FOLDER / work_name("run-1", pid=7, unique="x")
+    folder.mkdir(parents=True)
+    case = make_case()
+    (folder / CASE_NAME).write_text(case.key)
+    (folder / LOG_NAME).write_text("compiling\n")
+    is_over = threading.Event()
+
+    def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
+        assert (order, setup) == (ORDER, SETUP)
+        assert is_over.wait(60)
+        return Reply(status=Status.DONE)
+
+    monkeypatch.setattr(node, "serve", serve)
+    said = node.serve_and_tell(ORDER, setup=SETUP, every_s=0.001)
+    log = next(said)
+    assert isinstance(log, LiveLog)
+    assert (log.case_key, [line.text for line in log.lines]) == (case.key, ["compiling"])
+    is_over.set()
+    assert list(said)[-1] == Reply(status=Status.DONE)
 
 
 def test_node_without_the_interpreter_is_unusable(locks: Path) -> None:

@@ -145,8 +145,7 @@ def test_what_was_told_long_ago_is_forgotten_by_prune(terminal: Terminal) -> Non
     configure("[outbox]", "days = 30")
     dry = terminal.hud("db", "prune", "--dry-run").stdout
     assert dry == (
-        "would forget what 1 notifications said that were sent more than 30 days ago"
-        " ([outbox] days)\n"
+        "would forget what 1 notification said, sent more than 30 days ago ([outbox] days)\n"
     )
     assert terminal.hud("db", "prune").stdout == dry.replace("would forget", "forgot")
     assert "nothing is older" in terminal.hud("db", "prune").stdout

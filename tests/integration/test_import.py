@@ -271,7 +271,14 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
     other = ("--at", "2026-01-01", "--store", "other.duckdb")
     assert "no time in the file" not in terminal.hud("import", "bare.json", *other).stdout
     os.utime(path, (FIRST_NIGHT_S + DAY_S,) * 2)
-    assert "imported before, nothing changed" in terminal.hud("import", "bare.json").stdout
+    again = terminal.hud("import", "bare.json").stdout
+    assert again == "bare.json: imported before, nothing changed\n"
+
+
+def test_what_was_imported_is_said_to_be_judged_by_another_command(terminal: Terminal) -> None:
+    (terminal.folder / "new.json").write_text(json.dumps([make_record()]))
+    told = terminal.hud("import", "new.json").stdout
+    assert told.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
     (document,) = runs(terminal)
     assert document.run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -76,7 +76,7 @@ def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
     records[1]["metric"]["extra_info"] = {"direction": "lower"}
     records[2]["metric"]["extra_info"] = {"direction": "up"}
     write_lines(terminal.folder / "records.json", records)
-    _, *told = terminal.hud("import", "records.json").stdout.splitlines()
+    _, *told, _ = terminal.hud("import", "records.json").stdout.splitlines()
     assert told == [
         "  judged as its records say: depth (lower is better)",
         "  judged as its records say: fill_gb (higher is better)",

@@ -21,6 +21,7 @@ from db.records import Alert, RunDocument, RunState
 from db.store import Store
 from db.triage import Revision
 from runner.analysis.triage import Decision
+from runner.commands.serving import make_watches
 from runner.errors import (
     DeviceLost,
     ExecutorError,
@@ -31,10 +32,12 @@ from runner.executor_api import CaseOrder
 from runner.interrupts import Interrupts
 from runner.jobloop import Engine, JobLoop
 from runner.schedule import scheduling
-from runner.schedule_rules import ExecutorKind
+from runner.schedule_rules import ExecutorKind, Watch, WatchKind
+from runner.this_machine import Reply
 from runner.wiring import RunOrder
 from tests.builders import make_alert, make_run
-from tests.fakes import FakeExecutor
+from tests.fakes import FakeExecutor, FakeMachine
+from tests.integration.bisecting import git
 from tests.integration.queueing import NIGHT, REQUEST, Place
 from tests.integration.running import wait_until
 
@@ -132,12 +135,8 @@ class FakeEngine:
 def test_a_schedule_may_ask_for_the_cluster_and_goes_on_there(place: Place) -> None:
     engine = FakeEngine(place)
     night = dataclasses.replace(NIGHT, executor=ExecutorKind.RAY, device="cpu")
-    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
-    loop = dataclasses.replace(
-        place.loop,
-        workplace=dataclasses.replace(place.workplace, config=config),
-        cluster=Engine(measure=engine.measure, judge=engine.judge),
-    )
+    cluster = Engine(measure=engine.measure, judge=engine.judge)
+    loop = place.with_night(night, cluster=cluster)
     place.requests.write(REQUEST)
     with pytest.raises(RunInterrupted):
         loop.run_queued()
@@ -188,17 +187,57 @@ def test_a_toolchain_that_cannot_be_built_is_tried_again(place: Place) -> None:
     assert place.executor.executed == []
 
 
-def test_times_that_were_missed_are_made_up_for_as_the_schedule_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_coalesced", "num_jobs"), [(False, 3), (True, 1)])
+def test_times_that_were_missed_are_made_up_for_as_the_schedule_says(
+    tmp_path: Path, *, is_coalesced: bool, num_jobs: int
+) -> None:
     wake = threading.Event()
-    hourly = dataclasses.replace(NIGHT, cron="0 * * * *", coalesce=False, catch_up_s=3 * 3600)
+    hourly = dataclasses.replace(
+        NIGHT, cron="0 * * * *", coalesce=is_coalesced, catch_up_s=3 * 3600
+    )
     hour = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
     with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake) as scheduler:
         scheduler.pause()
         scheduler.modify_job("night", next_run_time=hour - timedelta(hours=5))
     with scheduling({"night": hourly}, state_dir=tmp_path, wake=wake):
         assert wake.wait(60)
-        wait_until(lambda: len(list((tmp_path / "jobs").glob("*.json"))) >= 3)
-    assert len(list((tmp_path / "jobs").glob("*.json"))) == 3
+        wait_until(lambda: len(list((tmp_path / "jobs").glob("*.json"))) >= num_jobs)
+    # It has ended, and with it whatever would still have fired.
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == num_jobs
+
+
+def test_a_commit_is_measured_once_and_so_is_the_next_one(place: Place, tmp_path: Path) -> None:
+    repository = tmp_path / "ours"
+    repository.mkdir()
+    git(repository, "init", "--quiet")
+    git(repository, "commit", "--allow-empty", "--message", "one")
+    watch = Watch(kind=WatchKind.GIT, url=str(repository))
+    night = dataclasses.replace(NIGHT, cron="", watch=watch, every_s=60.0)
+    config = dataclasses.replace(place.workplace.config, schedules={"night": night})
+    workplace = dataclasses.replace(place.workplace, config=config)
+    num_runs: list[int] = []
+
+    def turn() -> None:
+        num_runs.append(len(load_runs(place.store)))
+        if len(num_runs) == 2:
+            git(repository, "commit", "--allow-empty", "--message", "two")
+        if len(num_runs) == 4:
+            raise RunInterrupted("enough")
+        place.clock.advance(60)
+        place.loop.wake.set()
+
+    wake = place.loop.wake
+    with scheduling({}, state_dir=config.state_dir, wake=wake) as scheduler:
+        loop = dataclasses.replace(
+            place.loop,
+            workplace=workplace,
+            scheduler=scheduler,
+            watches=make_watches(workplace, scheduler, notify=place.events.append),
+            check=turn,
+        )
+        with pytest.raises(RunInterrupted):
+            loop.run_forever()
+    assert num_runs == [1, 1, 2, 2]
 
 
 def decide(opened: Revision, _alerts: tuple[Alert, ...]) -> Decision:
@@ -340,6 +379,28 @@ def test_a_suite_that_was_on_the_gpu_does_not_go_to_the_cpu_when_the_gpu_is_lost
     loop.run_queued()
     devices = [summary.run.plan[0].device for summary in load_runs(place.store)]
     assert devices == ["cuda", "cuda"]
+
+
+def test_a_gpu_that_somebody_uses_is_waited_for_and_each_result_says_beside_whom(
+    place: Place,
+) -> None:
+    loop, waited_s = with_gpu(place, set()), []
+    gpu, user = "0, GPU-a, Fake GPU, 570, Enabled, Disabled, 700, 700, 1980", "GPU-a, 7, python3"
+    machine = FakeMachine(
+        replies={"--query-gpu": Reply(text=gpu), "--query-compute-apps": Reply(text=user)}
+    )
+
+    def sleep(seconds: float) -> None:
+        waited_s.append(seconds)
+        place.clock.advance(seconds)
+
+    seams = dataclasses.replace(loop.workplace.seams, machine=machine, sleep=sleep)
+    workplace = dataclasses.replace(loop.workplace, seams=seams)
+    run_night(dataclasses.replace(loop, workplace=workplace), place, "a")
+    assert sum(waited_s) == workplace.config.wait_idle_s
+    (document,) = place.judged
+    told = [warning.text for result in document.results for warning in result.warnings]
+    assert told == ["when the run began, this GPU was used by python3 (PID 7)"] * 2
 
 
 def test_a_suite_that_was_never_on_the_gpu_is_measured_where_it_can_be(place: Place) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from db import processes
 from db.errors import NotFoundError
+from db.health import save_scheduler
 from db.job_tables import JobTable
 from db.jobs import MAX_ATTEMPTS, Job
 from db.store import Store
+from tests.builders import make_scheduler
 from tests.fakes import FakeClock
 
 
@@ -46,6 +48,45 @@ def test_a_job_is_queued_once_for_its_key(store: Store) -> None:
     job = _lease(store)
     store.finish_job(job.id, run_id="run-1", state="done")
     assert not _enqueue(store)
+
+
+def test_machines_that_share_a_store_have_nights_of_their_own(store: Store) -> None:
+    def enqueue(machine: str | None) -> bool:
+        return store.enqueue_job(
+            dedupe_key="night", suite="mine", toolchain="current", trigger="x", machine=machine
+        )
+
+    assert [enqueue(name) for name in ("alpha", "beta", "alpha", None)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    for name in ("alpha", "beta"):
+        save_scheduler(store, make_scheduler(machine=name))
+    beta = store.lease_job(machine="beta")
+    assert beta is not None
+    assert beta.machine == "beta"
+    assert store.lease_job(machine="beta") is None
+    alpha = store.lease_job(machine="alpha")
+    assert alpha is not None
+    assert alpha.machine == "alpha"
+
+
+def test_a_job_that_was_queued_for_anybody_is_queued_for_nobody_else(store: Store) -> None:
+    assert _enqueue(store)
+    assert not store.enqueue_job(
+        dedupe_key="nightly/2026-01-01", suite="a", toolchain="b", trigger="c", machine="alpha"
+    )
+    assert store.lease_job(machine="alpha") is not None
+
+
+def test_a_job_for_a_machine_without_a_scheduler_is_taken_by_any(store: Store) -> None:
+    save_scheduler(store, make_scheduler(machine="head"))
+    store.enqueue_job(dedupe_key="a", suite="a", toolchain="b", trigger="c", machine="node")
+    job = store.lease_job(machine="head")
+    assert job is not None
+    assert job.machine == "node"
 
 
 def test_jobs_are_leased_oldest_first_and_once(store: Store, now: FakeClock) -> None:

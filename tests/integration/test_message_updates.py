@@ -169,7 +169,7 @@ def test_of_a_message_that_somebody_deleted_the_news_goes_out(office: Office) ->
     office.tell(FIXED, id="msg_2", kind=NewsKind.FIXED)
     (said, sent) = office.send()
     assert "receiver team: " in said
-    assert sent == "1 notifications sent"
+    assert sent == "1 notification sent"
     names = office.asked()
     assert (names[0], POSTS[kind_of(office)] in names) == (UPDATES[kind_of(office)], True)
     assert "Fixed (major)" in office.shown()

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from db import migrate, queries
 from db.engine import open_database
-from db.errors import StoreTooNew, StoreUnavailable
+from db.errors import StoreTooNew, StoreTooOld
 from db.metrics import Direction
 from db.plans import load_plans
 from db.records import CaseResult, Run, series_key
@@ -208,6 +208,20 @@ def test_plans_and_what_pages_read_are_kept_by_an_upgrade(shared_url: str) -> No
     assert [item.id for item in queries.load_document(store, "r1").results] == ["c0"]
 
 
+def test_a_job_that_waits_while_the_store_is_upgraded_is_for_any_machine(shared_url: str) -> None:
+    database = open_database(shared_url, patience=PATIENCE)
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, to="m0014")
+        job = {"id": "j", "dedupe_key": "night", "suite": "mine", "toolchain": "current"}
+        queued = {"trigger": "x", "state": "queued", "enqueued_at": START, "num_attempts": 0}
+        insert_known(connection, "jobs", job | queued)
+    store = Store(shared_url)
+    store.migrate()
+    taken = store.lease_job(machine="alpha")
+    assert taken is not None
+    assert (taken.dedupe_key, taken.machine) == ("night", None)
+
+
 def _series(metric: str, *, result: CaseResult, run: Run) -> Values:
     return {
         "key": series_key(result.case, metric=metric, fingerprint=run.fingerprint),
@@ -247,7 +261,7 @@ def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
 ) -> None:
     store.save_run(make_run())
     monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
-    with pytest.raises(StoreUnavailable, match=OLDER):
+    with pytest.raises(StoreTooOld, match=OLDER):
         store.save_run(make_run("other"))
 
 
@@ -256,7 +270,7 @@ def test_an_older_store_is_not_read_before_it_is_upgraded(
 ) -> None:
     Store(shared_url).migrate()
     monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
-    with pytest.raises(StoreUnavailable, match=OLDER):
+    with pytest.raises(StoreTooOld, match=OLDER):
         queries.load_runs(Store(shared_url))
 
 

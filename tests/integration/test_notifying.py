@@ -210,7 +210,7 @@ def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
     fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
     with receiving(lambda handler, number: handler.answer(204 if number else 410)) as inbox:
         configure(terminal, inbox)
-        assert "0 notifications sent" in terminal.hud("alerts", "send").stdout
+        assert "no notifications sent" in terminal.hud("alerts", "send").stdout
         listed = terminal.hud("alerts", "outbox").stdout
         assert "dead" in listed
         assert "410 Gone" in listed
@@ -218,7 +218,7 @@ def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
         assert (item["id"], item["num_attempts"]) == ("msg_1", 1)
         assert "no dead letter 'x'" in terminal.hud("alerts", "resend", "x").stderr
         told = terminal.hud("alerts", "resend", "msg_").stdout
-        assert told == "1 dead letters revived, 1 notifications sent\n"
+        assert told == "1 dead letter revived, 1 notification sent\n"
     assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
     assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
 
@@ -254,7 +254,7 @@ def test_a_run_sends_what_waits_when_it_was_judged(terminal: Terminal) -> None:
     with receiving() as inbox:
         configure(terminal, inbox)
         told = terminal.hud("run", "--suite", "mine")
-    assert "1 notifications sent" in told.stderr
+    assert "1 notification sent" in told.stderr
     assert [request.headers["webhook-id"] for request in inbox.requests] == ["msg_1"]
 
 

@@ -27,7 +27,7 @@ rounds = 3
 budget_s = 0.2
 kernels = false
 """
-PLAN = ("--device", "cpu", "--model", "*bert*", "--mode", "eager", "--shape", "tiny")
+PLAN = ("--model", "*bert*", "--mode", "eager", "--shape", "tiny", "--no-reference")
 MODELS = ["albert", "bert", "distilbert", "roberta"]
 
 
@@ -44,13 +44,14 @@ class Driver:
         (folder / "hud.toml").write_text(CONFIG)
         self._json = folder / "out.json"
         self._stderr = folder / "stderr"
-        run = ("run", "--executor", "ray", *PLAN, "--phase", "inference", "--no-reference")
-        with self._stderr.open("w") as stderr:
+        # Whatever Ray has to say, standard output is the document and nothing else.
+        run = ("run", "--executor", "ray", "--device", "cpu", "--json", "-")
+        with self._stderr.open("w") as stderr, self._json.open("w") as stdout:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "runner", *run, "--json", str(self._json), *arguments],
+                [sys.executable, "-m", "runner", *run, *arguments],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": nodes.address},
-                stdout=subprocess.DEVNULL,
+                stdout=stdout,
                 stderr=stderr,
             )
 
@@ -96,7 +97,7 @@ def test_benchmark_of_nodes_tells_results_apart() -> None:
 def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
-    both = Driver(tmp_path, nodes=nodes)
+    both = Driver(tmp_path, *PLAN, nodes=nodes)
     assert both.end() == 0, both.said()
     documents = both.runs()
     assert [document["run"]["machine"] for document in documents] == ["alpha", "beta"]
@@ -106,7 +107,7 @@ def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     # The second of them is killed while it measures.
     folder = tmp_path / "killed"
     folder.mkdir()
-    one = Driver(folder, nodes=nodes)
+    one = Driver(folder, *PLAN, nodes=nodes)
     one.wait_for("(beta)")
     wait_until(lambda: bool(nodes.processes("beta")))
     nodes.kill("beta")
@@ -116,17 +117,25 @@ def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     wait_until(lambda: not nodes.processes("beta"))
 
 
-def test_ctrl_c_kills_what_the_nodes_do_in_their_runtime_environment(
+def test_ctrl_c_kills_what_the_nodes_do_in_their_runtime_environment_and_resume_goes_on(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     environment = {"py_executable": sys.executable, "env_vars": {"HUD_BROUGHT": "along"}}
     path = tmp_path / "environment.json"
     path.write_text(json.dumps(environment))
-    driver = Driver(tmp_path, "--runtime-env", str(path), nodes=nodes)
+    driver = Driver(tmp_path, *PLAN, "--runtime-env", str(path), nodes=nodes)
     driver.wait_for("alpha: ")
     brought = [Path(f"/proc/{pid}/environ").read_bytes() for pid in nodes.processes("alpha")]
     assert any(b"HUD_BROUGHT=along" in found for found in brought)
     driver.process.send_signal(signal.SIGINT)
     assert driver.end() == 130, driver.said()
-    assert all(document["run"]["state"] == "interrupted" for document in driver.runs())
+    interrupted = driver.runs()
+    assert all(document["run"]["state"] == "interrupted" for document in interrupted)
     wait_until(lambda: not nodes.processes("alpha"))
+
+    again = Driver(tmp_path, "--resume", nodes=nodes)
+    assert again.end() == 0, again.said()
+    assert [document["run"]["id"] for document in again.runs()] == [
+        document["run"]["id"] for document in interrupted
+    ]
+    assert results_of(again.runs()) == [(model, "ok") for model in MODELS]

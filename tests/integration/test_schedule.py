@@ -59,7 +59,7 @@ def test_a_missed_night_fires_once_at_the_next_start(tmp_path: Path) -> None:
         assert wake.wait(60)
         assert scheduler.get_job("night").next_run_time > missed
     store = Store(f"duckdb:///{tmp_path / 'store.duckdb'}")
-    assert JobRequests(tmp_path / "jobs").flush(store) == ""
+    assert JobRequests(tmp_path / "jobs").flush(store, machine="box") == ""
     job = store.lease_job()
     assert job is not None
     assert job.dedupe_key == night_key("night", at=missed, timezone="UTC")
@@ -76,6 +76,29 @@ def test_schedules_follow_the_settings(tmp_path: Path) -> None:
     with scheduling({"night": changed}, state_dir=tmp_path, wake=wake) as scheduler:
         (job,) = scheduler.get_jobs()
         assert (job.next_run_time.hour, job.next_run_time.minute) == (3, 30)
+
+
+def test_a_schedule_fires_by_the_clock_of_its_time_zone_summer_and_winter(tmp_path: Path) -> None:
+    berlin = dataclasses.replace(NIGHT, cron="30 2 * * *", timezone="Europe/Berlin")
+    fired: list[datetime] = []
+    with scheduling({"night": berlin}, state_dir=tmp_path, wake=threading.Event()) as scheduler:
+        trigger = scheduler.get_job("night").trigger
+    # Clocks go forward over that very time on the 29th of March, and back on the 25th of October.
+    for start in (
+        datetime(2026, 3, 28, tzinfo=timezone.utc),
+        datetime(2026, 10, 24, 22, tzinfo=timezone.utc),
+    ):
+        last = None
+        for _ in range(3):
+            last = trigger.get_next_fire_time(last, start if last is None else last)
+            fired.append(last.astimezone(timezone.utc))
+    assert [f"{at:%m-%d %H:%M}" for at in fired] == [
+        *("03-28 01:30", "03-29 01:30", "03-30 00:30"),
+        *("10-25 00:30", "10-25 01:30", "10-26 01:30"),
+    ]
+    # It comes twice then, and is one night.
+    nights = [night_key("night", at=at, timezone="Europe/Berlin")[-8:] for at in fired]
+    assert nights == ["28T02:30", "29T03:30", "30T02:30", "25T02:30", "25T02:30", "26T02:30"]
 
 
 def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
@@ -103,6 +126,20 @@ def test_a_night_is_run_once_however_often_it_is_asked_for(place: Place) -> None
         place.requests.write(REQUEST)
         place.loop.run_queued()
     assert len(load_runs(place.store)) == 1
+
+
+def test_two_machines_with_one_store_and_one_hud_toml_measure_a_night_each(place: Place) -> None:
+    config = dataclasses.replace(
+        place.workplace.config, machine="bay", state_dir=place.workplace.config.state_dir / "bay"
+    )
+    bay = dataclasses.replace(
+        place.loop, workplace=dataclasses.replace(place.workplace, config=config)
+    )
+    for _ in range(2):
+        for loop in (place.loop, bay):
+            JobRequests(loop.workplace.config.state_dir / "jobs").write(REQUEST)
+            assert loop.run_queued() == ""
+    assert sorted(summary.run.machine for summary in load_runs(place.store)) == ["bay", "box"]
 
 
 def test_a_request_waits_for_a_locked_store(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,8 +398,8 @@ def test_a_request_in_memory_waits_for_a_locked_store(
     place.requests.keep(REQUEST)
     with monkeypatch.context() as patched:
         patched.setattr(Store, "enqueue_job", locked)
-        assert place.requests.flush(place.store) == "held by PID 7"
-    assert place.requests.flush(place.store) == ""
+        assert place.requests.flush(place.store, machine="box") == "held by PID 7"
+    assert place.requests.flush(place.store, machine="box") == ""
     assert place.store.lease_job() is not None
 
 
@@ -376,7 +413,7 @@ def test_a_request_in_memory_goes_to_the_disk_while_the_store_is_locked(
         patched.setattr(JobRequests, "write", no_room)
         place.requests.keep(REQUEST)
     monkeypatch.setattr(Store, "enqueue_job", locked)
-    assert place.requests.flush(place.store) == "held by PID 7"
+    assert place.requests.flush(place.store, machine="box") == "held by PID 7"
     assert len(list(place.requests.directory.iterdir())) == 1
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -14,24 +17,49 @@ import sqlalchemy as sa
 from db import queries, turnstile
 from db.errors import StoreLocked, StoreUnavailable
 from db.store import Store
-from tests.builders import make_run
+from runner.config import parse_config
+from runner.wiring import Seams, Workplace
+from tests.builders import START, make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import FakeMonotonic, child
 
 
-def _impatient(url: str) -> Store:
+def _impatient(url: str, *, told: list[str] | None = None) -> Store:
     clock = FakeMonotonic()
-    return Store(url, lock_timeout_s=5, sleep=clock.sleep, monotonic=clock)
+    return Store(
+        url,
+        now=lambda: START,
+        lock_timeout_s=5,
+        sleep=clock.sleep,
+        monotonic=clock,
+        on_wait=[].append if told is None else told.append,
+    )
+
+
+class Killing(logging.Filter):
+    """Ends the process that is waited for when something is logged."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        super().__init__()
+        self._process = process
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._process.kill()
+        return super().filter(record)
 
 
 @pytest.mark.parametrize("action", ["read", "write"])
 def test_a_foreign_holder_of_the_file_is_named(duckdb_url: str, action: str) -> None:
     Store(duckdb_url).save_run(make_run())
-    store = _impatient(duckdb_url)
+    told: list[str] = []
+    store = _impatient(duckdb_url, told=told)
     with child(store_processes.hold_file, store.name) as (process, pipe):
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 5 s"):
             queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+        (text,) = told
+        assert text.startswith(f"the store {store.name} is held by process {process.pid}; waiting")
+        assert re.search(r"until \d\d:\d\d:\d\d UTC$", text)
     assert len(queries.load_runs(store)) == 1
 
 
@@ -40,11 +68,28 @@ def test_a_foreign_holder_of_the_file_is_named(duckdb_url: str, action: str) -> 
 )
 def test_one_of_ours_that_stays_too_long_is_named(duckdb_url: str, held: str, action: str) -> None:
     Store(duckdb_url).save_run(make_run())
-    store = _impatient(duckdb_url)
+    told: list[str] = []
+    store = _impatient(duckdb_url, told=told)
     with child(store_processes.hold_transaction, duckdb_url, held) as (process, pipe):
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .*`hud ingest`"):
             queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+        assert [f"held by process {process.pid};" in text for text in told] == [True]
+
+
+def test_a_command_says_what_it_waits_for(
+    duckdb_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Store(duckdb_url).save_run(make_run())
+    monkeypatch.setattr(turnstile, "TELL_AFTER_S", 0.0)
+    config = parse_config("", path=None, env={"HUD_DATABASE_URL": duckdb_url})
+    store = Workplace(config=config, seams=Seams()).store()
+    with child(store_processes.hold_transaction, duckdb_url, "write") as (process, pipe):
+        assert pipe.recv() == "held"
+        with caplog.filtering(Killing(process)):
+            assert len(queries.load_runs(store)) == 1
+        (text,) = caplog.messages
+        assert f"{store.name} is held by process {process.pid}; waiting" in text
 
 
 def test_readers_do_not_wait_for_readers(duckdb_url: str) -> None:

@@ -19,7 +19,6 @@ _NUMBERS = itertools.count()
 # The store is shared by the examples on purpose: each uses ids of its own.
 _ON_A_STORE = settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -15,6 +15,7 @@ from db.store import Store
 from runner.config import parse_config
 from runner.errors import DashboardUnavailable
 from runner.events import Event, Said
+from runner.listeners import find_listener
 from runner.locks import is_alive
 from runner.supervise import (
     FIRST_RUN,
@@ -123,11 +124,16 @@ def test_restarts_back_off_and_start_over_after_a_good_while() -> None:
     assert waits[1:] == [1.0, 2.0, 3.0, 3.0, 1.0]
 
 
-def test_a_taken_port_is_said() -> None:
+def test_a_taken_port_is_said_with_who_has_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(DashboardUnavailable, match=f"cannot listen on 127.0.0.1:{port}: Addre"):
+        told = rf"127.0.0.1:{port}: Address already in use by process {os.getpid()} \(`ps -fp"
+        with pytest.raises(DashboardUnavailable, match=told):
             check_dashboard(host="127.0.0.1", port=port)
+
+
+def test_a_port_that_nobody_listens_on_has_no_listener() -> None:
+    assert find_listener(check_dashboard(host="127.0.0.1", port=0)) is None
 
 
 def test_port_0_is_a_free_port() -> None:

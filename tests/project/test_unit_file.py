@@ -115,5 +115,32 @@ def test_the_service_is_given_the_time_to_keep_what_it_measured() -> None:
     assert "stop_grace_period: 60s" in compose
 
 
+def test_the_command_line_of_the_document_has_what_the_service_has(tmp_path: Path) -> None:
+    text = text_of("docs/deployment.md")
+    _, _, script = text.partition("cat > /usr/local/sbin/hud <<'END'\n")
+    script, _, _ = script.partition("END\n")
+    secrets = tmp_path / "secrets.env"
+    secrets.write_text("HUD_DATABASE_URL='postgresql+psycopg://hud@db/hud?sslmode=require'\n")
+    (files,) = values("EnvironmentFile")
+    (folder,) = values("WorkingDirectory")
+    moved = script.replace(files.lstrip("-"), str(secrets)).replace(
+        f"cd {folder}", f"cd {tmp_path}"
+    )
+    assert moved.count(str(tmp_path)) == 2
+    runuser = tmp_path / "runuser"
+    runuser.write_text('#!/bin/sh\nenv\necho "as $*"\n')
+    runuser.chmod(0o755)
+    told = subprocess.run(
+        ["/bin/sh", "-c", moved, "hud", "show", "a b"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {*values("Environment"), *secrets.read_text().replace("'", "").split()} <= set(told)
+    (user,) = values("User")
+    assert told[-1] == f"as --user {user} -- {folder}/.venv/bin/hud show a b"
+
+
 def test_the_document_installs_the_unit() -> None:
     assert "(compile-hud.service)" in text_of("docs/deployment.md")

@@ -69,7 +69,7 @@ def test_numbers_of_temporaries_do_not_make_code_unlike() -> None:
     assert likeness(*map(token_pairs, codes)) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(one=st.text("ab+ \n", max_size=30), other=st.text("ab+ \n", max_size=30))
 def test_likeness_is_the_same_both_ways_and_one_for_equal_code(one: str, other: str) -> None:
     first, second = token_pairs(one), token_pairs(other)

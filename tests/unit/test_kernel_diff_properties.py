@@ -18,7 +18,7 @@ from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.analysis.kernel_groups import KernelSide
 from tests.strategies import KERNEL_SIDES, kernel_side
 
-MANY = settings(max_examples=60, deadline=None)
+MANY = settings(max_examples=60)
 MIRRORED = {
     ChangeKind.SLOWER: ChangeKind.FASTER,
     ChangeKind.NEW: ChangeKind.VANISHED,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from db.turnstile import Patience
 
 
@@ -39,3 +43,26 @@ def test_jitter_spreads_the_naps() -> None:
     _patience(short).wait(is_free=lambda: False)
     _patience(long, jitter=1.0).wait(is_free=lambda: False)
     assert long[0] == 5 * short[0]
+
+
+def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
+    naps_s: list[float] = []
+    told: list[tuple[int | None, float]] = []
+    patience = dataclasses.replace(
+        _patience(naps_s, timeout_s=5.0),
+        on_wait=lambda holder, left_s: told.append((holder, left_s)),
+    )
+    assert not patience.wait(is_free=lambda: False, holder=lambda: 7)
+    ((holder, left_s),) = told
+    assert holder == 7
+    assert left_s == pytest.approx(3.0, abs=0.01)
+
+
+def test_a_short_wait_is_not_told() -> None:
+    naps_s: list[float] = []
+    told: list[int | None] = []
+    patience = dataclasses.replace(
+        _patience(naps_s, timeout_s=5.0), on_wait=lambda holder, _left_s: told.append(holder)
+    )
+    assert patience.wait(is_free=lambda: sum(naps_s) > 1.9)
+    assert told == []

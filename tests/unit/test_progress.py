@@ -66,6 +66,13 @@ def test_a_graph_of_eager_kernels_is_compared_with_eager_like_any_variant() -> N
     assert "speedup 1.50x" in case_line(result, position=1, num_planned=2)
 
 
+def test_a_line_says_that_a_speedup_is_of_cpu_time() -> None:
+    method = "eager over variant thread CPU time, round by round"
+    speedup = make_measurement("speedup", samples=[1.5], method=method)
+    result = make_result(case=DEFAULT, measurements=[speedup])
+    assert "speedup (CPU time) 1.50x" in case_line(result, position=1, num_planned=2)
+
+
 def test_a_line_of_a_failure_tells_its_reason() -> None:
     result = make_result(case=DEFAULT, outcome="timeout", reason="\n  took too long\ntrace")
     assert case_line(result, position=1, num_planned=1) == (

@@ -29,7 +29,7 @@ from tests.strategies import (
     runs,
 )
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 
 
 def _through_text(document: Mapping[str, Any]) -> Any:

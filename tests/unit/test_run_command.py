@@ -75,6 +75,34 @@ def printed(
 
 
 @pytest.mark.parametrize(
+    ("methods", "told"),
+    [
+        (["eager over variant thread CPU time, round by round"] * 2, "speedup (CPU time): eager"),
+        (["thread CPU time", "wall time"], "speedup (some in CPU time): eager"),
+        (["eager over variant wall time, round by round"] * 2, ""),
+    ],
+)
+def test_the_clock_of_the_speedups_is_told_where_latencies_have_another(
+    monkeypatch: pytest.MonkeyPatch, methods: list[str], told: str
+) -> None:
+    run = make_run(plan=CASES)
+    results = tuple(
+        make_result(
+            f"r{number}",
+            run=run,
+            case=case,
+            measurements=[make_measurement("speedup", samples=(1.5,), method=method)],
+        )
+        for number, (case, method) in enumerate(zip(CASES, methods, strict=True))
+    )
+    output = io.StringIO()
+    monkeypatch.setattr(run_command, "stdout", lambda: Console(file=output, width=120))
+    print_results(RunDocument(run=run, results=results))
+    *_, last = output.getvalue().splitlines()
+    assert last.startswith(told) if told else "speedup" not in last
+
+
+@pytest.mark.parametrize(
     ("width", "left_out"),
     [
         (126, ()),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from db.text import counted
 from runner.text import clock, distinct, metric, mode_text, percent, quantity
 from tests.builders import make_case, make_measurement, make_result
 
@@ -73,3 +74,8 @@ def test_names_that_repeat_are_numbered() -> None:
         "stable 2",
         "stable 3",
     ]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "no jobs"), (1, "1 job"), (2, "2 jobs")])
+def test_one_thing_is_said_to_be_one(number: int, text: str) -> None:
+    assert counted(number, "job") == text

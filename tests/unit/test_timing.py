@@ -22,6 +22,7 @@ from runner.measure.timing import (
     Step,
     Timing,
     calibrate,
+    clock_name,
     course_details,
     has_cpu_clock,
     headline,
@@ -298,6 +299,8 @@ def test_cpu_time_counts_only_where_every_sample_has_it() -> None:
     whole, part = Timing(wall_s=9.0, cpu_s=4.0), Timing(wall_s=3.0, cpu_s=None)
     assert has_cpu_clock([side_of(whole), side_of(whole)])
     assert not has_cpu_clock([side_of(whole), side_of(part)])
+    assert clock_name([side_of(whole), side_of(whole)]) == "thread CPU time"
+    assert clock_name([side_of(whole), side_of(part)]) == "wall time"
     assert headline([side_of(whole), side_of(part)]) == [3.0]
 
 
