@@ -18,12 +18,14 @@ from app.ranking import (
     alert_topic,
     alert_url,
     change_text,
+    event_words,
     levels_text,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
+from db.text import counted
 from db.triage import ONGOING, AlertChange, ChangedField, is_muted
 
 # What a button says, and the state it leads to.
@@ -125,11 +127,12 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
     if page.event is None:
         return []
+    words = event_words(page.event.title, page.alert)
     if not page.num_beside:
-        return [("event", Cell(text=page.event.title))]
-    others = "1 other alert" if page.num_beside == 1 else f"{page.num_beside} other alerts"
+        return [("event", Cell(text=words))]
+    others = counted(page.num_beside, "other alert")
     href = event_url(page.event.id)
-    return [("event", Cell(text=page.event.title, href=href, notes=(Note(text=others),)))]
+    return [("event", Cell(text=words, href=href, notes=(Note(text=others),)))]
 
 
 def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from app import heap, main
 from app.actionroutes import action_routes
-from app.guard import Guard, app_secrets
+from app.guard import CALLBACK, Guard, app_secrets
 from app.metricsroute import metrics_routes
 from app.pictureroutes import picture_routes
 from app.shellroutes import shell_routes
@@ -31,21 +31,23 @@ async def to_overview(request: Request) -> RedirectResponse:
     return RedirectResponse(f"./?{request.url.query}" if request.url.query else "./")
 
 
+_ROUTES = [
+    Route("/healthz", healthz, methods=["GET", "HEAD"]),
+    *trace_routes(),
+    *metrics_routes(),
+    *action_routes(),
+    *picture_routes(),
+    *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
+    # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
+    Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
+]
+
 app = streamlit.App(
     Path(main.__file__),
     lifespan=heap.settling,
     secrets=app_secrets(),
-    middleware=[Middleware(Guard)],
-    routes=[
-        Route("/healthz", healthz, methods=["GET", "HEAD"]),
-        *trace_routes(),
-        *metrics_routes(),
-        *action_routes(),
-        *picture_routes(),
-        *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
-        # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
-        Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
-    ],
+    middleware=[Middleware(Guard, paths=[CALLBACK, *(route.path for route in _ROUTES)])],
+    routes=_ROUTES,
 )
 
 # What is imported by now is never garbage: five to seven times the reruns a second.

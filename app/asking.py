@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -13,19 +13,39 @@ from app.said import keep_said, show_said
 from db.access import Role
 from db.errors import StoreError
 from db.imported import is_imported
+from db.records import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a run is to be of."""
+    """What a run is to be of, and on which machine; None for any."""
 
     suite: str
     toolchain: str
+    machine: str | None
 
     @property
     def label(self) -> str:
         """Return it in words."""
-        return f"{self.suite} in {self.toolchain}"
+        text = f"{self.suite} in {self.toolchain}"
+        return text if self.machine is None else f"{text} on {self.machine}"
+
+
+def suites_of(runs: Iterable[Run]) -> list[Wanted]:
+    """Return what may be wanted of the suites of `runs`, each once.
+
+    A machine that has no scheduler, as a node of a cluster, is asked through any that there is.
+    """
+    heard_of = job_data.scheduled_machines()
+    wanted = (
+        Wanted(
+            suite=run.suite,
+            toolchain=run.toolchain,
+            machine=run.machine if run.machine in heard_of else None,
+        )
+        for run in runs
+    )
+    return list(dict.fromkeys(wanted))
 
 
 def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
@@ -54,7 +74,9 @@ def _ask(offered: Sequence[Wanted], key: str) -> None:
     label = state.get(f"ask-what-{key}", offered[0].label)
     wanted = next(item for item in offered if item.label == label)
     said = Said(name=str(state.get(f"ask-name-{key}", "")), why=str(state[f"ask-why-{key}"]))
-    problem = job_data.ask_for(wanted.suite, toolchain=wanted.toolchain, said=said)
+    problem = job_data.ask_for(
+        wanted.suite, toolchain=wanted.toolchain, machine=wanted.machine, said=said
+    )
     told = problem or f"Asked for: {wanted.label}. The page Health shows the queue."
     keep_said(told, key=f"ask-{key}")
 

@@ -17,6 +17,8 @@ from app.summary import silence_text
 
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130
+# A key leads to this one.
+_SEARCHED = "model"
 
 
 def load_filled(problems: Sequence[str]) -> Overview | None:
@@ -61,6 +63,9 @@ def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None
         )
     for name in FILTERS:
         values = sorted({str(getattr(cell.summary.case, name)) for cell in place.candidates})
+        if name != _SEARCHED and len(values) < 2 and not getattr(state, name):
+            # There is nothing to choose, and what matters comes sooner.
+            continue
         choose(
             name.capitalize(),
             name=name,

@@ -7,6 +7,7 @@ import streamlit as st
 from app import data, diff_data
 from app.asking import Wanted, ask_form
 from app.charts import sweep_spec
+from app.components import draw_chart
 from app.computed import sweep_of
 from app.detail import (
     accuracy_table,
@@ -74,7 +75,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         st.html(notice("These samples were removed by [samples] nights; the median is kept."))
         return
     spec = result_samples_chart(measured, samples=samples)
-    st.vega_lite_chart(spec, key="case-samples", width="stretch")
+    draw_chart(spec, key="case-samples")
     st.caption(SAMPLES_CAPTION)
 
 
@@ -99,7 +100,7 @@ def _show_sweep(result: ResultSummary) -> None:
         axis=sweep.axis.replace("_", " "),
         title=f"latency ({sweep.scale.unit})",
     )
-    st.vega_lite_chart(spec, key="case-shapes", width="stretch")
+    draw_chart(spec, key="case-shapes")
     st.caption(SWEEP_CAPTION)
 
 
@@ -141,5 +142,8 @@ def _show_next(page: RunPage, result: ResultSummary) -> None:
             series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),
         )
         st.link_button("Close the case", run_url(page.run.id))
-    wanted = Wanted(suite=suite_of_case(result.case.key), toolchain=page.run.toolchain)
+    run = page.run
+    wanted = Wanted(
+        suite=suite_of_case(result.case.key), toolchain=run.toolchain, machine=run.machine
+    )
     ask_form("Measure it again", [wanted], key="case")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.format import Scale, metric_label, outcome_label, scale_for
+from app.format import Scale, metric_label, outcome_label, scale_for, speedup_label
 from app.markup import Cell, Column, Note
 from app.matrix import DIMENSIONS, common_dimensions, effective_note
 from app.pages import RunPage
@@ -36,8 +36,15 @@ _OUTCOME_ORDER = (
 _WITH_INTERVAL = ("latency_s", "speedup")
 
 
-def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
-    """Return columns and rows: what is not ok, then what regressed in this run, then the plan.
+def num_cases(page: RunPage) -> int:
+    """Return how many rows the table of the cases has."""
+    return sum(not result.case.is_reference for result in page.results) + len(_pending(page))
+
+
+def case_table(
+    page: RunPage, *, num_shown: int
+) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+    """Return columns and first rows: what is not ok, what regressed in this run, then the plan.
 
     The reference cases have a table of their own.
     """
@@ -51,7 +58,7 @@ def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]
         Column(label="variant"),
         *(Column(label=name) for name in dimensions),
         Column(label="outcome"),
-        *(_column(name, scales[name]) for name in _METRICS),
+        *(_column(name, scales[name], models) for name in _METRICS),
         Column(label="warnings", is_number=True),
     )
     order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
@@ -61,11 +68,16 @@ def case_table(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]
     )
     rows = [
         _row(result, regressions=regressions, page=page, scales=scales, dimensions=dimensions)
-        for result in results
+        for result in results[:num_shown]
     ]
+    pending = _pending(page)[: num_shown - len(rows)]
+    return columns, rows + [_pending_row(case, page, dimensions) for case in pending]
+
+
+def _pending(page: RunPage) -> list[Case]:
+    """Return what is planned and has no result."""
     done = {result.case.key for result in page.results}
-    rows += [_pending_row(case, page, dimensions) for case in plan if case.key not in done]
-    return columns, rows
+    return [case for case in page.run.plan if not case.is_reference and case.key not in done]
 
 
 def _regressions(page: RunPage) -> dict[str, Alert]:
@@ -85,11 +97,14 @@ def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:
     return scale_for(METRICS[metric].unit, medians)
 
 
-def _column(metric: str, scale: Scale) -> Column:
-    unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    return Column(
-        label=metric_label(metric) + unit, title=METRICS[metric].description, is_number=True
+def _column(metric: str, scale: Scale, results: Sequence[ResultSummary]) -> Column:
+    label = (
+        speedup_label(item.measurements for item in results)
+        if metric == "speedup"
+        else metric_label(metric)
     )
+    unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
+    return Column(label=label + unit, title=METRICS[metric].description, is_number=True)
 
 
 def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:

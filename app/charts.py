@@ -166,5 +166,21 @@ def time_axis() -> alt.Axis:
 def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     """Return the specification of `chart` in the house theme."""
     spec: dict[str, Any] = chart.to_dict()
+    _share_rows(spec.get("layer", ()))
     spec["config"] = _CONFIG
     return spec
+
+
+def _share_rows(layers: Sequence[dict[str, Any]]) -> None:
+    """Let layers that draw the same rows name those of the first: sent, and read, once."""
+    named: list[dict[str, Any]] = []
+    for layer in layers:
+        # Where all draw the same, Altair has taken them out of the layers.
+        if not (rows := layer.get("data")):
+            continue
+        same = next((item for item in named if item["values"] == rows["values"]), None)
+        if same is None:
+            rows["name"] = f"rows-{len(named)}"
+            named.append(rows)
+        else:
+            layer["data"] = {"name": same["name"]}

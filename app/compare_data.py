@@ -77,7 +77,7 @@ def _find(store: Store, name: str, runs: Sequence[Run]) -> Run:
     except NotFoundError as error:
         found = run_at_revision(name, runs)
         if found is None:
-            raise NotFoundError(f"{error}, and no revision of that name") from error
+            raise NotFoundError(f"{error}. No run has a revision of that name either") from error
         return found
 
 

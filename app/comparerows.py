@@ -11,7 +11,6 @@ from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean
 from app.csvtext import csv_text
 from app.format import (
     Scale,
-    counted,
     metric_label,
     moment,
     outcome_label,
@@ -34,11 +33,14 @@ from app.theme import VERDICT_STYLES
 from db.metrics import METRICS, Direction
 from db.records import Case, Run, RunState, Verdict
 from db.summaries import RunSummary
+from db.text import counted
 
 # What needs a person's eye comes first; inside each the worst does.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 # Some screens; the filters narrow it, and the file has all.
 SHOWN_ROWS = 150
+# Of what is folded; the filter of its verdict shows more of it.
+_FOLDED_ROWS = 40
 _NEAR_ONE = 0.0005
 # How much older than the candidate a baseline is; nights begin within hours of each other.
 _SPANS = {
@@ -165,7 +167,7 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
     """Return the tables of `rows`: what changed, and folded what did not.
 
     Where nothing changed, or all rows have one verdict, nothing is folded. Of each verdict there
-    are the first SHOWN_ROWS.
+    are the first SHOWN_ROWS, and of what is folded the first _FOLDED_ROWS.
     """
     changed = [row for row in rows if row.verdict in VERDICT_STYLES]
     calm = {
@@ -174,11 +176,14 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
         if verdict not in VERDICT_STYLES
     }
     if len({row.verdict for row in rows}) == 1:
-        return [_row_table(rows, page=page, label="comparisons")]
-    sections = [_row_table(changed, page=page, label="comparisons")] if changed else []
+        return [_row_table(rows, page=page, label="comparisons", most=SHOWN_ROWS)]
+    sections = []
+    if changed:
+        sections.append(_row_table(changed, page=page, label="comparisons", most=SHOWN_ROWS))
     sections += [
         folded(
-            f"{str(verdict).capitalize()}: {len(part)}", _row_table(part, page=page, label=verdict)
+            f"{str(verdict).capitalize()}: {len(part)}",
+            _row_table(part, page=page, label=verdict, most=_FOLDED_ROWS),
         )
         for verdict, part in calm.items()
         if part
@@ -186,12 +191,12 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
     return sections
 
 
-def _row_table(rows: Sequence[ComparedRow], *, page: ComparePage, label: str) -> str:
+def _row_table(rows: Sequence[ComparedRow], *, page: ComparePage, label: str, most: int) -> str:
     common = common_dimensions(row.candidate_case for row in page.rows)
     varied = [name for name in DIMENSIONS if name not in common]
-    cells = [_row_cells(row, page=page, varied=varied) for row in rows[:SHOWN_ROWS]]
+    cells = [_row_cells(row, page=page, varied=varied) for row in rows[:most]]
     shown = table(_ROW_COLUMNS, cells, label=label)
-    num_left = len(rows) - SHOWN_ROWS
+    num_left = len(rows) - most
     more = notice(f"{num_left} further rows: the filters narrow it, the CSV file has all.")
     return shown + (more if num_left > 0 else "")
 

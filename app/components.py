@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from app.pages import Loaded
 from app.progress import Progress, progress_of, running
 from app.state import run_url
 from db.access import Person
-from db.errors import StoreError, StoreLocked, StoreTooNew
+from db.errors import StoreError, StoreLocked, StoreTooNew, StoreTooOld
 from db.summaries import RunSummary
 
 # Live enough for people, and nothing for the store: the poll reads a stamp file.
@@ -43,12 +43,14 @@ def guarded(draw: Callable[[], None]) -> None:
 def _advice(error: StoreError) -> tuple[str, list[str]]:
     if isinstance(error, StoreLocked):
         return "The store is locked", [
-            "This page loads by itself as soon as the other process lets go. Nothing that is being"
-            " measured is lost meanwhile: results wait in the spool.",
+            "This page loads by itself as soon as the other process lets go.",
         ]
     if isinstance(error, StoreTooNew):
-        return "The store is newer than this dashboard", [
-            "Upgrade Compile HUD here, or show another store: `python -m app --store URL`.",
+        return "The store is newer than this dashboard", []
+    if isinstance(error, StoreTooOld):
+        return "The store is older than this dashboard", [
+            "Keep a copy of it before if you may want to go back. This page loads by itself once it"
+            " is upgraded.",
         ]
     return "The store cannot be read", [
         "`hud doctor` checks the store and says what is wrong with it.",
@@ -57,12 +59,16 @@ def _advice(error: StoreError) -> tuple[str, list[str]]:
 
 def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ()) -> None:
     """Draw a page that has nothing to show: what is the matter, and what to type."""
-    paragraphs = "".join(
-        f"<p>{with_code(item[:1].upper() + item[1:], limit=_LONG_TEXT)}</p>" for item in text
-    )
+    paragraphs = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
     st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{paragraphs}</div>')
     for command in commands:
         st.code(command, language="bash", width=520)
+
+
+def _sentence(text: str) -> str:
+    """Return `text`, which may be that of an error, as it stands in a paragraph of its own."""
+    end = "" if text.endswith((".", ":", "?")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def empty_store(name: str) -> None:
@@ -81,9 +87,14 @@ def empty_store(name: str) -> None:
 
 def no_result(summaries: Sequence[RunSummary]) -> None:
     """Draw what to expect when there are runs and no result."""
-    if running(tuple(summaries)):
+    going = running(tuple(summaries))
+    if any(not progress_of(summary, now=data.now()).is_silent for summary in going):
         text = "Results appear here as they come in, case by case; the page updates by itself."
         state_page("The first run is going", text=[text])
+        return
+    if going:
+        text = "It has no result yet. Another run begins afresh and marks this one interrupted."
+        state_page("The first run has stopped", text=[text], commands=["hud run"])
         return
     text = "There was a run, but it ended before its first result."
     state_page("No result yet", text=[text], commands=["hud run"])
@@ -168,6 +179,16 @@ def choose(
     st.session_state[key] = value
     offered = list(options) if value in options else [*options, value]
     st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
+
+
+def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
+    """Draw a chart as wide as the page, and return what is selected in it.
+
+    Its room is there before it is: what is below it does not move. `shown` goes to
+    st.vega_lite_chart.
+    """
+    chart = dict(spec)
+    return st.vega_lite_chart(chart, key=key, width="stretch", height=chart["height"], **shown)
 
 
 def draw_code(code: Code) -> None:

@@ -1,29 +1,32 @@
 """The waterfall of a kernel diff: what each change contributes, from the largest on. Pure.
 
 It begins at no difference and ends at the difference of the two latencies. Colour says the verdict,
-the sign stands beside each bar.
+the sign stands beside each bar. It is HTML, since the browser takes half as long as for an empty
+page to load and draw a chart of twenty bars, and each bar is a link.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-import altair as alt
-
-from app.charts import Row, chart_of, finished, verdict_colour
-from app.diffpage import DiffPage, DiffRow
+from app.diffpage import DiffPage, DiffRow, class_words
 from app.format import signed_us
-from app.theme import NEUTRAL
+from app.markup import escaped, link
+from app.state import KernelDiffState, kernel_diff_url
+from app.theme import VERDICT_STYLES
 from db.records import Verdict
-from db.text import one_line, shortened
+from db.text import counted, one_line, shortened
 
 # More bars than fit on a screen say no more than their sum.
 MAX_BARS = 14
 UNEXPLAINED, DIFFERENCE = "unexplained", "difference"
-_BAR_PX, _AXIS_PX = 22, 56
-_NAME_LENGTH = 44
+LABEL = "us an iteration, candidate less baseline"
+_NAME_LENGTH, _TITLE_LENGTH = 44, 600
+# Of the width of the bars, for the number to the right of the last.
+_MARGIN = 0.14
 _WORDS = {
     Verdict.REGRESSION: "slower",
     Verdict.IMPROVEMENT: "faster",
@@ -31,86 +34,99 @@ _WORDS = {
 }
 
 
-def waterfall_rows(page: DiffPage) -> list[dict[str, Any]]:
-    """Return the bars from top to bottom, in microseconds an iteration.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A bar from `start_s` on, in seconds an iteration; `number` is that of the row it stands for.
+
+    `words` say the verdict, `text` why.
+    """
+
+    name: str
+    size_s: float
+    text: str
+    number: int | None = None
+    label: str = ""
+    kind: str = ""
+    verdict: Verdict = Verdict.UNCHANGED
+    words: str = "not judged"
+    start_s: float = 0.0
+
+    @property
+    def end_s(self) -> float:
+        """Return where the bar ends."""
+        return self.start_s + self.size_s
+
+
+def waterfall_steps(page: DiffPage) -> list[Step]:
+    """Return the bars from top to bottom.
 
     The parts of the profile have bars of their own; of the kernels the largest have, the rest is
     one bar. Then comes what is unexplained, and last the whole difference, which begins at 0.
     """
     kernels = [row for row in page.rows if not row.is_part]
     shown, rest = kernels[:MAX_BARS], kernels[MAX_BARS:]
-    bars = [_bar(row.number, row.label, row.contribution_s, row=row) for row in shown]
+    steps = [_step(row) for row in shown]
     if rest:
         rest_s = math.fsum(row.contribution_s for row in rest)
-        name = f"{len(rest)} other kernel{'s' if len(rest) > 1 else ''}"
-        bars.append(_bar(None, name, rest_s, why="each contributes less"))
-    bars += [
-        _bar(row.number, row.label, row.contribution_s, row=row) for row in page.rows if row.is_part
-    ]
-    bars.append(_bar(None, UNEXPLAINED, page.unexplained_s, why=page.unexplained_text))
-    place = 0.0
-    for bar in bars:
-        bar["start"], place = place, place + bar["size"]
-        bar["end"] = place
-        bar["right"] = max(bar["start"], place)
-    whole = _bar(None, DIFFERENCE, page.change_s, why=f"of the {page.basis}")
-    whole |= {"start": 0.0, "end": whole["size"], "right": max(0.0, whole["size"])}
-    return [*bars, whole]
+        name = counted(len(rest), "other kernel")
+        steps.append(Step(name=name, size_s=rest_s, text="each contributes less"))
+    steps += [_step(row) for row in page.rows if row.is_part]
+    steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
+    placed: list[Step] = []
+    for step in steps:
+        start_s = placed[-1].end_s if placed else 0.0
+        placed.append(dataclasses.replace(step, start_s=start_s))
+    return [*placed, Step(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}")]
 
 
-def waterfall_spec(bars: Sequence[Row]) -> dict[str, Any]:
-    """Return the chart of the rows that `waterfall_rows` gives."""
-    ends = [0.0, *(bar["end"] for bar in bars)]
-    margin = 0.14 * (max(ends) - min(ends)) or 1.0
-    scale = alt.Scale(domain=[min(ends) - margin, max(ends) + margin], nice=False, zero=False)
-    order = [bar["name"] for bar in bars]
-    title = "us an iteration, candidate less baseline"
-    axis = alt.Axis(labelLimit=300, labelOverlap=False, ticks=False, domain=False)
-    base = chart_of(bars).encode(
-        y=alt.Y("name:N", sort=order, title=None, axis=axis),
-        tooltip=[
-            alt.Tooltip("label:N", title="kernel"),
-            alt.Tooltip("shown:N", title="us an iteration"),
-            alt.Tooltip("kind:N", title="class"),
-            alt.Tooltip("words:N", title="verdict"),
-            alt.Tooltip("text:N", title="why"),
-        ],
+def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
+    """Return the bars as HTML; the name of a row leads to the page with that row opened."""
+    ends_s = [0.0, *(step.end_s for step in steps)]
+    low_s = min(ends_s)
+    whole_s = (max(ends_s) - low_s) / (1.0 - _MARGIN) or 1.0
+
+    def place(time_s: float) -> str:
+        return f"{100 * (time_s - low_s) / whole_s:.2f}%"
+
+    items = []
+    for step in steps:
+        left_s, right_s = sorted((step.start_s, step.end_s))
+        width = f"{100 * (right_s - left_s) / whole_s:.2f}%"
+        style = VERDICT_STYLES.get(step.verdict, "")
+        items.append(
+            f'<div class="name">{_name(step, state)}</div>'
+            f'<div class="bar" title="{escaped(_title(step), limit=_TITLE_LENGTH)}">'
+            f'<div class="{style}" style="left:{place(left_s)};width:{width}"></div>'
+            f'<span style="left:{place(right_s)}">{signed_us(step.size_s)}</span></div>'
+        )
+    return (
+        f'<div class="hud-legend">{LABEL}</div><div class="hud-waterfall" role="group"'
+        f' aria-label="{LABEL}" style="--zero:{place(0.0)}">{"".join(items)}</div>'
     )
-    place = {
-        name: alt.X(f"{name}:Q", title=title, scale=scale) for name in ("start", "end", "right")
-    }
-    height = {"band": 0.68}
-    zero = chart_of([{"start": 0}]).mark_rule(color=NEUTRAL).encode(x=place["start"])
-    rects = base.mark_bar(height=height).encode(
-        x=place["start"], x2="end:Q", color=verdict_colour()
-    )
-    # A bar that is thinner than a pixel still has its place.
-    ends_of_bars = base.mark_tick(thickness=2, height=height).encode(
-        x=place["end"], color=verdict_colour()
-    )
-    signs = base.mark_text(align="left", dx=5, fontSize=12, color=NEUTRAL).encode(
-        x=place["right"], text="shown:N"
-    )
-    chart = alt.layer(zero, rects, ends_of_bars, signs).properties(
-        height=_BAR_PX * len(bars) + _AXIS_PX, width="container"
-    )
-    return finished(chart)
 
 
-def _bar(
-    number: int | None, name: str, size_s: float, *, row: DiffRow | None = None, why: str = ""
-) -> dict[str, Any]:
+def _step(row: DiffRow) -> Step:
     # Numbers keep two kernels of one label apart, and are those of the table.
-    text = one_line(shortened(name, limit=_NAME_LENGTH))
-    verdict = Verdict.UNCHANGED if row is None else row.verdict
-    words = "not judged" if row is None or row.is_part else _WORDS[verdict]
-    return {
-        "name": text if number is None else f"{text}  #{number}",
-        "label": one_line(shortened(name, limit=4 * _NAME_LENGTH)),
-        "size": 1e6 * size_s,
-        "shown": signed_us(size_s),
-        "kind": "" if row is None else row.kind,
-        "verdict": str(verdict),
-        "words": words,
-        "text": one_line(shortened(why if row is None else row.text, limit=300)),
-    }
+    return Step(
+        name=f"{one_line(shortened(row.label, limit=_NAME_LENGTH))}  #{row.number}",
+        size_s=row.contribution_s,
+        text=row.text,
+        number=row.number,
+        label=row.label,
+        kind=row.kind,
+        verdict=row.verdict,
+        words="not judged" if row.is_part else _WORDS[row.verdict],
+    )
+
+
+def _name(step: Step, state: KernelDiffState) -> str:
+    if step.number is None:
+        return escaped(step.name)
+    return link(step.name, kernel_diff_url(dataclasses.replace(state, row=str(step.number))))
+
+
+def _title(step: Step) -> str:
+    label = shortened(step.label or step.name, limit=4 * _NAME_LENGTH)
+    words = [class_words(step.kind), step.words, step.text]
+    told = ", ".join(word for word in words if word)
+    return one_line(f"{label}: {signed_us(step.size_s)} us an iteration; {told}")

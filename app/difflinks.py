@@ -83,7 +83,7 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
                 text=row.label,
                 href=kernel_diff_url(dataclasses.replace(kernels.state, row=str(row.number))),
                 title=row.label,
-                style="prose",
+                style="symbol",
             ),
             Cell(text=row.text, title=row.text, style="prose whole"),
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.countercolumns import counter_columns
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.evidence import difference_table
-from app.format import microseconds, moment, percent, signed_us, significant
+from app.format import exact_times, microseconds, moment, percent, signed_us, significant
 from app.kernelrows import (
     NUM_ORIGINS,
     ORIGIN_COLUMNS,
@@ -77,13 +77,14 @@ def side_table(page: DiffPage) -> str:
 
 
 def headline(page: DiffPage) -> str:
-    """Return both times, their difference and its two parts, in microseconds that add up."""
+    """Return both times, and their difference and its two parts in microseconds that add up."""
     change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
     kernels = [row for row in page.rows if not row.is_part]
+    before, after = exact_times(page.baseline_s, page.candidate_s)
     num_changed = sum(row.kind != "unchanged" for row in kernels)
     cards = (
-        (f"baseline, {page.basis}", _tile(microseconds(page.baseline_s))),
-        (f"candidate, {page.basis}", _tile(microseconds(page.candidate_s))),
+        (f"baseline, {page.basis}", Cell(text=before)),
+        (f"candidate, {page.basis}", Cell(text=after)),
         ("difference", _tile(signed_us(page.change_s), note=change)),
         (
             "explained",
@@ -260,7 +261,7 @@ def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
             text=shortened(row.label, limit=_NAME_LENGTH),
             href=href,
             title=row.label,
-            style="prose strong" if is_open else "prose",
+            style="symbol strong" if is_open else "symbol",
         ),
         *(Cell(text=_calls(side)) for side in (row.baseline, row.candidate)),
         *(Cell(text=_time(time_s)) for time_s in (row.before_s, row.after_s)),
@@ -272,7 +273,7 @@ def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
 def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
     return (
         Cell(text=side, style="quiet"),
-        Cell(text=kernel.name, title=kernel.name, style="prose"),
+        Cell(text=kernel.name, title=kernel.name, style="symbol"),
         Cell(text=kernel.library),
         Cell(text=significant(kernel.count)),
         Cell(text=microseconds(kernel.total_s)),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import streamlit as st
 
-from app import data
 from app.components import choose, draw_code
-from app.diffchart import waterfall_rows, waterfall_spec
+from app.diffchart import waterfall, waterfall_steps
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.diffrows import (
+    SIDES,
     classes_of,
     diff_tables,
     fact_table,
@@ -23,9 +22,11 @@ from app.diffrows import (
 )
 from app.format import moment
 from app.kernelcode import Code, code_of, unified_diff
-from app.markup import heading, notice
+from app.markup import escaped, heading, notice
+from app.sharing import HERE, Share, file_name, show_share
 from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
+from db.records import Case
 from db.summaries import RunSummary
 
 WATERFALL_CAPTION = (
@@ -35,34 +36,48 @@ WATERFALL_CAPTION = (
     " what profiling costs on one side more than on the other is unexplained, and so is what"
     " disturbed either."
 )
+# Of more cases one chooses the model first: the browser takes long for a list of thousands.
+_MAX_CASES = 60
 
 
 def show_choices(
     page: DiffPage, state: KernelDiffState, *, summaries: tuple[RunSummary, ...]
 ) -> None:
-    """Draw what can be compared: a run and a case on each side."""
+    """Draw what can be compared: a run and a case on each side, of one model where many are."""
     labels = {
         item.run.id: f"{moment(item.run.started_at)}  {item.run.id}  {item.run.revision}"
         for item in summaries
     }
+    sides = (page.baseline, page.candidate)
+    models = {side.case.model for side in sides if side.case}
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        _choose_side("Baseline", "baseline", page.baseline, labels)
-        _choose_side("Candidate", "candidate", page.candidate, labels)
+        if any(len(_measured(side)) > _MAX_CASES for side in sides):
+            _choose_model(page, models)
+        for name, side in zip(SIDES, sides, strict=True):
+            _choose_side(name, side, labels=labels, cases=_cases_of(side, models))
         st.link_button("Swap sides", kernel_diff_url(swapped(state)))
 
 
-def show_waterfall(page: DiffPage, *, generation: int) -> None:
+def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
+    """Draw what copies the address, and the headline with the largest rows as Markdown."""
+    share = Share(
+        name=file_name("kernel diff", page.baseline.run.id, page.candidate.run.id),
+        url=kernel_diff_url(state),
+        markdown=f"{markdown(page)}\n{HERE}\n",
+    )
+    show_share(share)
+
+
+def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
     """Draw what each change contributes to the difference."""
-    # Building a layered chart takes longer than the rest of the page.
-    names = [(side.run.id, side.case_key) for side in (page.baseline, page.candidate)]
-    spec = data.cached(_waterfall)(data.store_url(), generation, names, _page=page)
     st.html(heading("What contributes", level=2))
-    st.vega_lite_chart(spec, key="waterfall", width="stretch")
-    st.caption(WATERFALL_CAPTION)
+    caption = escaped(WATERFALL_CAPTION, limit=len(WATERFALL_CAPTION))
+    bars = waterfall(waterfall_steps(page), state)
+    st.html(f'{bars}<div class="hud-legend">{caption}</div>')
 
 
 def show_table(page: DiffPage, state: KernelDiffState) -> None:
-    """Draw the rows, the filter above them, and the largest as Markdown below."""
+    """Draw the rows and the filter above them."""
     counts = classes_of(page)
     st.html(heading("Before and after", level=2))
     choose(
@@ -75,8 +90,6 @@ def show_table(page: DiffPage, state: KernelDiffState) -> None:
     )
     shown = diff_tables(page, state)
     st.html(shown or notice(f"No row has the class {state.change}."))
-    with st.expander("Copy as Markdown"):
-        st.code(markdown(page), language="markdown", wrap_lines=True)
 
 
 def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
@@ -98,10 +111,6 @@ def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
         st.html(origins)
     closed = dataclasses.replace(state, row="")
     st.link_button("Close the row", kernel_diff_url(closed))
-
-
-def _waterfall(*_key: str | int | list[tuple[str, str]], _page: DiffPage) -> dict[str, Any]:
-    return waterfall_spec(waterfall_rows(_page))
 
 
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
@@ -132,7 +141,53 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
                 draw_code(code)
 
 
-def _choose_side(title: str, name: str, side: DiffSide, labels: Mapping[str, str]) -> None:
+def _choose_model(page: DiffPage, models: Collection[str]) -> None:
+    """Draw the choice of the model whose cases can be chosen.
+
+    Both sides then have its case that is like the one before, or else its first.
+    """
+    now = page.baseline.case
+    cases = [*_measured(page.baseline), *_measured(page.candidate)]
+    keys = [(case.model, case.key) for case in cases]
+    found = dict(reversed(keys))
+    if now is not None:
+        like = now.key.removeprefix(now.model)
+        found |= {model: case_key for model, case_key in keys if case_key == f"{model}{like}"}
+    key = "diff-model"
+    st.session_state[key] = now.model if now else ""
+    st.selectbox(
+        "Model",
+        ["", *sorted({*found, *models})],
+        key=key,
+        format_func=lambda model: model or "choose one",
+        on_change=_choose_case,
+        args=(key, found),
+        width=220,
+    )
+
+
+def _choose_case(key: str, cases: Mapping[str, str]) -> None:
+    for name in ("baseline_case", "candidate_case", "change", "row"):
+        st.query_params.pop(name, None)
+    if case_key := cases.get(st.session_state[key]):
+        st.query_params["baseline_case"] = case_key
+
+
+def _cases_of(side: DiffSide, models: Collection[str]) -> list[str]:
+    """Return the cases to choose from: those of `models` where the run has many."""
+    cases = _measured(side)
+    is_short = len(cases) <= _MAX_CASES
+    return [case.key for case in cases if is_short or case.model in models]
+
+
+def _measured(side: DiffSide) -> list[Case]:
+    return [case for case in side.run.plan if not case.is_reference]
+
+
+def _choose_side(
+    name: str, side: DiffSide, *, labels: Mapping[str, str], cases: Sequence[str]
+) -> None:
+    title = name.capitalize()
     choose(
         f"{title}: run",
         name=f"{name}_run",
@@ -141,7 +196,6 @@ def _choose_side(title: str, name: str, side: DiffSide, labels: Mapping[str, str
         format_func=lambda run_id: labels.get(run_id, run_id),
         width=300,
     )
-    cases = [case.key for case in side.run.plan if not case.is_reference]
     choose(
         f"{title}: case",
         name=f"{name}_case",

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.alertpage import alerts_table, pick_cell, pick_column, sighting_cell
-from app.format import counted, percent_interval
+from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
-from app.ranking import alert_topic, change_text, revision_cell, verdict_style
+from app.ranking import alert_topic, change_text, event_words, revision_cell, verdict_style
 from app.state import decide_url, event_url
 from db.events import Event
 from db.metrics import METRICS
 from db.ranking import is_higher_better, worsening, worst_first
 from db.records import Alert, AlertState
+from db.text import counted
 from db.triage import ONGOING
 
 _COLUMNS = (
@@ -47,6 +48,11 @@ class EventGroup:
         if self.event is not None:
             return self.event.title
         return f"{self.worst.case.key}: {change_text(self.worst)}"
+
+    @property
+    def words(self) -> str:
+        """Return the title without what the columns and facts beside it say."""
+        return event_words(self.title, self.onset)
 
     @property
     def url(self) -> str:
@@ -81,11 +87,12 @@ def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> lis
 def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool = False) -> str:
     """Return a row for each event; it opens to its alerts, and boxes can select them."""
     every = [alert for group in groups for alert in group.alerts]
+    num_places = len({(alert.machine, alert.toolchain) for alert in every})
     rows = [
         Group(
             row=(
                 *([pick_cell(group.alerts, group.title)] if can_pick else []),
-                *_row(group, now=now),
+                *_row(group, now=now, names_place=num_places > 1),
             ),
             summary=counted(len(group.alerts), "alert"),
             content=alerts_table(group.alerts, now=now, can_pick=can_pick),
@@ -93,6 +100,12 @@ def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool =
         for group in groups
     ]
     return grouped_table((*pick_column(every, can_pick=can_pick), *_COLUMNS), rows, label="events")
+
+
+def events_heading(groups: Sequence[EventGroup]) -> str:
+    """Return how many alerts the list has, in how many events."""
+    num_alerts = sum(len(group.alerts) for group in groups)
+    return f"{counted(num_alerts, 'alert')} in {counted(len(groups), 'event')}".capitalize()
 
 
 def event_facts(group: EventGroup) -> str:
@@ -143,18 +156,20 @@ def states_text(alerts: Sequence[Alert]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
 
 
-def _row(group: EventGroup, *, now: datetime) -> Sequence[Cell]:
+def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cell]:
     worst = group.worst
     topic = alert_topic(worst)
     kinds, told = cause_texts(group)
     owners = sorted({alert.owner for alert in group.alerts if alert.owner})
     notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
+    if names_place:
+        notes.append(f"{worst.toolchain} on {worst.machine}")
     num_cases = len({alert.case.key for alert in group.alerts})
     return (
         Cell(
-            text=group.title,
+            text=group.words,
             href=group.url,
-            style="strong prose jump",
+            style="strong symbol jump",
             title="opens the page on which people decide about it",
             notes=(Note(text=", ".join(notes)),),
         ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from db.metrics import METRICS
+from db.metrics import METRICS, speedup_name
+from db.summaries import MeasurementSummary
 from db.text import signed
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
@@ -132,6 +133,13 @@ def microseconds(time_s: float) -> str:
     return f"{round(1e6 * time_s, 1) + 0.0:,.1f}"
 
 
+def exact_times(*times_s: float) -> list[str]:
+    """Return times in the unit of the longest: `7.064 ms`, and `812.4 us` below a millisecond."""
+    if max(times_s, default=0.0) < 1e-3:
+        return [f"{microseconds(time_s)} us" for time_s in times_s]
+    return [f"{1e3 * time_s:,.3f} ms" for time_s in times_s]
+
+
 def signed_us(time_s: float) -> str:
     """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
     return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
@@ -178,17 +186,21 @@ def moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things in words: `1 job`, `3 jobs`, `no jobs`."""
-    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
-
-
 def metric_label(name: str) -> str:
     """Return the metric's name for people; unknown metrics keep theirs."""
     if name not in METRICS:
         return name
     words = name.removesuffix(_UNIT_ENDS.get(METRICS[name].unit, ""))
     return _LABELS.get(name, words.replace("_", " "))
+
+
+def speedup_label(results: Iterable[Mapping[str, MeasurementSummary]]) -> str:
+    """Return what speedups are called, with their clock where that is not the wall clock.
+
+    `results` are the measurements of each result.
+    """
+    taken = (result.get("speedup") for result in results)
+    return speedup_name(item.method for item in taken if item is not None)
 
 
 def outcome_label(outcome: str) -> str:

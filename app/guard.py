@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
+import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -45,6 +46,8 @@ _HEADERS = {
 _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 # Programs ask these under whatever name the network has for this machine.
 _FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
+# What looks like a page; files have a dot in their name, and Streamlit's own lie in folders.
+_PAGE = re.compile(r"/[A-Za-z0-9-]+")
 Endpoint = Callable[[Request], Response]
 
 
@@ -129,10 +132,14 @@ def told_page(title: str, text: str, *, status: HTTPStatus) -> Response:
 
 
 class Guard:
-    """Middleware around the whole application."""
+    """Middleware around the whole application.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `paths` are those that have an answer; where there are any, other names of pages have none.
+    """
+
+    def __init__(self, app: ASGIApp, *, paths: Collection[str] = ()) -> None:
         self._app = app
+        self._paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and its answer back with what it needs."""
@@ -154,6 +161,10 @@ class Guard:
         app = self._app
         if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
             app = refused
+        if self._paths and _PAGE.fullmatch(path) and path not in self._paths:
+            # Streamlit would draw the overview, and say over it in words of its own what is wrong.
+            text = f"This dashboard has no page {path}. The overview leads to all it has."
+            app = told_page("No such page", text, status=HTTPStatus.NOT_FOUND)
         answer = _Answer(request, send=send)
         await app(scope, request.receive, answer)
         await answer.finish(scope, request.receive)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from app.format import age, counted, duration, moment, quantity
+from app.format import age, duration, moment, quantity
 from app.healthpage import HealthPage
 from app.markup import Cell, Column, table
 from app.state import run_url
 from db.health import DiskState, SchedulerState
 from db.jobs import JobState, QueuedJob
 from db.notifications import WAITING, Notification
+from db.text import counted
 
 # A night of a large zoo with traces writes a few gigabytes.
 LEAST_FREE_BYTES = 5 * 2**30
@@ -131,11 +132,9 @@ def is_full(disk: DiskState) -> bool:
 
 
 def wellness(page: HealthPage, *, now: datetime) -> str:
-    """Return what is going on where nothing needs anybody."""
+    """Return what is going on where there is a scheduler and nothing needs anybody."""
     health = page.health
     alive = _alive(page, now=now)
-    if not health.schedulers:
-        return "No scheduler has worked on this store: runs start by hand alone."
     coming = [item.next_at for one in alive for item in one.schedules if item.next_at is not None]
     when = f", the next run {in_words(min(coming), now=now)}" if coming else ""
     runs = counted(health.num_running, "run")
@@ -217,9 +216,11 @@ def job_table(jobs: Iterable[QueuedJob], *, label: str, now: datetime) -> str:
 
 
 def _job_note(job: QueuedJob) -> str:
+    place = f"on {job.machine}" if job.machine else ""
     is_waiting = job.state is JobState.QUEUED and job.due_at is not None
     until = f"not before {moment(job.due_at)}" if is_waiting and job.due_at else ""
-    return ": ".join(part for part in (until, job.reason) if part)
+    when = ", ".join(part for part in (place, until) if part)
+    return ": ".join(part for part in (when, job.reason) if part)
 
 
 def device_table(page: HealthPage) -> str:

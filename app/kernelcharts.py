@@ -50,7 +50,7 @@ def icicle_spec(rects: Sequence[Rect]) -> dict[str, Any]:
         "start:Q",
         title=f"time of all kernels an iteration ({scale.unit})",
         scale=alt.Scale(domain=[0, end], nice=False),
-        axis=alt.Axis(grid=False),
+        axis=_time_axis(),
     )
     scale_y = alt.Scale(domain=[len(LEVELS), 0], nice=False)
     y = alt.Y("level:Q", axis=None, scale=scale_y)
@@ -177,7 +177,7 @@ def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
         chart_of([{**row, "kind": known_kind(row["kind"])} for row in rows])
         .mark_bar(stroke=KIND_INK, strokeWidth=0.25, height=_LANE_HEIGHT - 8, cursor="pointer")
         .encode(
-            x=alt.X("start:Q", title=f"time ({unit})", axis=alt.Axis(grid=False)),
+            x=alt.X("start:Q", title=f"time ({unit})", axis=_time_axis()),
             x2="end:Q",
             y=alt.Y("lane:N", title=None, sort=lanes),
             color=_kind_colour(),
@@ -269,6 +269,11 @@ def _kind_colour() -> alt.Color:
     return alt.Color(
         "kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
     )
+
+
+def _time_axis() -> alt.Axis:
+    # As many as leave room between two numbers, also in a narrow window.
+    return alt.Axis(grid=False, tickCount=alt.ExprRef("ceil(width / 100)"))
 
 
 def _log_axis() -> alt.Axis:

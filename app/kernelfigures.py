@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import data, kernel_data
 from app.charts import PICK, picked
+from app.components import draw_chart
 from app.format import scale_for
 from app.icicle import layout
 from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
@@ -133,13 +134,7 @@ def _trend(*_key: str | int, _points: Sequence[KernelPoint]) -> dict[str, Any]:
 def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:
     """Draw a chart in which a click on a kernel opens it."""
     # By a callback: a selection stays, and would undo what was chosen elsewhere since.
-    st.vega_lite_chart(
-        dict(spec),
-        on_select=lambda: _open_picked(key),
-        selection_mode=PICK,
-        key=key,
-        width="stretch",
-    )
+    draw_chart(spec, key=key, on_select=lambda: _open_picked(key), selection_mode=PICK)
 
 
 def _open_picked(key: str) -> None:

@@ -19,6 +19,8 @@ _TITLE_LIMIT = 600
 _NUM_SHADES = 6
 # On either side of the median a small trend line has room for this share of it at least.
 _TREND_MARGIN = 0.1
+# Behind which signs a text of one piece may be broken, by the style of its cell.
+_BREAKS = {"revision": "+@", "symbol": "_:/"}
 # A narrower part has no room for its number; its tooltip has it.
 _LABELLED_SHARE = 0.06
 
@@ -120,7 +122,7 @@ def heading(text: str, *, level: int = 1) -> str:
 
 def link(text: str, href: str) -> str:
     """Return an escaped link."""
-    return f'<a href="{html.escape(href, quote=True)}">{escaped(text)}</a>'
+    return _anchor(escaped(text), href)
 
 
 def table(
@@ -290,11 +292,14 @@ def _column_style(column: Column) -> str:
 
 
 def _content(cell: Cell) -> str:
+    styles = cell.style.split()
     # A text that is there to be read whole has no link.
-    is_whole = "whole" in cell.style.split()
-    text = escaped(cell.text, limit=_TITLE_LIMIT) if is_whole else _linked(cell.text, cell.href)
-    if "revision" in cell.style.split():
-        text = text.replace("+", "+<wbr>").replace("@", "@<wbr>")
+    is_whole = "whole" in styles
+    text = escaped(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
+    for sign in "".join(_BREAKS.get(style, "") for style in styles):
+        text = text.replace(sign, f"{sign}<wbr>")
+    if cell.href and not is_whole:
+        text = _anchor(text, cell.href)
     return f'{_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
 
 
@@ -317,6 +322,10 @@ def _notes(notes: Iterable[Note]) -> str:
     return "".join(
         f'<div class="{note.style}">{_linked(note.text, note.href)}</div>' for note in notes
     )
+
+
+def _anchor(content: str, href: str) -> str:
+    return f'<a href="{html.escape(href, quote=True)}">{content}</a>'
 
 
 def _linked(text: str, href: str) -> str:

@@ -12,6 +12,10 @@ from app.modelspage import ModeHealth, ModelHealth
 from app.state import OverviewState, overview_url, run_url, series_url
 
 _NO_SUMMARY = "no description was stored with its results"
+_MODEL_COLUMNS = (
+    Column(label="model", title="opens its results in the overview"),
+    Column(label="why it is here", title="what the catalog says that it stresses", is_brief=True),
+)
 
 
 def models_title(healths: Sequence[ModelHealth]) -> str:
@@ -24,9 +28,12 @@ def models_title(healths: Sequence[ModelHealth]) -> str:
 
 
 def models_table(
-    healths: Sequence[ModelHealth], *, now: datetime, machine: str, toolchain: str
+    healths: Sequence[ModelHealth], *, now: datetime, machine: str, toolchain: str, num_shown: int
 ) -> str:
-    """Return a line for each model: those with open alerts and with cases that are not ok first."""
+    """Return a line for each of the first models.
+
+    Those with open alerts and with cases that are not ok come first.
+    """
     variants = variants_in_order(mode.case for item in healths for mode in item.modes)
     varied = [
         name
@@ -36,8 +43,7 @@ def models_table(
     ]
     scale = scale_for("s", [item.compile_s for item in healths if item.compile_s is not None])
     columns = [
-        Column(label="model", title="opens its results in the overview"),
-        Column(label="why it is here", title="what the catalog says that it stresses"),
+        *_MODEL_COLUMNS,
         Column(label="open alerts", is_number=True),
         *(Column(label=name, title="cases that are ok", is_number=True) for name in variants),
         Column(label="last ok", is_number=True),
@@ -47,7 +53,7 @@ def models_table(
     ]
     ordered = sorted(healths, key=lambda item: (-item.num_open, -item.num_bad, item.model))
     rows = []
-    for item in ordered:
+    for item in ordered[:num_shown]:
         modes = {mode.variant: mode for mode in item.modes}
         state = OverviewState(machine=machine, toolchain=toolchain, model=item.model)
         rows.append(

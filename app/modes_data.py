@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from app.computed import subject_of
+from app.format import speedup_label
 from app.matrix import MODE_ORDER, missing_cases
 from app.modespage import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spread
 from app.state import COLD
@@ -56,10 +57,11 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
         if found_cells:
             case = next(iter(variants.values())).summary.case
             rows.append(ModelRow(case=case, cells=found_cells))
-    return _page(choose_mode(costs), rows)
+    speedup = speedup_label(cell.summary.measurements for cell in cells)
+    return _page(choose_mode(costs), rows, speedup=speedup)
 
 
-def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
+def _page(choice: Choice, rows: Sequence[ModelRow], *, speedup: str) -> ModesPage:
     num_ok = {
         mode: sum(mode in row.cells and row.cells[mode].speedup is not None for row in rows)
         for mode in MODES
@@ -88,6 +90,7 @@ def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
         ),
         best="" if choice.best is None else choice.best.variant,
         rows=tuple(rows),
+        speedup=speedup,
     )
 
 

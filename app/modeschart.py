@@ -13,6 +13,10 @@ from app.theme import NEUTRAL
 _HEIGHT = 300
 # Room for the name of the mode that compiles longest.
 _RIGHT = 3.0
+# As high as a line of text, of what the chart shows: a third of its height is room at the ends.
+_LINE = 24 / _HEIGHT
+# Modes whose compile times differ less have labels one below the other.
+_LABEL_WIDTH = 1.6
 
 
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
@@ -32,6 +36,8 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     title = "speedup over eager"
     y = alt.Y("speedup:Q", title=title, scale=y_scale)
     base = chart_of(rows)
+    places = label_places(rows)
+    labels = [{**row, "place": place} for row, place in zip(rows, places, strict=True)]
     front = chart_of([row for row in rows if row["is_front"]])
     tooltip = [
         alt.Tooltip("mode:N", title="mode"),
@@ -57,8 +63,25 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         chart_of([row for row in rows if not row["is_front"]])
         .mark_point(filled=False, size=110, color=NEUTRAL, strokeWidth=2)
         .encode(x=x, y=y, tooltip=tooltip),
-        base.mark_text(align="left", dx=9, dy=13, fontSize=12, color=NEUTRAL).encode(
-            x=x, y=y, text="label:N"
-        ),
+        chart_of(labels)
+        .mark_text(align="left", dx=9, dy=13, fontSize=12, color=NEUTRAL)
+        .encode(x=x, y=alt.Y("place:Q", title=title, scale=y_scale), text="label:N"),
     ]
     return finished(alt.layer(*layers).properties(height=_HEIGHT, width="container"))
+
+
+def label_places(rows: Sequence[Row]) -> list[float]:
+    """Return at which speedup the label of each row stands: its own, or a line below another's."""
+    ends = [row[name] for row in rows for name in ("low", "high")] + [1.0]
+    line = _LINE * (max(ends) - min(ends))
+    places: dict[int, float] = {}
+    for number in sorted(range(len(rows)), key=lambda number: -rows[number]["speedup"]):
+        time = rows[number]["compile_s"]
+        above = [
+            place
+            for other, place in places.items()
+            if max(time, rows[other]["compile_s"])
+            < _LABEL_WIDTH * min(time, rows[other]["compile_s"])
+        ]
+        places[number] = min([rows[number]["speedup"], *(place - line for place in above)])
+    return [places[number] for number in range(len(rows))]

@@ -75,10 +75,11 @@ class ModesPage:
 
     `modes` are the fastest first, `spans` which one is best for how many calls; both are empty
     without a model that is ok in every mode. `best` is the mode for a process that lives long, ""
-    where not compiling is.
+    where not compiling is. `speedup` is what the speedups are called, with their clock.
     """
 
     modes: tuple[ModeRow, ...]
     spans: tuple[CallsRow, ...]
     best: str
     rows: tuple[ModelRow, ...]
+    speedup: str

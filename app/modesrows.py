@@ -19,7 +19,6 @@ _NUM_NAMED = 4
 _RATIO = Scale(1.0, "x")
 _MODE_COLUMNS = (
     Column(label="mode"),
-    Column(label="speedup", title="geometric mean over the cohort, over eager", is_number=True),
     Column(label="compile time", title="geometric mean over the cohort", is_number=True),
     Column(label="peak memory", title="over that of eager; geometric mean", is_number=True),
     Column(label="models", title="in the cohort, and ok in this mode", is_number=True),
@@ -70,7 +69,10 @@ def mode_table(page: ModesPage) -> str:
         )
         for mode in page.modes
     ]
-    return table(_MODE_COLUMNS, rows, label="modes over the common cohort")
+    title = "geometric mean over the cohort, over eager"
+    name, *others = _MODE_COLUMNS
+    columns = (name, Column(label=page.speedup, title=title, is_number=True), *others)
+    return table(columns, rows, label="modes over the common cohort")
 
 
 def calls_table(page: ModesPage) -> str:
@@ -91,8 +93,13 @@ def calls_table(page: ModesPage) -> str:
     return table(_CALLS_COLUMNS, rows, label="best mode by calls")
 
 
-def model_table(page: ModesPage, cells: Mapping[str, LatestCell]) -> str:
-    """Return speedup and break-even of every model in every mode; `cells` are by case key."""
+def model_table(
+    page: ModesPage, cells: Mapping[str, LatestCell], *, num_shown: int | None = None
+) -> str:
+    """Return speedup and break-even of the first `num_shown` models (by default all), by mode.
+
+    `cells` are by case key.
+    """
     variants = list(dict.fromkeys(name for row in page.rows for name in row.cells))
     common = common_dimensions(row.case for row in page.rows)
     varied = [name for name in DIMENSIONS if name not in common]
@@ -100,7 +107,7 @@ def model_table(page: ModesPage, cells: Mapping[str, LatestCell]) -> str:
         Column(label="model"),
         *(Column(label=name) for name in varied),
         *(
-            Column(label=name, title="speedup over eager, and break-even", is_number=True)
+            Column(label=name, title=f"{page.speedup} over eager, and break-even", is_number=True)
             for name in variants
         ),
     ]
@@ -110,7 +117,7 @@ def model_table(page: ModesPage, cells: Mapping[str, LatestCell]) -> str:
             *(Cell(text=str(getattr(row.case, name))) for name in varied),
             *(_model_cell(row.cells.get(name), row, cells) for name in variants),
         )
-        for row in page.rows
+        for row in page.rows[:num_shown]
     ]
     return table(columns, rows, label="speedup and break-even by model")
 

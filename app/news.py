@@ -8,12 +8,12 @@ import streamlit as st
 
 from app import data
 from app.alertpage import alert_title
-from app.format import counted
 from app.markup import link
 from app.state import AlertsState, alerts_url, decide_url
 from db.errors import StoreError
 from db.queries import load_alerts
 from db.records import Alert, AlertState, Verdict
+from db.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.
 _SEEN = "alerts-seen"

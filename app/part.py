@@ -11,8 +11,8 @@ from db.summaries import TrendPoint
 
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
 MAX_SAMPLES = 4000
-# Some three pixels a point on a wide screen; more of them are a thick line that hides its outliers.
-MAX_POINTS = 480
+# Three to five pixels a point on a wide screen; more are a thick line that hides its outliers.
+MAX_POINTS = 320
 
 
 def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None) -> SeriesPage:

@@ -196,6 +196,19 @@ def levels_text(alert: Alert) -> str:
     return f"{before} -> {scale.text(alert.candidate)}"
 
 
+def event_words(title: str, alert: Alert) -> str:
+    """Return the title of an event without what stands beside it where `alert` is shown.
+
+    That is since which revision, and the toolchain and machine.
+    """
+    where = f" ({alert.toolchain} on {alert.machine})"
+    since = f" since {alert.first_bad.revision}"
+    if not title.endswith(where):
+        return title
+    what, found, more = title.removesuffix(where).rpartition(since)
+    return f"{what}{more}" if found else title.removesuffix(where)
+
+
 def sightings_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
     is_bad = alert.verdict is Verdict.REGRESSION

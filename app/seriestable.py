@@ -42,8 +42,8 @@ SAMPLES_CAPTION = (
     "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
 )
-# One screen; the rest is behind a fold.
-_SHOWN_POINTS = 20
+# The last outcomes of a series without numbers.
+_NUM_OUTCOMES = 20
 _LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
 _KERNEL_COLUMN = Column(label="kernels", title="what changed in them from the point before")
 _POINT_COLUMNS = (
@@ -175,31 +175,33 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
     )
 
 
-def point_tables(
-    page: SeriesPage, *, metric: str, scale: Scale, profiled: Collection[str] = ()
-) -> tuple[str, str]:
-    """Return the newest points and the older ones ("" when there are none), newest first.
+def point_table(
+    page: SeriesPage,
+    *,
+    metric: str,
+    scale: Scale,
+    profiled: Collection[str] = (),
+    num_shown: int | None = None,
+) -> str:
+    """Return the `num_shown` newest points (by default all), newest first.
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
+    numbers = list(reversed(range(len(page.points))))[:num_shown]
     rows: list[Sequence[Cell]] = [
         _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
-        for number in reversed(range(len(page.points)))
+        for number in numbers
     ]
     columns = [item for item in _POINT_COLUMNS if page.paced or item is not _LEVEL_COLUMN]
     if profiled:
         columns.append(_KERNEL_COLUMN)
         cells = [
             point_cell(page.points, number, case_key=page.case.key, profiled=profiled)
-            for number in reversed(range(len(page.points)))
+            for number in numbers
         ]
         rows = [(*row, cell) for row, cell in zip(rows, cells, strict=True)]
-    first, rest = rows[:_SHOWN_POINTS], rows[_SHOWN_POINTS:]
-    return (
-        table(columns, first, label="newest points"),
-        table(columns, rest, label="older points") if rest else "",
-    )
+    return table(columns, rows, label="points")
 
 
 def _point_row(
@@ -221,7 +223,7 @@ def _point_row(
         *level,
         Cell(text=change_from_previous(page.paced or page.points, number)),
         Cell(text=str(point.num_samples), href=samples, title="show these samples"),
-        Cell(text=point.revision),
+        Cell(text=point.revision, style="revision"),
         Cell(
             text=point_note(page.points, number, alert),
             style="strong prose" if alert else "quiet prose",
@@ -236,8 +238,8 @@ def outcome_table(page: SeriesPage) -> str:
         (
             Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
             Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
-            Cell(text=point.revision),
+            Cell(text=point.revision, style="revision"),
         )
-        for point in reversed(page.outcomes[-_SHOWN_POINTS:])
+        for point in reversed(page.outcomes[-_NUM_OUTCOMES:])
     ]
     return table(columns, rows, label="outcomes") if rows else ""

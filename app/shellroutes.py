@@ -8,6 +8,7 @@ And it has the style sheet: what is drawn before that is there jumps when it com
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +27,9 @@ _HEAD = (
 )
 # What nearly every page draws. Streamlit loads it once it is to be drawn, and until then a grey bar
 # stands for it: what is below it jumps when it comes.
-_DRAWN_EVERYWHERE = ("Html", "Selectbox", "LinkButton")
+_DRAWN_EVERYWHERE = ("Html", "Selectbox", "LinkButton", "BidiComponent")
+# What a script cannot run without; a browser need not load that of a script it preloads.
+_IMPORTED = re.compile(r'(?:\bfrom|\bimport)"\./([\w.-]+\.js)"')
 
 
 def shell_routes(paths: Sequence[str]) -> list[Route]:
@@ -47,14 +50,20 @@ def _shell() -> str:
     # In the body: of two rules that are as strong as each other the later one counts, and Streamlit
     # adds its own to the head.
     page = page.replace("<body>", f"<body>{STYLE_SHEET}", 1)
-    page = page.replace("</head>", f"{_preloads()}</head>", 1)
+    preloads = "".join(
+        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
+        for name in _wanted_scripts()
+        if name not in page
+    )
+    page = page.replace("</head>", f"{preloads}</head>", 1)
     return page.replace("<head>", _HEAD, 1)
 
 
-def _preloads() -> str:
-    scripts = _STREAMLITS.parent / "static" / "js"
-    return "".join(
-        f'<link rel="modulepreload" crossorigin href="./static/js/{path.name}">'
-        for name in _DRAWN_EVERYWHERE
-        for path in scripts.glob(f"{name}.*.js")
-    )
+def _wanted_scripts() -> list[str]:
+    """Return the scripts of what is drawn everywhere, and those that they cannot run without."""
+    folder = _STREAMLITS.parent / "static" / "js"
+    wanted = [path.name for name in _DRAWN_EVERYWHERE for path in folder.glob(f"{name}.*.js")]
+    for name in wanted:
+        imported = _IMPORTED.findall((folder / name).read_text(encoding="utf-8"))
+        wanted += [found for found in imported if found not in wanted]
+    return wanted

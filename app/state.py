@@ -28,6 +28,8 @@ OUTCOME = "outcome"
 ALL_STATES = "all"
 # Of a parameter that is there or not.
 YES = "yes"
+# Of a long table, of which the first rows are shown else.
+ALL_ROWS = "all"
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
 # Longer values are somebody's accident; they are not worth a page of text.
@@ -40,7 +42,7 @@ class CaseState:
 
     `machine` and `toolchain` are the exceptions: numbers of two machines or of two toolchains are
     never in one table, so empty means the machine of the latest run, and the toolchain of the
-    latest result there.
+    latest result there. `rows` says how many rows of a long table are shown.
     """
 
     machine: str = ""
@@ -50,6 +52,7 @@ class CaseState:
     dtype: str = ""
     shape: str = ""
     model: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,7 @@ class SeriesState:
     """What the series page shows; an empty result means the latest one.
 
     `since` and `until` are the part of the time that is drawn (`moment_in`), `raw` whether
-    single samples are drawn beside their points.
+    single samples are drawn beside their points, `rows` how many points are listed.
     """
 
     case: str = ""
@@ -89,18 +92,20 @@ class SeriesState:
     since: str = ""
     until: str = ""
     raw: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPageState:
     """What the run page shows; an empty run means the latest one.
 
-    `samples` is the metric of the case whose samples are drawn.
+    `samples` is the metric of the case whose samples are drawn, `rows` how many cases are listed.
     """
 
     run: str = ""
     case: str = ""
     samples: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +159,10 @@ class CompareState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsState:
-    """What the list of runs shows."""
+    """What the list of runs shows, and how many of them."""
 
     machine: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,25 +218,32 @@ def parse_overview(params: Mapping[str, str]) -> tuple[OverviewState, tuple[str,
         "phase": tuple(Phase),
         "dtype": tuple(Dtype),
         "metric": OVERVIEW_METRICS,
+        "rows": (ALL_ROWS,),
     }
     return _parse(OverviewState, params, allowed)
 
 
 def parse_modes(params: Mapping[str, str]) -> tuple[ModesState, tuple[str, ...]]:
     """Return the state of the page of modes and a sentence for each parameter not understood."""
-    allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype), "cache": CACHES}
+    allowed = {
+        "phase": tuple(Phase),
+        "dtype": tuple(Dtype),
+        "cache": CACHES,
+        "rows": (ALL_ROWS,),
+    }
     return _parse(ModesState, params, allowed)
 
 
 def parse_models(params: Mapping[str, str]) -> tuple[ModelsState, tuple[str, ...]]:
     """Return the state of the page of models and a sentence for each parameter not understood."""
-    return _parse(ModelsState, params, {"phase": tuple(Phase), "dtype": tuple(Dtype)})
+    allowed = {"phase": tuple(Phase), "dtype": tuple(Dtype), "rows": (ALL_ROWS,)}
+    return _parse(ModelsState, params, allowed)
 
 
 def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...]]:
     """Return the series page's state and a sentence for each parameter not understood."""
     # Imported histories bring metrics of their own, so any name may be right.
-    state, problems = _parse(SeriesState, params, {"raw": (YES,)})
+    state, problems = _parse(SeriesState, params, {"raw": (YES,), "rows": (ALL_ROWS,)})
     if state.metric == OUTCOME:
         state = dataclasses.replace(state, metric=DEFAULT_SERIES_METRIC)
     for name in ("since", "until"):
@@ -247,7 +260,7 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
 
 def parse_run(params: Mapping[str, str]) -> tuple[RunPageState, tuple[str, ...]]:
     """Return the run page's state and a sentence for each parameter not understood."""
-    return _parse(RunPageState, params, {})
+    return _parse(RunPageState, params, {"rows": (ALL_ROWS,)})
 
 
 def parse_kernels(params: Mapping[str, str]) -> tuple[KernelsState, tuple[str, ...]]:
@@ -277,7 +290,7 @@ def parse_compare(params: Mapping[str, str]) -> tuple[CompareState, tuple[str, .
 
 def parse_runs(params: Mapping[str, str]) -> tuple[RunsState, tuple[str, ...]]:
     """Return the runs page's state and a sentence for each parameter not understood."""
-    return _parse(RunsState, params, {})
+    return _parse(RunsState, params, {"rows": (ALL_ROWS,)})
 
 
 def parse_studies(

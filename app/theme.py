@@ -48,6 +48,11 @@ _KIND_STYLES = "\n".join(
     for kind, colour in KIND_COLOURS.items()
 )
 
+_BAR_STYLES = "\n".join(
+    f".hud-waterfall .bar > .{style} {{ background: {VERDICT_COLOURS[verdict]}; }}"
+    for verdict, style in VERDICT_STYLES.items()
+)
+
 # In the document itself (shellroutes.py), so that nothing is drawn without it and moves with it.
 STYLE_SHEET = (
     """
@@ -77,6 +82,8 @@ table.hud td .text, table.hud td .note { white-space: nowrap; max-width: 34em; o
 table.hud td.prose .text, table.hud td.prose .note { white-space: normal; max-width: 60em;
   overflow-wrap: anywhere; }
 table.hud td.prose .text { min-width: 7.5em; }
+table.hud td.symbol .text { white-space: normal; max-width: 34em; min-width: 7.5em;
+  overflow-wrap: break-word; }
 table.hud td.revision .text { white-space: normal; max-width: 22em; overflow-wrap: break-word; }
 table.hud tbody.group > tr:first-child { border-bottom: 0; }
 table.hud tbody.group > tr:first-child > :is(.bad, .good) { border-radius: 4px; }
@@ -113,6 +120,7 @@ table.hud td .hud-trend + .text { display: inline-block; min-width: 3.2em; }
 @media (max-width: 900px) {
   table.hud.lines td { white-space: normal; }
   table.hud.lines td > .note { display: block; margin-left: 0; }
+  .hud-waterfall .name { max-width: 14em; }
   .hud-trend { width: 34px; margin-right: 4px; }
   table.hud th { white-space: normal; }
   table.hud th, table.hud td { padding: 4px 6px; }
@@ -151,6 +159,17 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .hud-stack .bar { display: flex; height: 22px; }
 .hud-stack .bar > div { box-sizing: border-box; overflow: hidden; text-align: center;
   font-size: 11.5px; line-height: 22px; border-right: 1px solid var(--hud-paper); }
+.hud-waterfall { display: grid; grid-template-columns: max-content minmax(8rem, 60rem);
+  gap: 0 12px; align-items: center; font-size: 13px; font-variant-numeric: tabular-nums; }
+.hud-waterfall .name { max-width: 26em; text-align: right; overflow-wrap: anywhere; }
+.hud-waterfall .name a { color: var(--hud-link); text-decoration: none; }
+.hud-waterfall .name a:hover { text-decoration: underline; }
+.hud-waterfall .bar { position: relative; height: 22px; background: linear-gradient(
+  var(--hud-dim), var(--hud-dim)) no-repeat var(--zero) 0 / 1px 100%; }
+.hud-waterfall .bar > div { position: absolute; top: 4px; bottom: 4px; min-width: 2px;
+  background: color-mix(in srgb, currentColor 45%, transparent); }
+.hud-waterfall .bar > span { position: absolute; padding-left: 6px; line-height: 22px; }
+.hud-waterfall > :nth-last-child(-n+2) { font-weight: 600; }
 .hud-beside { display: flex; flex-wrap: wrap; gap: 10px 48px; }
 .hud-beside > :first-child { flex: 1 1 34rem; max-width: 60rem; }
 .hud-abreast { display: flex; flex-wrap: wrap; gap: 14px 36px; }
@@ -175,20 +194,32 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .stApp .stCode .token:is(.string, .char, .url, .inserted) { color: light-dark(#0c5a44, #7ed5b0); }
 .stApp .stCode .token:is(.number, .constant, .decorator, .parameter) {
   color: light-dark(#6f33b8, #c9a3f9); }
+.stApp [data-testid="stBaseButton-primary"] { color: light-dark(#ffffff, #14171b); }
 .stApp .stCode .token.deleted { color: light-dark(#9e303b, #f2919a); }
 details.hud { font-size: 13px; margin-top: 6px; }
+pre.hud-command { font-size: 13px; margin: 0; padding: 8px 12px; border-radius: 4px;
+  white-space: pre-wrap; overflow-wrap: anywhere;
+  background: color-mix(in srgb, currentColor 5%, transparent); }
+/* A line ends between words, not within `--`. */
+pre.hud-command span { display: inline-block; max-width: 100%; }
 pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
 .hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px; }
 .hud-empty h2 { font-size: 1.3rem; margin: 0; padding: 0 0 .3rem; }
 .hud-empty p { margin: 0 0 .6rem; }
-.hud-empty code { font-size: 13px; }
+.hud-empty code { font-size: 13px; display: inline-block; max-width: 100%; }
 .hud-empty code { font-family: monospace; }
+/* Nobody knows how high HTML is before its part is loaded: what is below it waits with it. */
+.stElementContainer:not([class*="st-key-"]):has(> [data-testid="stSkeleton"]),
+.stElementContainer:not([class*="st-key-"]):has(> [data-testid="stSkeleton"]) ~ * {
+  visibility: hidden; }
 /* As high before it is loaded as then: what is below it must not jump. */
 .stElementContainer[class*="st-key-choice-"] { min-height: 60px; }
-.stElementContainer[class*="st-key-trend"] { min-height: 340px; }
-.st-key-modes-chart { min-height: 300px; }
+.stElementContainer[class*="st-key-share"] { min-height: 29px; }
+/* These draw nothing. */
+.stElementContainer:is(.st-key-keys, .st-key-go, .st-key-picked) > [data-testid="stSkeleton"],
+.stElementContainer[class*="st-key-share"] > [data-testid="stSkeleton"] { display: none; }
 .hud-h1, .hud-h2, .hud-h3 { margin-bottom: -.6rem; }
 .hud-h1 { font-size: 1.4rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
 .hud-h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.3; padding-top: .5rem;
@@ -196,6 +227,8 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 .hud-h3 { font-size: 1rem; font-weight: 600; padding-top: .3rem; }
 """
     + _KIND_STYLES
+    + "\n"
+    + _BAR_STYLES
     + """
 </style>
 """

@@ -64,7 +64,7 @@ class Trend:
 def trend_spec(trend: Trend) -> dict[str, Any]:
     """Return the trend of a series."""
     scale = alt.Scale(type="utc", padding=12)
-    x = alt.X("at:T", title=trend.note or None, scale=scale, axis=time_axis())
+    x = alt.X("at:T", scale=scale, axis=time_axis())
     y_scale = alt.Scale(zero=False, padding=14)
     layers: list[alt.Chart] = []
     if trend.bands:
@@ -81,7 +81,11 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
         width="container",
         description=f"{trend.title} over time, {len(trend.points)} runs",
     )
-    return finished(chart)
+    spec = finished(chart)
+    # A title that is missing in one layer would take it from all.
+    for layer in spec["layer"]:
+        layer["encoding"]["x"]["title"] = trend.note or None
+    return spec
 
 
 def pair_of(event: Mapping[str, Any]) -> list[str]:
@@ -157,7 +161,7 @@ def _sample_layer(samples: Sequence[Row], x: alt.X, y_scale: alt.Scale, title: s
 
 def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
     base = chart_of(bands)
-    x, x2 = alt.X("start:T", title=None, scale=alt.Scale(type="utc")), alt.X2("end:T")
+    x, x2 = alt.X("start:T", scale=alt.Scale(type="utc")), alt.X2("end:T")
     rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
         x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
     )
@@ -187,7 +191,7 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     layers: list[alt.Chart] = []
     for mark in marks:
         base = chart_of([mark])
-        x = alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
+        x = alt.X("at:T", scale=alt.Scale(type="utc"))
         colour = VERDICT_COLOURS.get(mark["verdict"], NEUTRAL)
         is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
         dash = [] if is_verdict else [6, 3]

@@ -9,6 +9,8 @@ import streamlit as st
 
 from app import data
 from app.charts import PICK, picked
+from app.components import draw_chart
+from app.markup import escaped
 from app.pages import SeriesPage
 from app.part import part_of
 from app.series_data import load_raw
@@ -57,12 +59,11 @@ def show_trend(
         _samples=samples,
     )
     # A part has its own key: what was brushed in the whole is not brushed in it.
-    event = st.vega_lite_chart(
+    event = draw_chart(
         spec,
+        key=f"{TREND_KEY} {shown.since} {shown.until}".strip(),
         on_select="rerun",
         selection_mode=list(TREND_SELECTIONS),
-        key=f"{TREND_KEY} {shown.since} {shown.until}".strip(),
-        width="stretch",
     )
     _follow(event, page=page, metric=metric, is_series=state is not None)
     st.caption(trend_caption(page))
@@ -93,14 +94,15 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
 
 
 def show_repro(case: Case, *, toolchain: str) -> None:
-    """Draw the command that measures `case` again."""
-    st.code(data.repro(case, toolchain=toolchain), language="bash", wrap_lines=True)
+    """Draw the command that measures `case` again; a button of the page copies it."""
+    # Streamlit's own box loads a highlighter first, for one line.
+    words = data.repro(case, toolchain=toolchain).split(" ")
+    command = " ".join(f"<span>{escaped(word)}</span>" for word in words)
+    st.html(f'<pre class="hud-command">{command}</pre>')
 
 
 def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
     """Draw a chart of runs; a click on one opens it with the case."""
-    event = st.vega_lite_chart(
-        dict(spec), on_select="rerun", selection_mode=PICK, key=key, width="stretch"
-    )
+    event = draw_chart(spec, key=key, on_select="rerun", selection_mode=PICK)
     if run_id := picked(event, "run_id"):
         go(run_url(run_id, case_key=case_key))

@@ -14,7 +14,13 @@ from app.annotation_data import annotated
 from app.components import choose, notices, stale_note, state_page
 from app.deciding import decision_form
 from app.difflinks import alert_kernel_table, alert_kernel_text
-from app.eventtable import EventGroup, event_facts, event_groups, event_table
+from app.eventtable import (
+    EventGroup,
+    event_facts,
+    event_groups,
+    event_table,
+    events_heading,
+)
 from app.evidence import difference_table
 from app.markup import heading
 from app.news import see_all
@@ -60,7 +66,9 @@ def _show_list(state: str) -> None:
     loaded = data.load_alert_list(state)
     see_all()
     stale_note(loaded)
-    st.html(heading("Alerts"))
+    page = loaded.value
+    groups = event_groups(page.alerts, events=page.events)
+    st.html(heading(events_heading(groups) if groups else "Alerts"))
     choose(
         "State",
         name="state",
@@ -69,10 +77,8 @@ def _show_list(state: str) -> None:
         format_func=lambda value: _STATE_LABELS.get(value, value),
         width=260,
     )
-    page = loaded.value
-    if page.alerts:
+    if groups:
         can_pick = access.present().may(Role.TRIAGER)
-        groups = event_groups(page.alerts, events=page.events)
         st.html(event_table(groups, now=data.now(), can_pick=can_pick))
         st.html(KEYS_LEGEND)
         if can_pick:
@@ -99,7 +105,7 @@ def _show_event(event_id: str) -> None:
     stale_note(loaded)
     page = loaded.value
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
-    st.html(heading(group.title))
+    st.html(heading(group.words))
     st.html(event_facts(group))
     command = data.repro(group.worst.case, toolchain=group.worst.toolchain)
     show_share(

@@ -48,13 +48,16 @@ def _draw_now() -> None:
     if loaded.stale_reason:
         st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
     found = troubles(page, now=now)
-    notices(found or [wellness(page, now=now)])
-    if not page.health.schedulers:
+    has_scheduler = bool(page.health.schedulers)
+    notices(found or ([wellness(page, now=now)] if has_scheduler else []))
+    if not has_scheduler:
         text = [
-            "A scheduler runs the schedules of hud.toml and the jobs that people ask for, and says"
-            " here every minute that it is alive."
+            "Runs start by hand alone. A scheduler runs the schedules of hud.toml and the jobs that"
+            " people ask for, and says here every minute that it is alive."
         ]
-        state_page("No scheduler", text=text, commands=["hud up", "hud schedule"])
+        state_page(
+            "No scheduler has worked on this store", text=text, commands=["hud up", "hud schedule"]
+        )
     for title, content in _sections(page):
         if content:
             st.html(heading(title, level=2))

@@ -10,7 +10,7 @@ from app import data, diff_data
 from app.components import notices, stale_note, state_page
 from app.diffpage import DiffPage, DiffSide
 from app.diffrows import environment_table, headline, side_table
-from app.diffview import show_choices, show_row, show_table, show_waterfall
+from app.diffview import show_choices, show_diff_share, show_row, show_table, show_waterfall
 from app.markup import folded, heading
 from app.state import KernelDiffState, parse_kernel_diff
 from db.errors import NotFoundError
@@ -37,23 +37,24 @@ def show() -> None:
     show_choices(page, state, summaries=data.load_runs_page().value)
     st.html(side_table(page))
     if page.rows:
-        _show_diff(page, state, generation=loaded.generation)
+        _show_diff(page, state)
     else:
         _show_nothing(page)
 
 
-def _show_diff(page: DiffPage, state: KernelDiffState, *, generation: int) -> None:
+def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
     if page.is_same_result:
         notices(["Both sides are the same result, so nothing can differ."])
     elif not page.is_comparable:
         notices([UNLIKE_TEXT])
     notices([page.noise] if page.noise else [])
     st.html(headline(page))
+    show_diff_share(page, state)
     if environment := environment_table(page):
         st.html(folded(f"The environments differ: {', '.join(page.environment)}", environment))
     if state.row:
         _show_row(page, state)
-    show_waterfall(page, generation=generation)
+    show_waterfall(page, state)
     show_table(page, state)
 
 

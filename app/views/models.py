@@ -7,6 +7,7 @@ import streamlit as st
 from app import data
 from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
 from app.components import state_page, type_in
+from app.firstrows import FirstRows, first_note, show_rest
 from app.markup import heading
 from app.models_data import (
     MODELS_METRICS,
@@ -62,5 +63,8 @@ def show() -> None:
         return
     st.html(heading(models_title(shown)))
     st.html(latest_facts(place.cells, now=data.now()))
-    st.html(models_table(shown, now=data.now(), **where))
+    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    note = first_note(first, order="the worst come first")
+    st.html(note + models_table(shown, now=data.now(), num_shown=first.num_shown, **where))
+    show_rest(first)
     st.caption(CAPTION)

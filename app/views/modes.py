@@ -7,7 +7,8 @@ import streamlit as st
 from app import data
 from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
 from app.cases import Placed
-from app.components import choose
+from app.components import choose, draw_chart
+from app.firstrows import FirstRows, first_note, show_rest
 from app.markup import beside, heading, notice
 from app.modes_data import MODES_METRICS, modes_page
 from app.modeschart import modes_spec
@@ -47,9 +48,17 @@ def show() -> None:
     _show_answer(page, state)
     st.html(latest_facts(place.cells, now=data.now()))
     if page.rows:
-        st.html(heading("Model by model", level=2))
-        st.html(model_table(page, {cell.summary.case.key: cell for cell in place.cells}))
-        st.caption(MODEL_CAPTION)
+        _show_models(page, place, asked=state.rows)
+
+
+def _show_models(page: ModesPage, place: Placed, *, asked: str) -> None:
+    st.html(heading("Model by model", level=2))
+    first = FirstRows(num_rows=len(page.rows), asked=asked)
+    cells = {cell.summary.case.key: cell for cell in place.cells}
+    note = first_note(first, order="by name")
+    st.html(note + model_table(page, cells, num_shown=first.num_shown))
+    show_rest(first)
+    st.caption(MODEL_CAPTION)
 
 
 def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> None:
@@ -74,6 +83,5 @@ def _show_answer(page: ModesPage, state: ModesState) -> None:
         return
     st.html(beside(mode_table(page), calls_table(page)))
     spec = modes_spec(chart_rows(page), cache=state.cache)
-    with st.container(key="modes-chart"):
-        st.vega_lite_chart(spec, key="modes", width="stretch")
+    draw_chart(spec, key="modes")
     st.caption(CHART_CAPTION)

@@ -9,7 +9,8 @@ from app.casefilters import draw_filters, draw_silence, load_filled, load_placed
 from app.cases import Placed
 from app.components import choose
 from app.computed import mode_summaries
-from app.format import metric_label
+from app.firstrows import FirstRows, first_note, show_rest
+from app.format import metric_label, speedup_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
 from app.matrix import build_matrix, common_dimensions, shown_metrics
@@ -81,6 +82,13 @@ def _show_cells(state: OverviewState, place: Placed) -> None:
     ).value
     now = data.now()
     matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now, trends=trends)
-    st.html(heading(f"Latest results: {metric_label(state.metric)}", level=2))
+    results = [cell.summary.measurements for cell in cells]
+    shown = speedup_label(results) if state.metric == "speedup" else metric_label(state.metric)
+    st.html(heading(f"Latest results: {shown}", level=2))
     st.html(latest_facts(cells, now=now, names_toolchain=place.has_several_toolchains))
-    st.html(table(matrix.columns, matrix.rows, label="latest results, model by variant"))
+    first = FirstRows(num_rows=len(matrix.rows), asked=state.rows)
+    rows = table(
+        matrix.columns, matrix.rows[: first.num_shown], label="latest results, model by variant"
+    )
+    st.html(first_note(first, order="what needs attention comes first") + rows)
+    show_rest(first)

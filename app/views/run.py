@@ -5,12 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from app import data
-from app.asking import Wanted, ask_form
+from app.asking import ask_form, suites_of
 from app.casepage import show_case
-from app.casetable import case_table
+from app.casetable import case_table, num_cases
 from app.components import notices, stale_note, state_page
 from app.computed import run_command
 from app.detail import environment_table
+from app.firstrows import FirstRows, first_note, show_rest
 from app.format import duration, moment, outcome_label
 from app.machine import machine_notice, moved_cell, reference_table
 from app.markup import Cell, facts, folded, heading, notice, table
@@ -42,9 +43,7 @@ def show() -> None:
         show_case(page, state)
     if page.run.state is RunState.RUNNING:
         show_live_log(page.run.id)
-    columns, rows = case_table(page)
-    st.html(heading("Cases", level=2))
-    st.html(table(columns, rows, label="cases of the run"))
+    _show_cases(page, state)
     if logs := failed_logs(page.results):
         st.html(heading("Logs of cases that failed", level=2))
         st.html(logs)
@@ -88,7 +87,16 @@ def _show_header(page: RunPage) -> None:
         st.html(notice(moved))
     # A selection by hand has no name that a job could have.
     if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
-        ask_form("Run it again", [Wanted(suite=run.suite, toolchain=run.toolchain)], key="run")
+        ask_form("Run it again", suites_of([run]), key="run")
+
+
+def _show_cases(page: RunPage, state: RunPageState) -> None:
+    first = FirstRows(num_rows=num_cases(page), asked=state.rows)
+    columns, rows = case_table(page, num_shown=first.num_shown)
+    note = first_note(first, order="what needs attention comes first")
+    st.html(heading("Cases", level=2))
+    st.html(note + table(columns, rows, label="cases of the run"))
+    show_rest(first)
 
 
 def _show_share(page: RunPage, state: RunPageState) -> None:

@@ -8,8 +8,9 @@ from datetime import datetime
 import streamlit as st
 
 from app import data
-from app.asking import Wanted, ask_form
+from app.asking import ask_form, suites_of
 from app.components import choose, notices, stale_note, state_page
+from app.firstrows import FirstRows, first_note, show_rest
 from app.format import age, duration, moment, outcome_label
 from app.machine import moved_cell
 from app.markup import Cell, Column, heading, table
@@ -57,16 +58,21 @@ def show() -> None:
         width=260,
     )
     named = [item.run for item in loaded.value if item.run.suite != CUSTOM_SUITE]
-    known = dict.fromkeys(Wanted(suite=run.suite, toolchain=run.toolchain) for run in named)
-    ask_form("Run now", list(known), key="now")
+    ask_form("Run now", suites_of(named), key="now")
     shown = [item for item in loaded.value if state.machine in ("", item.run.machine)]
     if not shown:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
         state_page("Nothing matches the filter", text=[text])
         return
     moves = data.load_machine_moves().value
-    rows = [_row(summary, moves.get(summary.run.id, ()), now=data.now()) for summary in shown]
-    st.html(table(_COLUMNS, rows, label="runs"))
+    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    rows = [
+        _row(summary, moves.get(summary.run.id, ()), now=data.now())
+        for summary in shown[: first.num_shown]
+    ]
+    note = first_note(first, order="the newest come first")
+    st.html(note + table(_COLUMNS, rows, label="runs"))
+    show_rest(first)
 
 
 def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) -> tuple[Cell, ...]:

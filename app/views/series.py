@@ -9,9 +9,10 @@ import streamlit as st
 from app import data, diff_data, seriestable
 from app.annotating import show_annotations
 from app.annotation_data import annotated
-from app.components import choose, notices, stale_note, state_page
+from app.components import choose, draw_chart, notices, stale_note, state_page
+from app.firstrows import FirstRows, first_note, show_rest
 from app.format import metric_label
-from app.markup import escaped, facts, folded, heading, notice
+from app.markup import escaped, facts, heading, notice
 from app.pages import SeriesPage
 from app.part import part_of, with_samples
 from app.seriesshare import series_csv, series_markdown
@@ -48,15 +49,7 @@ def show() -> None:
     _show_share(page, state)
     show_annotations(page, metric=state.metric)
     _show_samples(page, state)
-    st.html(heading("Points", level=2))
-    scale = scale_of(page, metric=state.metric)
-    profiled = {run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)}
-    recent, older = seriestable.point_tables(
-        page, metric=state.metric, scale=scale, profiled=profiled
-    )
-    st.html(recent)
-    if older:
-        st.html(folded("Older points", older))
+    _show_points(page, state)
 
 
 def _show_header(page: SeriesPage, state: SeriesState) -> None:
@@ -143,6 +136,23 @@ def _show_no_points(page: SeriesPage, state: SeriesState) -> None:
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
     show_repro(page.case, toolchain=page.toolchain)
+    command = data.repro(page.case, toolchain=page.toolchain)
+    show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
+
+
+def _show_points(page: SeriesPage, state: SeriesState) -> None:
+    first = FirstRows(num_rows=len(page.points), asked=state.rows)
+    rows = seriestable.point_table(
+        page,
+        metric=state.metric,
+        scale=scale_of(page, metric=state.metric),
+        profiled={run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)},
+        num_shown=first.num_shown,
+    )
+    note = first_note(first, order="the newest come first")
+    st.html(heading("Points", level=2))
+    st.html(note + rows)
+    show_rest(first)
 
 
 def _show_samples(page: SeriesPage, state: SeriesState) -> None:
@@ -154,5 +164,5 @@ def _show_samples(page: SeriesPage, state: SeriesState) -> None:
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
     st.html(facts(seriestable.point_facts(page, point, metric=state.metric)))
     spec = samples_chart(page, point, samples=samples, metric=state.metric)
-    st.vega_lite_chart(spec, key="samples", width="stretch")
+    draw_chart(spec, key="samples")
     st.caption(seriestable.SAMPLES_CAPTION)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import data, study_data
 from app.charts import PICK, picked
-from app.components import choose, notices, stale_note, state_page
+from app.components import choose, draw_chart, notices, stale_note, state_page
 from app.format import age, moment
 from app.markup import Cell, abreast, facts, folded, heading, notice, table
 from app.sharing import go
@@ -74,11 +74,9 @@ def _show_chart(section: StudySection, *, key: str) -> None:
     """Draw the chart; a click on a point that is a case opens it."""
     assert section.chart is not None
     if not section.has_picks:
-        st.vega_lite_chart(dict(section.chart), width="stretch")
+        draw_chart(section.chart, key=key)
     else:
-        event = st.vega_lite_chart(
-            dict(section.chart), on_select="rerun", selection_mode=PICK, key=key, width="stretch"
-        )
+        event = draw_chart(section.chart, key=key, on_select="rerun", selection_mode=PICK)
         if case_key := picked(event, "case"):
             go(run_url(section.run.id, case_key=case_key))
     st.caption(section.chart_text)

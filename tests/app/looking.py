@@ -10,8 +10,12 @@ from streamlit.testing.v1 import AppTest
 
 
 def html_of(page: AppTest) -> str:
-    """Return all HTML that the page's own code wrote, the style sheet aside."""
-    return "\n".join(str(element.proto.body) for element in page.get("html"))
+    """Return all HTML that the page's own code wrote, the style sheet aside.
+
+    Where a word may be broken is left out.
+    """
+    html = "\n".join(str(element.proto.body) for element in page.get("html"))
+    return html.replace("<wbr>", "")
 
 
 def text_of(page: AppTest) -> str:

@@ -278,8 +278,20 @@ def client(handed: Path) -> TestClient:  # noqa: ARG001
         Route("/auth/logout", callback),
         Route("/oauth2callback", callback),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(guard.Guard)])
+    paths = [route.path for route in routes]
+    app = Starlette(routes=routes, middleware=[Middleware(guard.Guard, paths=paths)])
     return TestClient(app, base_url=URL, follow_redirects=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_page"),
+    [("/overveiw", True), ("/healthz", False), ("/media/x", False), ("/favicon.png", False)],
+)
+def test_page_that_is_none_is_said_to_be_none(client: TestClient, path: str, is_page: bool) -> None:
+    answer = client.get(path, headers=sent_as(cookie()))
+    assert ("This dashboard has no page /overveiw." in answer.text) is is_page
+    assert ('href="/"' in answer.text) is is_page
+    assert (answer.status_code == 404) is (is_page or path == "/favicon.png")
 
 
 def sent_as(sent: dict[str, str]) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import compare_data
+from app import compare_data, comparerows
 from app.comparerows import compared_csv
 from app.state import CompareState
 from db.bulk import put_documents
@@ -46,6 +46,20 @@ def test_what_changed_comes_first_and_the_worst_of_it_before_all(open_page: Open
     assert rows[1][1:3] == ["bert default", "latency"]
     assert "regression 3 improvement 0" in text_of(page)
     assert "cases in both runs: 2 worse, none better" in text_of(page)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_of_what_did_not_change_the_first_rows_are_shown_and_all_where_it_is_filtered_for(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparerows, "_FOLDED_ROWS", 1)
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    assert len(texts_of_rows(page, "unchanged")) == 1
+    assert len(texts_of_rows(page, "comparisons")) == 3
+    assert "further rows: the filters narrow it" in text_of(page)
+    filtered = compared(open_page, baseline=GOOD, candidate=BAD, verdict="unchanged")
+    assert len(texts_of_rows(filtered, "comparisons")) > 1
+    assert "further rows" not in text_of(filtered)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -159,7 +173,8 @@ def test_the_first_run_has_none_before_it(open_page: OpenPage) -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_a_run_that_is_not_there_is_said(open_page: OpenPage) -> None:
-    assert "no revision of that name" in text_of(compared(open_page, baseline="zzz"))
+    text = text_of(compared(open_page, baseline="zzz"))
+    assert "hud runs lists them. No run has a revision of that name either. Choose" in text
 
 
 def test_the_file_has_every_row_and_no_formula(open_page: OpenPage, store: Store) -> None:

@@ -66,7 +66,6 @@ def addresses(path: str) -> st.SearchStrategy[dict[str, str]]:
 def test_no_address_makes_a_page_throw(path: str, open_page: OpenPage) -> None:
     @settings(
         max_examples=4,
-        deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import diffview, kernelcode
-from app.diffchart import waterfall_spec
+from app.sharing import HERE, Share
 from db.bulk import put_documents
 from db.kernels import Kernel, KernelSource, Origin
 from db.records import CaseResult, Run, RunDocument
@@ -106,29 +106,23 @@ def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> 
     page = open_page("kernel-diff", **NIGHTS)
     assert not page.exception
     text = text_of(page)
-    assert "baseline, latency 7,000.0 us" in text
-    assert "candidate, latency 7,800.0 us" in text
+    assert "baseline, latency 7.000 ms" in text
+    assert "candidate, latency 7.800 ms" in text
     assert "difference +800.0 us +11.4 %" in text
     # The fused kernel 800 us, and Python 800 us.
     assert "explained +1,600.0 us 1 of 2 changed" in text
     assert "unexplained -800.0 us" in text
 
 
-def test_the_waterfall_is_made_once_for_two_results(
-    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-
-    def make(bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        made.append(len(bars))
-        return waterfall_spec(bars)
-
-    monkeypatch.setattr(diffview, "waterfall_spec", make)
+def test_a_bar_of_the_waterfall_opens_its_row(open_page: OpenPage, store: Store) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **NIGHTS)
-    page.query_params["change"] = "unchanged"
-    assert not page.run().exception
-    assert len(made) == 1
+    bars = re.findall(
+        r'<a href="([^"]*)">(?:[^<]*)  #(\d+)</a></div><div class="bar"', html_of(page)
+    )
+    # Python, which is no kernel, is below the kernels.
+    assert [number for _, number in bars] == ["1", "3", "2"]
+    assert all(url.endswith(f"row={number}") for url, number in bars)
 
 
 def test_each_change_is_a_row_with_class_and_sentence(open_page: OpenPage, store: Store) -> None:
@@ -374,11 +368,52 @@ def test_names_of_kernels_behind_an_alert_are_shown_as_text(
     assert "alert('x')" not in markdown_of(page)
 
 
-def test_the_diff_can_be_copied_as_markdown(open_page: OpenPage, store: Store) -> None:
+def test_the_diff_can_be_copied_as_markdown_with_its_address(
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared: list[Share] = []
+    monkeypatch.setattr(diffview, "show_share", shared.append)
+    save_two_nights(store)
+    open_page("kernel-diff", baseline_run="run-0", baseline_case=CASE.key)
+    (share,) = shared
+    assert "| +800.0 | other code | `cpp_fused_add` | Other code" in share.markdown
+    assert share.markdown.endswith(f"\n{HERE}\n")
+    # The latest run is another one tomorrow.
+    assert "candidate_run=run-1" in share.url
+
+
+def test_of_many_cases_those_of_a_model_can_be_chosen(
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diffview, "_MAX_CASES", 2)
+    plan = [
+        EAGER,
+        CASE,
+        make_case("vit", mode="eager"),
+        make_case("vit"),
+        make_case("a", dtype="bf16"),
+    ]
+    run = make_run("run-0", plan=plan)
+    save(store, (run, result_of(run, GEMM)))
+    page = open_page("kernel-diff", baseline_case=CASE.key)
+    offered = page.selectbox(key="choice-candidate_case")
+    assert offered.options == ["choose one", EAGER.key, CASE.key]
+
+    page.selectbox(key="diff-model").select("vit").run()
+    assert page.query_params["baseline_case"] == plan[3].key
+    offered = page.selectbox(key="choice-candidate_case")
+    assert (offered.value, offered.options[1:]) == (plan[3].key, [plan[2].key, plan[3].key])
+
+    # It has no case like the one before.
+    page.selectbox(key="diff-model").select("a").run()
+    assert page.query_params["baseline_case"] == plan[4].key
+
+
+def test_of_few_cases_all_can_be_chosen(open_page: OpenPage, store: Store) -> None:
     save_two_nights(store)
     page = open_page("kernel-diff", **NIGHTS)
-    (text,) = [item.value for item in page.code if "| us | class |" in item.value]
-    assert "| +800.0 | other code | `cpp_fused_add` | Other code" in text
+    assert "diff-model" not in [item.key for item in page.selectbox]
+    assert page.selectbox(key="choice-baseline_case").options[1:] == [EAGER.key, CASE.key]
 
 
 def test_the_page_of_a_case_leads_to_eager_and_to_the_run_before(

@@ -30,7 +30,7 @@ def chart(page: AppTest) -> dict[str, Any]:
 @pytest.mark.usefixtures("store")
 def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage) -> None:
     page = open_page("series", case=stores.PACED.key)
-    rows = texts_of_rows(page, "newest points")[::-1]
+    rows = texts_of_rows(page, "points")[::-1]
     medians = ["11.0 ms" if night in stores.SLOW_NIGHTS else "10.0 ms" for night in range(8)]
     assert [row[1] for row in rows] == medians
     assert [row[3] for row in rows] == ["10.0 ms"] * 8
@@ -44,7 +44,7 @@ def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage
 @pytest.mark.usefixtures("store")
 def test_what_is_no_time_has_no_second_level(open_page: OpenPage) -> None:
     page = open_page("series", case=stores.PACED.key, metric="peak_bytes")
-    assert len(texts_of_rows(page, "newest points")[0]) == 7
+    assert len(texts_of_rows(page, "points")[0]) == 7
     assert "one pace" not in text_of(page)
 
 

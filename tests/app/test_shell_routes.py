@@ -35,4 +35,8 @@ def test_what_nearly_every_page_draws_is_loaded_before_it_is_drawn() -> None:
     scripts = Path(streamlit.__file__).parent / "static" / "static" / "js"
     preloaded = re.findall(r'rel="modulepreload" crossorigin href="./static/js/([^"]+)"', page)
     assert all((scripts / name).exists() for name in preloaded)
-    assert {"Html", "Selectbox", "LinkButton"} <= {name.split(".")[0] for name in preloaded}
+    names = {name.split(".")[0] for name in preloaded}
+    assert {"Html", "Selectbox", "LinkButton", "BidiComponent"} <= names
+    # What Html cannot run without.
+    assert "purify" in names
+    assert len(preloaded) == len(set(preloaded))

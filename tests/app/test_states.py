@@ -43,7 +43,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "kernel-diff": "No such run",
         "runs": "No runs yet",
         "studies": "No run of this study yet",
-        "health": "No scheduler",
+        "health": "No scheduler has worked on this store Runs start by hand alone",
         "settings": "No settings",
     }[path] in text_of(page)
 
@@ -87,6 +87,7 @@ def test_the_first_run_before_its_first_result(
     page = open_page(path)
     assert not page.exception
     assert "0 of 20 cases, now bert eager" in text_of(page)
+    assert "The first run has stopped" not in text_of(page)
     assert "so far" not in text_of(page)
 
 
@@ -96,7 +97,7 @@ def test_a_locked_store_says_who_to_wait_for(path: str, open_page: OpenPage, loc
     assert not page.exception
     assert "The store is locked" in text_of(page)
     assert locked in text_of(page)
-    assert "results wait in the spool" in text_of(page)
+    assert "hud ingest stores them. This page loads by itself" in text_of(page)
 
 
 @every_view
@@ -108,7 +109,29 @@ def test_a_store_of_a_newer_version_says_to_upgrade(
     page = open_page(path, **params_of(path))
     assert not page.exception
     assert "The store is newer than this dashboard" in text_of(page)
-    assert "Upgrade Compile HUD" in text_of(page)
+    assert "Upgrade Compile HUD, or name another store with --store." in text_of(page)
+
+
+def test_a_store_of_an_older_version_says_what_upgrades_it(
+    open_page: OpenPage, seeded: Path
+) -> None:
+    with duckdb.connect(str(seeded)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'm0001'")
+    page = open_page("overview")
+    assert not page.exception
+    assert "The store is older than this dashboard" in text_of(page)
+    assert "hud db migrate upgrades it" in text_of(page)
+    assert "loads by itself once it is upgraded" in text_of(page)
+
+
+def test_a_first_run_whose_runner_died_is_not_said_to_be_going(
+    open_page: OpenPage, store: Store
+) -> None:
+    stores.fill_running(store, num_done=0, started_at=stores.NOW - timedelta(hours=3))
+    text = text_of(open_page("overview"))
+    assert "no sign of life for 3 h 00 min" in text
+    assert "The first run has stopped" in text
+    assert "The first run is going" not in text
 
 
 @every_view

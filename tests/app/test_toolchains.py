@@ -31,7 +31,7 @@ def has_choice(page: AppTest) -> bool:
 
 def medians(page: AppTest) -> list[str]:
     """Return the medians of the points of a series, newest first."""
-    return [row[1] for row in texts_of_rows(page, "newest points")]
+    return [row[1] for row in texts_of_rows(page, "points")]
 
 
 @pytest.mark.usefixtures("seeded")

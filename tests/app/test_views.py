@@ -108,6 +108,14 @@ def test_choosing_another_metric_changes_the_matrix(overview: AppTest) -> None:
 
 
 @pytest.mark.usefixtures("seeded")
+def test_what_all_cases_have_in_common_is_no_choice_unless_it_was_made(open_page: OpenPage) -> None:
+    offered = {item.key for item in open_page("overview").selectbox}
+    assert offered == {"choice-machine", "choice-model", "choice-metric"}
+    offered = {item.key for item in open_page("overview", phase="training").selectbox}
+    assert "choice-phase" in offered
+
+
+@pytest.mark.usefixtures("seeded")
 def test_no_match_says_which_filter_to_take_back(open_page: OpenPage) -> None:
     text = text_of(open_page("overview", model="bert", phase="training"))
     assert "None of the 20 results on this machine fits model = bert, phase = training." in text
@@ -126,7 +134,7 @@ def test_a_series_says_what_changed_and_when(open_page: OpenPage) -> None:
     text = text_of(page)
     assert "regression: +20.0 % [+18.0, +22.0] %; 8.79 -> 10.5 ms; first bad" in text
     assert "hud run --model bert --mode default --phase inference" in text
-    points = texts_of_rows(page, "newest points")
+    points = texts_of_rows(page, "points")
     assert len(points) == stores.NUM_NIGHTS
     notes = {row[0][:10]: row[-1] for row in points if row[-1]}
     assert notes == {

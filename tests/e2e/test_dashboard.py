@@ -218,3 +218,23 @@ def triangle_in(picture: bytes) -> tuple[int, int] | None:
     }
     found = [(x, y) for x, y in coloured if all((x + step, y) in coloured for step in range(-3, 4))]
     return max(found, key=lambda place: place[1]) if found else None
+
+
+# What has moved by itself, with each share of the window that it took; below 0.1 is good.
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(item => item.value)))
+  .observe({type: "layout-shift", buffered: true});
+"""
+
+
+def test_a_page_with_charts_comes_without_jumps_in_a_narrow_window(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.add_init_script(SHIFTS)
+    page.goto(f"{address}/run?run=run-009&case={stores.REGRESSED.key}&samples=latency_s")
+    expect(page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first).to_be_attached()
+    page.wait_for_load_state("networkidle")
+    assert sum(page.evaluate("window.shifts")) < 0.1

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from db.queries import load_alert, load_changes, load_series_settings
@@ -22,6 +23,7 @@ from db.store import Store
 from tests.app import stores
 from tests.e2e.dashboard import ROOT, free_port, serving, window
 from tests.e2e.provider import READY
+from tests.e2e.test_accessibility import hindrances
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,14 @@ def page(browser: Browser) -> Iterator[Page]:
 def sign_in(page: Page, name: str) -> None:
     page.get_by_role("button", name="Sign in", exact=True).first.click()
     page.get_by_role("link", name=name, exact=True).click()
+
+
+def test_words_of_the_sign_in_stand_out_in_the_dark(place: Place, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(place.url)
+    expect(page.get_by_role("button", name="Sign in", exact=True).first).to_be_visible()
+    page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
+    assert hindrances(page.evaluate("axe.run({runOnly: ['color-contrast']})")) == []
 
 
 def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(place: Place, page: Page) -> None:
@@ -209,7 +219,8 @@ def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -
     comment.focus()
     expect(comment).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Reason or comment")).to_have_value("")
+    # For a moment the form that was is there beside the new one.
+    expect(page.get_by_label("Reason or comment").first).to_have_value("")
     said = [item.new for item in load_changes(place.store) if item.by == "tom@example.org"]
     assert "jjx/ by keys" in said
 

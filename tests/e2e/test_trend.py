@@ -22,7 +22,7 @@ def open_series(page: Page, address: str) -> None:
     page.goto(f"{address}/{SERIES}")
     expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
     # Until the page is drawn to its end things still move.
-    expect(page.get_by_role("table", name="newest points")).to_be_visible()
+    expect(page.get_by_role("table", name="points", exact=True)).to_be_visible()
 
 
 def place_of(page: Page, number: int) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import Any
 
@@ -113,8 +114,16 @@ def test_single_samples_lie_below_their_points() -> None:
 
 
 def test_a_note_stands_below_the_axis() -> None:
-    titles = [layer["encoding"]["x"].get("title") for layer in trend(note="480 of 730")["layer"]]
-    assert "480 of 730" in titles
+    spec = trend(note="320 of 730", bands=[BAND], marks=[{**MARK, "side": "left"}])
+    assert {layer["encoding"]["x"]["title"] for layer in spec["layer"]} == {"320 of 730"}
+
+
+def test_rows_that_several_layers_draw_are_in_a_chart_once() -> None:
+    data = [layer["data"] for layer in trend()["layer"]]
+    named = {rows["name"]: rows["values"] for rows in data if "values" in rows}
+    assert len(named) == len({json.dumps(rows) for rows in named.values()})
+    assert any("values" not in rows for rows in data)
+    assert {rows["name"] for rows in data} == set(named)
 
 
 def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from app.alertpage import changes_table, decidable
-from app.eventtable import EventGroup, cause_text, cause_texts, event_groups, event_table
+from app.eventtable import (
+    EventGroup,
+    cause_text,
+    cause_texts,
+    event_groups,
+    event_table,
+    events_heading,
+)
 from db.events import Event, EventKind
 from db.records import Alert, AlertState
 from db.triage import AlertChange, ChangedField
@@ -83,6 +90,16 @@ def test_causes_are_named_once_and_told_by_the_worst_alert_that_has_one() -> Non
     assert cause_texts(group_of(known, worse)) == ("compiler", "eager is as it was")
     assert cause_texts(group_of(worse)) == ("", "torch differs")
     assert cause_texts(group_of(member("c"))) == ("", "unknown")
+
+
+def test_list_begins_with_how_many_alerts_are_in_how_many_events() -> None:
+    assert events_heading([group_of(member("a"), member("b"))]) == "2 alerts in 1 event"
+
+
+def test_place_is_named_in_a_list_of_more_than_one() -> None:
+    here, there = group_of(member("a")), group_of(member("b", toolchain="nightly"))
+    assert "nightly on box" not in event_table([there], now=START)
+    assert "nightly on box" in event_table([here, there], now=START)
 
 
 def test_late_case_has_a_day_and_no_bad_revision() -> None:

@@ -11,6 +11,7 @@ from app.format import (
     age,
     duration,
     estimate,
+    exact_times,
     metric_label,
     moment,
     outcome_label,
@@ -89,6 +90,11 @@ def test_three_digits_are_significant(value: float, text: str) -> None:
 
 def test_an_estimate_and_its_interval_share_a_unit() -> None:
     assert estimate(0.0123, low=0.0119, high=0.0128, unit="s") == "12.3 ms [11.9, 12.8]"
+
+
+def test_levels_are_told_in_one_unit_that_suits_the_longest() -> None:
+    assert exact_times(812.44e-6, 0.0009) == ["812.4 us", "900.0 us"]
+    assert exact_times(812.44e-6, 0.0070641) == ["0.812 ms", "7.064 ms"]
 
 
 def test_a_ratio_has_no_space_before_its_unit() -> None:

@@ -111,10 +111,6 @@ def test_a_disk_is_full_when_a_night_may_not_fit(free: int, total: int, is_low: 
     assert is_full(dataclasses.replace(FULL, free_bytes=free, total_bytes=total)) is is_low
 
 
-def test_without_a_scheduler_runs_start_by_hand() -> None:
-    assert "runs start by hand alone" in wellness(page_of(), now=NOW)
-
-
 def test_the_soonest_run_comes_first_and_one_without_a_time_last() -> None:
     content = next_table(page_of(SCHEDULER), now=NOW)
     assert content.index("night") < content.index("later")

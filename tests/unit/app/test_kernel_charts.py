@@ -31,6 +31,8 @@ def rows(spec: dict[str, Any], layer: int) -> list[dict[str, Any]]:
 def test_the_icicle_has_a_rectangle_for_each_and_words_where_there_is_room() -> None:
     tiny = make_kernel("tiny", label="tiny", mean_s=1e-6)
     spec = icicle_spec(layout([PRODUCT, tiny]))
+    # In a narrow window the numbers of the axis have room, too.
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["tickCount"] == {"expr": "ceil(width / 100)"}
     assert [row["name"] for row in rows(spec, 0) if row["what"] == "kernel"] == ["mm", "tiny"]
     assert "tiny" not in [row["name"] for row in rows(spec, 1)]
     assert {row["kernel"] for row in rows(spec, 0)} == {"", kernel_id(PRODUCT), kernel_id(tiny)}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
-from app.diffchart import MAX_BARS, waterfall_rows, waterfall_spec
+from app.diffchart import MAX_BARS, waterfall, waterfall_steps
 from app.diffpage import DiffPage, DiffRow, DiffSide
 from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, kernel_table, markdown
 from app.format import microseconds, signed_us
@@ -51,36 +52,67 @@ def _page(*rows: DiffRow, change_us: float = 100.0) -> DiffPage:
 
 def test_each_bar_begins_where_the_one_above_ends_and_all_end_at_the_difference() -> None:
     part = _row(3, -30, label="idle", is_part=True, verdict=Verdict.UNCHANGED)
-    bars = waterfall_rows(_page(_row(1, 90), _row(2, -20), part))
-    assert [bar["shown"] for bar in bars] == ["+90.0", "-20.0", "-30.0", "+60.0", "+100.0"]
-    assert [round(bar["start"], 6) for bar in bars] == [0, 90, 70, 40, 0]
-    assert [round(bar["end"], 6) for bar in bars] == [90, 70, 40, 100, 100]
-    assert [bar["name"] for bar in bars[-3:]] == ["idle  #3", "unexplained", "difference"]
+    steps = waterfall_steps(_page(_row(1, 90), _row(2, -20), part))
+    assert [signed_us(step.size_s) for step in steps] == [
+        "+90.0",
+        "-20.0",
+        "-30.0",
+        "+60.0",
+        "+100.0",
+    ]
+    assert [round(step.start_s / US, 6) for step in steps] == [0, 90, 70, 40, 0]
+    assert [round(step.end_s / US, 6) for step in steps] == [90, 70, 40, 100, 100]
+    assert [step.name for step in steps[-3:]] == ["idle  #3", "unexplained", "difference"]
 
 
 def test_what_is_beyond_the_largest_is_one_bar() -> None:
     rows = [_row(number, 40 - number) for number in range(1, MAX_BARS + 4)]
-    bars = waterfall_rows(_page(*rows))
-    assert len(bars) == MAX_BARS + 3
-    rest = bars[MAX_BARS]
-    assert rest["name"] == "3 other kernels"
-    assert rest["size"] == pytest.approx(sum(40 - number for number in range(15, 18)))
+    steps = waterfall_steps(_page(*rows))
+    assert len(steps) == MAX_BARS + 3
+    rest = steps[MAX_BARS]
+    assert rest.name == "3 other kernels"
+    assert rest.size_s == pytest.approx(US * sum(40 - number for number in range(15, 18)))
 
 
 def test_only_what_was_judged_has_the_colour_of_a_verdict() -> None:
     within = _row(2, 10, kind="unchanged", verdict=Verdict.UNCHANGED)
-    bars = waterfall_rows(_page(_row(1, 90), within))
-    assert [bar["verdict"] for bar in bars] == ["regression", *["unchanged"] * 3]
-    assert [bar["words"] for bar in bars][:3] == ["slower", "within noise", "not judged"]
+    steps = waterfall_steps(_page(_row(1, 90), within, _row(3, -20)))
+    assert [step.words for step in steps][:4] == ["slower", "within noise", "faster", "not judged"]
+    styles = re.findall(r'<div class="(\w*)" style="left', waterfall(steps, STATE))
+    assert styles == ["bad", "", "good", "", ""]
 
 
-def test_two_kernels_of_one_label_keep_a_bar_each_and_long_names_are_cut() -> None:
+def test_a_bar_is_as_long_as_its_number_beside_it_and_begins_at_its_place() -> None:
+    html = waterfall(waterfall_steps(_page(_row(1, -50), change_us=-100.0)), STATE)
+    # The difference takes what is left of the room for the numbers, and ends at its left.
+    assert "--zero:86.00%" in html
+    places = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", html)
+    assert places == [("43.00", "43.00"), ("0.00", "43.00"), ("0.00", "86.00")]
+    assert re.findall(r">([+-][\d.]+)</span>", html) == ["-50.0", "-50.0", "-100.0"]
+
+
+def test_without_any_difference_the_bars_have_no_length() -> None:
+    html = waterfall(waterfall_steps(_page(change_us=0.0)), STATE)
+    assert re.findall(r"width:([\d.]+)%", html) == ["0.00", "0.00"]
+
+
+def test_the_bar_of_a_row_opens_it_and_says_all_of_it() -> None:
+    html = waterfall(waterfall_steps(_page(_row(1, 90))), STATE)
+    opened = kernel_diff_url(dataclasses.replace(STATE, row="1")).replace("&", "&amp;")
+    assert f'<a href="{opened}">kernel_1  #1</a>' in html
+    assert 'title="kernel_1: +90.0 us an iteration; other code, slower, Other code."' in html
+    assert html.count("<a ") == 1
+
+
+def test_two_kernels_of_one_label_keep_a_bar_each_and_long_names_are_cut_and_text() -> None:
     long = "<script>" + 10_000 * "x"
-    bars = waterfall_rows(_page(_row(1, 90, label=long), _row(2, 50, label=long)))
-    names = [bar["name"] for bar in bars]
+    steps = waterfall_steps(_page(_row(1, 90, label=long), _row(2, 50, label=long)))
+    names = [step.name for step in steps]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) < 60
-    assert waterfall_spec(bars)["layer"]
+    html = waterfall(steps, STATE)
+    assert "<script>" not in html
+    assert len(html) < 4000
 
 
 def test_rows_beyond_the_first_are_folded_with_their_sum() -> None:

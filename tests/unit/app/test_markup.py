@@ -94,6 +94,13 @@ def test_revision_breaks_before_its_commit_and_nowhere_else() -> None:
     assert ">2.14.0.dev20261112+<wbr>cpu.06a9</a>" in table([Column(label="")], [[cell]], label="")
 
 
+def test_name_of_a_kernel_breaks_between_its_words_and_its_link_stays_whole() -> None:
+    cell = Cell(text="aten::add_relu", style="symbol strong", href="kernel-diff?change=other_code")
+    html = table([Column(label="")], [[cell]], label="")
+    assert ">aten:<wbr>:<wbr>add_<wbr>relu</a>" in html
+    assert 'href="kernel-diff?change=other_code"' in html
+
+
 def test_row_of_a_group_opens_to_its_content() -> None:
     group = Group(row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>")
     html = grouped_table([Column(label="event"), Column(label="n")], [group], label="events")

@@ -28,8 +28,8 @@ def healths(
     return model_healths(cells, alerts=alerts, known=known)
 
 
-def table_of(*items: ModelHealth) -> str:
-    return models_table(items, now=START, machine="box", toolchain="stable")
+def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
+    return models_table(items, now=START, machine="box", toolchain="stable", num_shown=num_shown)
 
 
 def test_what_does_worst_comes_first() -> None:
@@ -41,6 +41,9 @@ def test_what_does_worst_comes_first() -> None:
     )
     html = table_of(*found)
     assert html.index(">c<") < html.index(">b<") < html.index(">a<")
+    first = table_of(*found, num_shown=1)
+    assert ">c<" in first
+    assert ">b<" not in first
     assert models_title(found) == "3 models, 2 of them with every case ok"
     assert models_title(found[:1]) == "1 model, every case ok"
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from app.modes_data import modes_page
-from app.modeschart import modes_spec
+from app.modeschart import label_places, modes_spec
 from app.modespage import ModesPage
-from app.modesrows import about, answer, chart_rows
+from app.modesrows import about, answer, chart_rows, mode_table
 from db.records import Alert, Outcome
 from db.summaries import LatestCell
 from tests.builders import make_alert, make_case
@@ -46,6 +46,24 @@ def page_of(*cells: LatestCell, alerts: tuple[Alert, ...] = (), cache: str = "co
 
 
 BOTH = (eager(), measured("default", 2.0, 5), measured("max-autotune", 2.5, 50))
+
+
+def test_speedups_are_called_by_their_clock_where_it_is_not_the_wall_clock() -> None:
+    assert ">speedup</th>" in mode_table(page_of(*BOTH))
+    of_cpu = [
+        replace(
+            cell,
+            summary=replace(
+                cell.summary,
+                measurements={
+                    name: replace(item, method="eager over variant thread CPU time, round by round")
+                    for name, item in cell.summary.measurements.items()
+                },
+            ),
+        )
+        for cell in BOTH
+    ]
+    assert ">speedup (CPU time)</th>" in mode_table(page_of(*of_cpu))
 
 
 def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit() -> None:
@@ -150,6 +168,18 @@ def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
         ("max-autotune", True, True),
     ]
     assert modes_spec(rows, cache="cold")["layer"]
+
+
+def test_labels_of_modes_close_to_each_other_stand_one_below_the_other() -> None:
+    close = [(1.6, 30.0), (1.6, 31.0), (1.59, 33.0)]
+    rows = [
+        {"speedup": speedup, "compile_s": time, "low": speedup, "high": speedup}
+        for speedup, time in [*close, (1.3, 31.0), (1.6, 90.0)]
+    ]
+    first, second, third, below, far = label_places(rows)
+    assert (first, below, far) == (1.6, 1.3, 1.6)
+    assert first - second == pytest.approx(second - third)
+    assert first - second > 0.6 * 14 / 300
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from app.ranking import (
     alert_row,
     alert_topic,
     change_text,
+    event_words,
     lets_through,
     levels_text,
     mark_text,
@@ -28,6 +29,22 @@ from tests.builders import START, make_alert, make_case, make_run, make_sighting
 def test_only_open_alerts_need_somebody() -> None:
     alerts = [make_alert(state, state=state) for state in AlertState]
     assert [item.id for item in open_alerts(alerts, verdict=Verdict.REGRESSION)] == ["open"]
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("3 of 9 cases: slower since REV (stable on box)", "3 of 9 cases: slower"),
+        ("3 cases: slower since REV (not by the revision) (stable on box)",)
+        + ("3 cases: slower (not by the revision)",),
+        ("3 cases: late since 2026-01-01 (stable on box)", "3 cases: late since 2026-01-01"),
+        ("3 cases: slower since REV (nightly on box)",) * 2,
+    ],
+)
+def test_event_is_called_by_what_does_not_stand_beside_it(title: str, words: str) -> None:
+    alert = make_alert()
+    revision = alert.first_bad.revision
+    assert event_words(title.replace("REV", revision), alert) == words.replace("REV", revision)
 
 
 def test_noise_and_refuted_suspicions_say_nothing() -> None:

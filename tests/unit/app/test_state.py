@@ -57,7 +57,7 @@ def test_an_unknown_parameter_is_reported_and_ignored() -> None:
     assert state == OverviewState()
     assert problems == (
         "The URL has a parameter 'metrc' that this page does not know; it is ignored."
-        " Known: machine, toolchain, device, phase, dtype, shape, model, metric.",
+        " Known: machine, toolchain, device, phase, dtype, shape, model, rows, metric.",
     )
 
 

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from app.casetable import case_table
+from app.casetable import case_table, num_cases
 from app.detail import environment_table, other_details, reasons, result_facts
 from app.format import Scale
+from app.markup import Cell, Column
 from app.measured import measurement_table
-from app.pages import ModeSummary
-from app.seriestable import alert_notices, header_facts, metrics_of, point_tables, sibling_table
+from app.pages import ModeSummary, RunPage
+from app.seriestable import alert_notices, header_facts, metrics_of, point_table, sibling_table
 from app.state import OverviewState
 from app.summary import alert_sections, mode_tile, silence_text
 from db.health import SchedulerState, ScheduleState
@@ -49,10 +50,14 @@ def test_tile_tells_vanished_cases_from_late_ones() -> None:
     assert cell.notes[1].text == "1 of 4 ok, 1 vanished, 2 late"
 
 
+def cases_of(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+    return case_table(page, num_shown=100)
+
+
 def test_cases_are_listed_from_broken_to_fine() -> None:
     cases = {outcome: make_case(f"model-{outcome}") for outcome in Outcome}
     results = [result_summary(case, outcome=outcome) for outcome, case in cases.items()]
-    _, rows = case_table(run_page(results))
+    _, rows = cases_of(run_page(results))
     assert [row[2].text for row in rows] == [
         *("failed", "timeout", "out of memory", "inaccurate", "lost", "skipped", "ok"),
     ]
@@ -60,7 +65,7 @@ def test_cases_are_listed_from_broken_to_fine() -> None:
 
 def test_only_dimensions_that_differ_have_a_column() -> None:
     results = [result_summary(make_case(dtype="fp32")), result_summary(make_case(dtype="bf16"))]
-    columns, rows = case_table(run_page(results))
+    columns, rows = cases_of(run_page(results))
     assert [column.label for column in columns[:4]] == ["model", "variant", "dtype", "outcome"]
     assert [row[2].text for row in rows] == ["fp32", "bf16"]
 
@@ -71,20 +76,33 @@ def test_a_regression_is_marked_only_in_its_first_bad_run() -> None:
     later = run_page([result_summary()], run=make_run("run-2"), alerts=[alert])
     improvement = make_alert(verdict=Verdict.IMPROVEMENT)
     better = run_page([result_summary()], alerts=[improvement])
-    marks = [[note.text for note in case_table(page)[1][0][2].notes] for page in (here, later)]
+    marks = [[note.text for note in cases_of(page)[1][0][2].notes] for page in (here, later)]
     assert marks == [["latency +20.0 %"], []]
-    assert case_table(better)[1][0][2].notes == ()
+    assert cases_of(better)[1][0][2].notes == ()
 
 
 def test_a_case_without_a_result_says_whether_one_will_come() -> None:
     going = run_page([], run=make_run())
     over = run_page([], run=make_run(finished_at=START))
-    assert [case_table(page)[1][0][2].text for page in (going, over)] == ["to do", "no result"]
+    assert [cases_of(page)[1][0][2].text for page in (going, over)] == ["to do", "no result"]
+
+
+@pytest.mark.parametrize("num_shown", range(5))
+def test_the_first_cases_are_those_with_which_all_begin(num_shown: int) -> None:
+    plan = tuple(make_case(f"model-{number}") for number in range(4))
+    results = [
+        result_summary(plan[1]),
+        result_summary(plan[2], outcome=Outcome.FAILED),
+    ]
+    page = run_page(results, run=make_run(plan=plan))
+    columns, rows = cases_of(page)
+    assert num_cases(page) == len(rows) == 4
+    assert case_table(page, num_shown=num_shown) == (columns, rows[:num_shown])
 
 
 def test_a_fallback_is_told_in_table_and_facts() -> None:
     result = result_summary(make_case(mode="max-autotune"), effective_mode="default")
-    _, ((*_, outcome, _latency, _, _, _, _, _, _),) = case_table(run_page([result]))
+    _, ((*_, outcome, _latency, _, _, _, _, _, _),) = cases_of(run_page([result]))
     assert [note.text for note in outcome.notes] == ["ran as default"]
     assert "max-autotune (ran as default)" in result_facts(result)
 
@@ -163,12 +181,12 @@ def test_which_way_is_better_is_told_of_metrics_of_others(
     assert facts.get("better") == told
 
 
-def test_more_points_than_fit_are_folded() -> None:
+def test_the_newest_points_are_listed_first() -> None:
     page = series_page([point(number) for number in range(25)])
-    recent, older = point_tables(page, metric="latency_s", scale=MS)
-    assert (recent.count("<tr>"), older.count("<tr>")) == (21, 6)
-    short = series_page([point(number) for number in range(20)])
-    assert point_tables(short, metric="latency_s", scale=MS)[1] == ""
+    whole = point_table(page, metric="latency_s", scale=MS)
+    newest = point_table(page, metric="latency_s", scale=MS, num_shown=20)
+    assert (whole.count("<tr>"), newest.count("<tr>")) == (26, 21)
+    assert whole.startswith(newest.partition("</tbody>")[0])
 
 
 def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:
