@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("app", "db", "models_zoo", "runner")
@@ -33,6 +35,16 @@ def text_of(name: str) -> str:
 def tree_of(name: str) -> ast.Module:
     """Return the syntax tree of a Python file of the project."""
     return ast.parse(text_of(name), filename=name)
+
+
+def module_of(name: str) -> ModuleType:
+    """Return a script of the project, which lies in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def imported_modules(tree: ast.AST) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from datetime import date
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.sources import ROOT, text_of
+from tests.project.sources import ROOT, module_of, text_of
 
 FLAW = {"id": "PYSEC-2026-1", "aliases": ["CVE-2026-1"], "fix_versions": ["2.0"]}
 SOUND = {"name": "sound", "version": "1.0", "vulns": []}
@@ -22,12 +21,7 @@ SKIPPED = {"name": "skipped", "skip_reason": "Dependency not found on PyPI"}
 @pytest.fixture
 def audit() -> Any:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(".ci/audit.py")
 
 
 def saying(folder: Path, text: str, *, status: int = 0) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.sources import ROOT, text_of
+from tests.project.sources import ROOT, module_of, text_of
 
 LOGGING = '#!/bin/sh\necho "{name} $*" >> {log}\n'
 
@@ -99,6 +99,24 @@ def test_without_root_and_sudo_the_packages_are_named(machine: Machine) -> None:
     assert status == 1
     assert "not root and no sudo; install these packages first: chromium" in complaint
     assert calls == []
+
+
+@pytest.mark.parametrize("has_compose", [False, True])
+def test_compose_is_unpacked_where_there_is_none(machine: Machine, has_compose: bool) -> None:
+    machine.add("dpkg", "#!/bin/sh\necho amd64\n")
+    machine.add("python3", LOGGING.format(name="python3", log=machine.log) + "exit 1\n")
+    if has_compose:
+        machine.add("docker", "#!/bin/sh\n")
+    status, calls, complaint = machine.run()
+    assert status == 0
+    assert ("python3 .ci/compose.py build/compose" in calls) is not has_compose
+    assert ("is read without it" in complaint) is not has_compose
+
+
+def test_a_package_that_is_another_one_is_not_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "other.deb").write_bytes(b"another package")
+    with pytest.raises(OSError, match="is not the package that was asked for"):
+        module_of(".ci/compose.py").fetch((tmp_path / "other.deb").as_uri(), sha256="0" * 64)
 
 
 def test_workflow_calls_the_same_script() -> None:

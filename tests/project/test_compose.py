@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,44 @@ from tests.project.sources import ROOT, python_files, text_of
 COMPOSE: dict[str, Any] = yaml.safe_load(text_of("docker-compose.yml"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = ("dashboard", "runner")
+# Where .ci/run unpacks it when there is none.
+UNPACKED = ROOT / "build" / "compose" / "usr" / "libexec" / "docker" / "cli-plugins"
+COMMANDS = (("docker", "compose"), (str(UNPACKED / "docker-compose"),))
+Read = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def dockerfile(service: str) -> str:
     """Return the text of a service's Dockerfile."""
     return text_of(SERVICES[service]["build"]["dockerfile"])
+
+
+@pytest.fixture(scope="module")
+def read() -> Read:
+    """Return what lets Docker Compose itself read a file; skip where there is no Compose."""
+    command = next(filter(_works, COMMANDS), None)
+    if command is None:
+        pytest.skip("no Docker Compose, and .ci/run could not get it")
+
+    def read(
+        *arguments: str, path: Path = ROOT / "docker-compose.yml", env: Mapping[str, str] = {}
+    ) -> subprocess.CompletedProcess[str]:
+        options = ("--project-directory", str(ROOT), "--file", str(path), *arguments)
+        return subprocess.run(
+            [*command, *options, "config", "--format", "json"],
+            env={"PATH": os.environ["PATH"], **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return read
+
+
+def _works(command: Sequence[str]) -> bool:
+    try:
+        return subprocess.run([*command, "version"], capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 def test_there_are_a_dashboard_a_runner_and_a_database_on_demand() -> None:
@@ -193,3 +229,66 @@ def test_variables_are_documented() -> None:
     variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
     described = set(re.findall(r"^\| `(\w+)`", text_of("docs/deployment.md"), re.MULTILINE))
     assert variables == described
+
+
+def test_compose_reads_every_service_and_warns_of_nothing(read: Read) -> None:
+    done = read("--profile", "cluster")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["name"] == "compile-hud"
+    assert set(found["services"]) == set(SERVICES)
+    for name, service in found["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["read_only"] is True, name
+        assert service["deploy"]["resources"]["limits"]["pids"] > 0, name
+        assert {port["host_ip"] for port in service.get("ports", ())} <= {"127.0.0.1"}, name
+    runner = found["services"]["runner"]
+    assert runner["deploy"]["resources"]["reservations"]["devices"] == [
+        {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+    ]
+    assert runner["depends_on"]["postgres"]["required"] is False
+    for name, secret in found["secrets"].items():
+        assert secret["file"] == str(ROOT / "docker" / "no-secret"), name
+
+
+def test_compose_starts_no_database_without_the_profile(read: Read) -> None:
+    assert set(json.loads(read().stdout)["services"]) == set(OURS)
+
+
+def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("a password", encoding="ascii")
+    env = {
+        "COMPOSE_PROFILES": "cluster",
+        "HUD_DATABASE_PASSWORD_FILE": str(secret),
+        "HUD_DATABASE_URL": "postgresql+psycopg://hud@postgres/hud",
+        "HUD_LOG_FORMAT": "json",
+        "HUD_MACHINE": "gpu-1",
+        "HUD_METRICS_TOKEN_FILE": str(tmp_path / "token"),
+        "HUD_PORT": "9000",
+        "HUD_POSTGRES_ADDRESS": "192.0.2.1",
+        "HUD_RUNNER_MEMORY": "2g",
+    }
+    variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
+    assert variables == set(env) - {"COMPOSE_PROFILES"}
+    found = json.loads(read(env=env).stdout)
+    services = found["services"]
+    for name in OURS:
+        assert services[name]["environment"]["HUD_DATABASE_URL"] == env["HUD_DATABASE_URL"]
+        assert services[name]["environment"]["HUD_LOG_FORMAT"] == "json"
+    assert services["runner"]["hostname"] == "gpu-1"
+    assert services["runner"]["deploy"]["resources"]["limits"]["memory"] == str(2 << 30)
+    assert [port["published"] for port in services["dashboard"]["ports"]] == ["9000"]
+    assert [port["host_ip"] for port in services["postgres"]["ports"]] == ["192.0.2.1"]
+    assert found["secrets"]["database_password"]["file"] == str(secret)
+    assert found["secrets"]["metrics_token"]["file"] == str(tmp_path / "token")
+
+
+def test_compose_refuses_what_it_does_not_know(read: Read, tmp_path: Path) -> None:
+    path = tmp_path / "docker-compose.yml"
+    path.write_text(
+        text_of("docker-compose.yml").replace("healthcheck:", "helthcheck:", 1), encoding="utf-8"
+    )
+    done = read(path=path)
+    assert done.returncode != 0
+    assert "helthcheck" in done.stderr

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
@@ -21,7 +19,7 @@ from runner.cli import main as hud
 from runner.machine_checks import COSTS
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
-from tests.project.sources import ROOT, documents, text_of
+from tests.project.sources import ROOT, documents, module_of, text_of
 
 MAX_ADR_LINES = 60
 ADR_PARTS = ("Status:", "## Context", "## Decision", "## Consequences", "## Non-goals")
@@ -41,17 +39,7 @@ def commands(command: click.Command, *, name: str) -> Iterator[tuple[str, click.
 COMMANDS = dict(commands(hud, name="hud"))
 
 
-def load_generator() -> ModuleType:
-    """Return docs/generate.py as a module."""
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATE = load_generator()
+GENERATE = module_of("docs/generate.py")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
