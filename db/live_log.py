@@ -81,7 +81,8 @@ def find_live_log(state_dir: Path, run_id: str) -> LiveLog | None:
     if not _RUN_ID.fullmatch(run_id):
         return None
     try:
-        logs = (state_dir / WORK_FOLDER).glob(f"*-{run_id}-*/{LOG_NAME}")
+        # Patterns are remembered: one with the run in it would be kept for each run.
+        logs = (state_dir / WORK_FOLDER).glob(f"*/{LOG_NAME}")
         ours = [path for path in logs if _run_of(path.parent.name) == run_id]
         newest = max(ours, key=lambda path: path.stat().st_mtime_ns, default=None)
         if newest is None:

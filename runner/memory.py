@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 
 
 def give_back_memory() -> None:
@@ -11,7 +13,14 @@ def give_back_memory() -> None:
     Reading and judging a history takes memory in many sizes and from many threads, and frees it
     again. The GNU C library gives back what is free at the end of a heap, not what lies between.
     """
-    # Not in musl, nor on macOS.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _malloc_trim()
     if trim is not None:
         trim(0)
+
+
+# To open the library anew makes new classes.
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    # Not in musl, nor on macOS.
+    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak import resident_bytes
-from runner import jobloop
+from runner import jobloop, memory
 from runner.memory import give_back_memory
 from tests.integration.queueing import REQUEST, Place
 
@@ -38,8 +38,12 @@ def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
 
 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
+    opened: list[None] = []
+    monkeypatch.setattr(ctypes, "CDLL", opened.append)
+    memory._malloc_trim.cache_clear()
     give_back_memory()
+    memory._malloc_trim.cache_clear()
+    assert opened == [None]
 
 
 def test_the_loop_gives_memory_back_after_each_job(

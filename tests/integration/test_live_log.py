@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,17 @@ def test_a_run_that_is_not_here_has_no_log(tmp_path: Path, run_id: str) -> None:
     case_folder(tmp_path, log=b"text\n")
     case_folder(tmp_path, run_id="c-a-b", log=b"text\n")
     assert find_live_log(tmp_path, run_id) is None
+
+
+def test_nothing_is_kept_of_a_run_whose_log_was_looked_for(tmp_path: Path) -> None:
+    case_folder(tmp_path, log=b"a line\n")
+    find_live_log(tmp_path, "ffffffffffff")
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for number in range(100):
+        find_live_log(tmp_path, f"{number:012d}")
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 100
 
 
 def test_a_heartbeat_brings_the_log_and_the_end_of_the_run_removes_it(store: Store) -> None:
