@@ -2,10 +2,10 @@
 
 Results come night by night, so the points of a series lie as far apart as the nights. DuckDB skips
 what a filter cannot match by the smallest and largest number of each block of rows: rows that are
-sorted by `series_hash` within a window of some nights leave it one block of each window. When there
-are MERGED windows of one size, they become one, so that years of nights are a dozen windows; the
-largest are as many rows as are sorted in seconds. Nothing but speed depends on the order;
-PostgreSQL has an index instead.
+sorted by `series_hash` within a window of some nights leave it one block of each window. Windows
+that together are MERGED times as large as one of them become one, so that years of nights are a
+dozen windows; the largest are as many rows as are sorted in seconds. Nothing but speed depends on
+the order; PostgreSQL has an index instead.
 """
 
 from __future__ import annotations
@@ -95,12 +95,18 @@ def _unarranged(
 
 
 def _merged(windows: Sequence[_Window]) -> _Window | None:
-    """Return the window that the last of `windows` become, None while they are too few."""
-    last = windows[-MERGED:]
-    levels = {window.level for window in last}
-    if len(last) < MERGED or len(levels) > 1 or levels == {LARGEST_LEVEL}:
-        return None
-    return _Window(start=last[0].start, end=last[-1].end, level=last[0].level + 1)
+    """Return the window that some of `windows` become, None while they are too few.
+
+    Smaller ones may lie between larger ones: nights come one by one, and many of them at once.
+    """
+    for level in range(LARGEST_LEVEL):
+        larger = (place for place, window in enumerate(windows, 1) if window.level > level)
+        last = windows[max(larger, default=0) :]
+        sizes = itertools.accumulate(MERGED**window.level for window in last)
+        for window, size in zip(last, sizes, strict=True):
+            if size >= MERGED ** (level + 1):
+                return _Window(start=last[0].start, end=window.end, level=level + 1)
+    return None
 
 
 def _arrange(connection: Connection, window: _Window) -> None:

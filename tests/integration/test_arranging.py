@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
 
 from db import queries
 from db.arranging import arrange_measurements
+from db.records import Case
 from db.rows import series_hash
 from db.store import Store
 from db.tables import ArrangedTable, MeasurementTable
@@ -16,11 +18,11 @@ from tests.builders import START, make_case, make_measurement, make_result, make
 CASES = tuple(make_case(model) for model in ("bert", "gpt2", "vit"))
 
 
-def put_nights(store: Store, first: int, last: int) -> None:
+def put_nights(store: Store, first: int, last: int, *, cases: Sequence[Case] = CASES) -> None:
     for night in range(first, last):
         at = START + timedelta(days=night)
-        run = make_run(f"run-{night}", plan=CASES, started_at=at, finished_at=at)
-        for case in CASES:
+        run = make_run(f"run-{night}", plan=cases, started_at=at, finished_at=at)
+        for case in cases:
             samples = (1.0 + night,)
             result = make_result(
                 f"{night}-{case.model}",
@@ -98,6 +100,35 @@ def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url
     before = trends(store)
     assert arrange_measurements(store, window_rows=3) == 2
     assert windows(store) == [1, 0]
+    assert trends(store) == before
+
+
+def test_nights_that_come_five_at_a_time_become_large_windows_too(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    levels = []
+    for first in range(0, 20, 5):
+        put_nights(store, first, first + 5, cases=CASES[:1])
+        before = trends(store)
+        arrange_measurements(store, window_rows=1)
+        assert trends(store) == before
+        levels.append(windows(store))
+    assert levels == [[1, 0], [1, 0, 1, 0], [1, 0, 1, 0, 1, 0], [2, 0]]
+
+
+def test_what_earlier_releases_left_apart_becomes_one_window_after_the_other(
+    duckdb_url: str,
+) -> None:
+    """Not one of all: what is sorted at a time must stay small."""
+    store = Store(duckdb_url)
+    put_nights(store, 0, 4, cases=CASES[:1])
+    with store.write() as session:
+        for number in range(16):
+            until = START + timedelta(hours=6 * number)
+            level = (number + 1) % 2
+            session.add(ArrangedTable(name="measurements", until=until, level=level))
+    before = trends(store)
+    assert arrange_measurements(store, window_rows=3) == 2
+    assert windows(store) == [2, 2, 1, 0]
     assert trends(store) == before
 
 
