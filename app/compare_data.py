@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from app import data
 from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean
+from app.comparerows import worst_first
 from app.matrix import variants_in_order
 from app.pages import Loaded
 from app.state import OVERVIEW_METRICS, CompareState
@@ -135,7 +136,9 @@ def _compared(
     sides = _Sides(*({item.case.key: item for item in side} for side in (left, right)))
     return dataclasses.replace(
         page,
-        rows=tuple(_row(row, sides, baseline_variant=variants[0]) for row in rows),
+        rows=tuple(
+            worst_first(_row(row, sides, baseline_variant=variants[0]) for row in rows),
+        ),
         means=tuple(
             Mean(**{item.name: getattr(mean, item.name) for item in dataclasses.fields(Mean)})
             for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,12 +77,29 @@ class LevelPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What many rows come to: of the cases, by key, and of the rows.
+
+    `by_case` has one row of each, `common` are those that both runs have, `worse` and `better`
+    those of them that have a row of that verdict.
+    """
+
+    by_case: Mapping[str, ComparedRow]
+    common: frozenset[str]
+    worse: frozenset[str]
+    better: frozenset[str]
+    num_by_verdict: Mapping[Verdict, int]
+    metrics: frozenset[str]
+
+
+# Without slots: what is counted once is kept, as long as the page is.
+@dataclass(frozen=True, kw_only=True)
 class ComparePage:
     """Everything the page shows of two runs.
 
     `environment` has what they differ in, name by name as (before, after). `refusal` says why they
     do not compare: then there are no rows and no means, but `levels`. `machine` is what the
-    reference cases say, `variants` are all of both runs.
+    reference cases say, `variants` are all of both runs. The rows are the worst first.
     """
 
     baseline: Run
@@ -92,3 +111,24 @@ class ComparePage:
     means: tuple[Mean, ...] = ()
     levels: tuple[LevelPair, ...] = ()
     machine: tuple[MachineMove, ...] = ()
+
+    @functools.cached_property
+    def tally(self) -> Tally:
+        """Return what the rows come to; of a thousand cases that takes as long as to draw them."""
+        by_case: dict[str, ComparedRow] = {}
+        common: set[str] = set()
+        found: dict[Verdict, set[str]] = {verdict: set() for verdict in Verdict}
+        for row in self.rows:
+            key = row.candidate_case.key
+            by_case[key] = row
+            found[row.verdict].add(key)
+            if not row.is_one_sided:
+                common.add(key)
+        return Tally(
+            by_case=by_case,
+            common=frozenset(common),
+            worse=frozenset(common & found[Verdict.REGRESSION]),
+            better=frozenset(common & found[Verdict.IMPROVEMENT]),
+            num_by_verdict=Counter(row.verdict for row in self.rows),
+            metrics=frozenset(row.metric for row in self.rows),
+        )

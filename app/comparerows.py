@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -89,54 +89,53 @@ def run_label(summary: RunSummary) -> str:
 
 
 def shown_rows(page: ComparePage, state: CompareState) -> list[ComparedRow]:
-    """Return the rows that the filters let through, the worst first."""
-    wanted = [
+    """Return the rows that the filters let through."""
+    return [
         row
         for row in page.rows
         if state.metric in ("", row.metric)
         and state.model in ("", row.candidate_case.model)
         and state.verdict in ("", row.verdict)
     ]
-    return sorted(wanted, key=_rank)
+
+
+def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    """Return `rows` as the page lists them: what needs a person's eye, the worst of it first."""
+    return sorted(rows, key=_rank)
 
 
 def models_of(page: ComparePage) -> list[str]:
     """Return the models of both runs, by name."""
-    rows = [row.candidate_case.model for row in page.rows]
+    rows = [row.candidate_case.model for row in page.tally.by_case.values()]
     return sorted({*rows, *(pair.candidate_case.model for pair in page.levels)})
 
 
 def metrics_of(page: ComparePage) -> list[str]:
     """Return the metrics that have a row, in their order in the table of metrics."""
-    present = {row.metric for row in page.rows}
+    present = page.tally.metrics
     known = [name for name in METRICS if name in present]
     return [*known, *sorted(present - set(known))]
 
 
 def headline(page: ComparePage) -> str:
     """Return what came out, in one line: how many of the cases that both have are worse."""
-    common = {row.candidate_case.key for row in page.rows if not row.is_one_sided}
-    if not common:
+    tally = page.tally
+    if not tally.common:
         return "Compare"
-    worse, better = (
-        len(common & {row.candidate_case.key for row in page.rows if row.verdict is verdict})
-        for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
-    )
-    numbers = f"{worse or 'none'} worse, {better or 'none'} better"
-    return f"{counted(len(common), 'case')} in both runs: {numbers}"
+    numbers = f"{len(tally.worse) or 'none'} worse, {len(tally.better) or 'none'} better"
+    return f"{counted(len(tally.common), 'case')} in both runs: {numbers}"
 
 
 def verdict_tiles(page: ComparePage) -> str:
     """Return how many comparisons have which verdict, and of how many cases."""
-    counts = Counter(row.verdict for row in page.rows)
-    cases = {row.candidate_case.key: row.is_one_sided for row in page.rows}
-    num_common = sum(not is_one_sided for is_one_sided in cases.values())
+    counts = page.tally.num_by_verdict
     found = [
-        (str(verdict), Cell(text=str(counts[verdict]), style=_tile_style(verdict, counts[verdict])))
+        (str(verdict), Cell(text=str(number), style=_tile_style(verdict, number)))
         for verdict in _ORDER
+        for number in (counts.get(verdict, 0),)
     ]
     title = "cases that both runs have; those of one run alone have no comparison"
-    common = Cell(text=f"{num_common} of {len(cases)}", title=title)
+    common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
     return tiles([*found, ("cases in both", common)])
 
 
@@ -152,7 +151,8 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
             for name in metrics
         ),
     ]
-    baselines = {row.candidate_case.variant: row.baseline_case.variant for row in page.rows}
+    compared = page.tally.by_case.values()
+    baselines = {row.candidate_case.variant: row.baseline_case.variant for row in compared}
     rows = [
         (
             Cell(text=_variant_text(baselines.get(variant, variant), variant), style="strong"),
@@ -169,6 +169,10 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
     Where nothing changed, or all rows have one verdict, nothing is folded. Of each verdict there
     are the first SHOWN_ROWS, and of what is folded the first _FOLDED_ROWS.
     """
+    common = common_dimensions(row.candidate_case for row in page.tally.by_case.values())
+    draw = functools.partial(
+        _row_table, page=page, varied=[name for name in DIMENSIONS if name not in common]
+    )
     changed = [row for row in rows if row.verdict in VERDICT_STYLES]
     calm = {
         verdict: [row for row in rows if row.verdict is verdict]
@@ -176,14 +180,14 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
         if verdict not in VERDICT_STYLES
     }
     if len({row.verdict for row in rows}) == 1:
-        return [_row_table(rows, page=page, label="comparisons", most=SHOWN_ROWS)]
+        return [draw(rows, label="comparisons", most=SHOWN_ROWS)]
     sections = []
     if changed:
-        sections.append(_row_table(changed, page=page, label="comparisons", most=SHOWN_ROWS))
+        sections.append(draw(changed, label="comparisons", most=SHOWN_ROWS))
     sections += [
         folded(
             f"{str(verdict).capitalize()}: {len(part)}",
-            _row_table(part, page=page, label=verdict, most=_FOLDED_ROWS),
+            draw(part, label=verdict, most=_FOLDED_ROWS),
         )
         for verdict, part in calm.items()
         if part
@@ -191,9 +195,9 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
     return sections
 
 
-def _row_table(rows: Sequence[ComparedRow], *, page: ComparePage, label: str, most: int) -> str:
-    common = common_dimensions(row.candidate_case for row in page.rows)
-    varied = [name for name in DIMENSIONS if name not in common]
+def _row_table(
+    rows: Sequence[ComparedRow], *, page: ComparePage, varied: Sequence[str], label: str, most: int
+) -> str:
     cells = [_row_cells(row, page=page, varied=varied) for row in rows[:most]]
     shown = table(_ROW_COLUMNS, cells, label=label)
     num_left = len(rows) - most

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import streamlit as st
 
 from app import compare_data, data
-from app.comparepage import ComparePage
+from app.comparepage import ComparedRow, ComparePage
 from app.comparerows import (
     compared_csv,
     headline,
@@ -68,7 +69,8 @@ def show() -> None:
     st.html(heading(headline(page)))
     show_choices(state, summaries, variants=page.variants)
     st.html(side_table(page))
-    _show_share(page, state)
+    rows = shown_rows(page, state)
+    _show_share(page, state, rows)
     if others := suggestions(page, summaries=summaries):
         st.html(folded("Compare the candidate with", others))
     show_environment(page)
@@ -78,10 +80,10 @@ def show() -> None:
         text = ["Both sides are the same run. Choose two variants of it, or another run."]
         state_page("Nothing can differ", text=text)
     else:
-        _show_comparison(page, state)
+        _show_comparison(page, state, rows)
 
 
-def _show_comparison(page: ComparePage, state: CompareState) -> None:
+def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
     if moved := machine_notice(page.machine):
         st.html(notice(moved))
     st.html(verdict_tiles(page))
@@ -90,7 +92,6 @@ def _show_comparison(page: ComparePage, state: CompareState) -> None:
         st.caption(MEANS_CAPTION)
     st.html(heading("Case by case, worst first", level=2))
     show_filters(page, state)
-    rows = shown_rows(page, state)
     if not rows:
         show_no_match(page, state)
         return
@@ -100,8 +101,7 @@ def _show_comparison(page: ComparePage, state: CompareState) -> None:
         st.html(lonely)
 
 
-def _show_share(page: ComparePage, state: CompareState) -> None:
-    rows = shown_rows(page, state)
+def _show_share(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
     command = comparing_command(page.baseline, page.candidate)
     share = Share(
         name=file_name("compare", page.baseline.id, page.candidate.id),
