@@ -114,12 +114,16 @@ def raw_rows(
 
 
 def samples_chart(
-    page: SeriesPage, point: TrendPoint, *, samples: Sequence[Sample], metric: str
+    *_key: object, metric: str, result_id: str, _page: SeriesPage, _samples: Sequence[Sample]
 ) -> dict[str, Any]:
-    """Return the specification of the samples of one point."""
-    scale = scale_of(page, metric=metric)
+    """Return the specification of the samples of the point of a result, in the scale of its series.
+
+    `_key` tells a cache which page it is.
+    """
+    scale = scale_of(_page, metric=metric)
+    point = next(item for item in _page.points if item.result_id == result_id)
     return samples_spec(
-        samples=sample_rows(samples, scale=scale),
+        samples=sample_rows(_samples, scale=scale),
         median=point.median / scale.factor,
         low=point.low / scale.factor,
         high=point.high / scale.factor,

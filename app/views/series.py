@@ -48,7 +48,7 @@ def show() -> None:
     show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
     _show_share(page, state)
     show_annotations(page, metric=state.metric)
-    _show_samples(page, state)
+    _show_samples(page, state, generation=loaded.generation)
     _show_points(page, state)
 
 
@@ -155,7 +155,7 @@ def _show_points(page: SeriesPage, state: SeriesState) -> None:
     show_rest(first)
 
 
-def _show_samples(page: SeriesPage, state: SeriesState) -> None:
+def _show_samples(page: SeriesPage, state: SeriesState, *, generation: int) -> None:
     point = next((item for item in page.points if item.result_id == state.result), None)
     if state.result and point is None:
         st.html(notice(f"This series has no result {state.result}; its latest is shown."))
@@ -163,6 +163,14 @@ def _show_samples(page: SeriesPage, state: SeriesState) -> None:
     samples = data.load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
     st.html(facts(seriestable.point_facts(page, point, metric=state.metric)))
-    spec = samples_chart(page, point, samples=samples, metric=state.metric)
+    spec = data.cached(samples_chart)(
+        data.store_url(),
+        generation,
+        (page.machine, page.toolchain),
+        metric=state.metric,
+        result_id=point.result_id,
+        _page=page,
+        _samples=samples,
+    )
     draw_chart(spec, key="samples")
     st.caption(seriestable.SAMPLES_CAPTION)

@@ -126,6 +126,11 @@ def test_rows_that_several_layers_draw_are_in_a_chart_once() -> None:
     assert {rows["name"] for rows in data} == set(named)
 
 
+def test_a_mark_of_a_new_revision_is_told_when_it_is_alone() -> None:
+    ticks = next(layer for layer in trend()["layer"] if layer["mark"]["type"] == "tick")
+    assert ticks["data"]["values"] == [{"at": POINT["at"]}]
+
+
 def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
     encoding = trend()["layer"][2]["encoding"]
     verdicts = ["regression", "improvement", "unchanged", "inconclusive"]
