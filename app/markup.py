@@ -257,8 +257,7 @@ def notice(text: str, *, style: str = "") -> str:
 
 
 def _heading(column: Column) -> str:
-    style = _column_style(column)
-    named = f' class="{style}"' if style else ""
+    named = _class(_column_style(column))
     content = _box(column.picks, column.title) or escaped(column.label)
     return f'<th scope="col"{named}{_title(column.title)}>{content}</th>'
 
@@ -269,9 +268,9 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 
 def _cell(cell: Cell, column: Column) -> str:
-    style = f"{_column_style(column)} {cell.style}".strip()
     content = _box(cell.picks, cell.title) or _content(cell)
-    return f'<td class="{style}"{_title(cell.title)}>{content}</td>'
+    named = _class(f"{_column_style(column)} {cell.style}".strip())
+    return f"<td{named}{_title(cell.title)}>{content}</td>"
 
 
 def _box(ids: Sequence[str], name: str) -> str:
@@ -330,6 +329,11 @@ def _anchor(content: str, href: str) -> str:
 
 def _linked(text: str, href: str) -> str:
     return link(text, href) if href else escaped(text)
+
+
+def _class(style: str) -> str:
+    # The browser checks every attribute of every cell, an empty one too.
+    return f' class="{style}"' if style else ""
 
 
 def _title(text: str) -> str:

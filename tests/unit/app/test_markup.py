@@ -105,8 +105,8 @@ def test_row_of_a_group_opens_to_its_content() -> None:
     group = Group(row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>")
     html = grouped_table([Column(label="event"), Column(label="n")], [group], label="events")
     assert html.endswith(
-        '<tbody class="group"><tr><td class=""><div class="text">&lt;a&gt;</div></td>'
-        '<td class=""><div class="text">2</div></td></tr>'
+        '<tbody class="group"><tr><td><div class="text">&lt;a&gt;</div></td>'
+        '<td><div class="text">2</div></td></tr>'
         '<tr><td colspan="2"><details class="hud"><summary>2 alerts</summary><p>x</p></details>'
         "</td></tr></tbody></table></div>"
     )
@@ -136,7 +136,7 @@ def test_a_table_in_full() -> None:
         '<div class="hud-scroll"><table class="hud" aria-label="results"><thead><tr>'
         '<th scope="col">model</th><th scope="col" class="number" title="why">speedup</th>'
         "</tr></thead><tbody><tr>"
-        '<td class=""><div class="text">bert</div></td>'
+        '<td><div class="text">bert</div></td>'
         '<td class="number cell-bad"><div class="text"><a href="series?case=c">1.34x</a></div>'
         '<div class="note bad">latency +21 %</div></td>'
         "</tr></tbody></table></div>"
