@@ -37,7 +37,7 @@ _ROUTES = [
     *metrics_routes(),
     *action_routes(),
     *picture_routes(),
-    *shell_routes({"": main.VIEWS[0].draws, **{view.path: view.draws for view in main.VIEWS[1:]}}),
+    *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
     # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
     Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
 ]

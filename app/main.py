@@ -29,22 +29,14 @@ from app.views import (
 )
 from db.access import Role
 
-# As Streamlit names their scripts.
-_CHART = "ArrowVegaLiteChart"
-_GRID = "DataFrame"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A page: its name in the navigation, its path and what draws it.
-
-    `draws` are the large elements of Streamlit that are on it whatever it shows.
-    """
+    """A page: its name in the navigation, its path and what draws it."""
 
     title: str
     path: str
     show: Callable[[], None]
-    draws: tuple[str, ...] = ()
 
 
 # The first one is the page at `/`.
@@ -52,11 +44,11 @@ VIEWS = (
     View(title="Overview", path="overview", show=overview.show),
     View(title="Alerts", path="alerts", show=alerts.show),
     View(title="Compare", path="compare", show=compare.show),
-    View(title="Modes", path="modes", show=modes.show, draws=(_CHART,)),
+    View(title="Modes", path="modes", show=modes.show),
     View(title="Models", path="models", show=models.show),
-    View(title="Series", path="series", show=series.show, draws=(_CHART,)),
+    View(title="Series", path="series", show=series.show),
     View(title="Run", path="run", show=run.show),
-    View(title="Kernels", path="kernels", show=kernels.show, draws=(_GRID, _CHART)),
+    View(title="Kernels", path="kernels", show=kernels.show),
     View(title="Kernel diff", path="kernel-diff", show=kernel_diff.show),
     View(title="Studies", path="studies", show=studies.show),
     View(title="Runs", path="runs", show=runs.show),
