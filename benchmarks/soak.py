@@ -4,9 +4,13 @@ One process works through jobs as `hud schedule` does: real worker hosts, a real
 judged. After each case it looks at itself: resident memory, open files, threads, processes below
 it, and files in the state directory. It also counts what is allocated, bytes by malloc, which
 resident memory follows from afar, and blocks by Python. Kernels are recorded in every fourth run,
-since they take as long as the rest of so small a case. Slopes are of Theil and Sen, over the ends
-of runs after the first quarter, when caches have filled; their interval is that of Sen (1968) at
-95 %, which takes neighbours as independent.
+since they take as long as the rest of so small a case.
+
+Before that the process judges months of simulated nights in a store of their own: numpy keeps
+freed blocks of up to 1 kB, seven of each size, and until a history has 128 points each night brings
+new sizes. Slopes are of Theil and Sen, over the ends of runs after the first quarter, when other
+caches have filled; their interval is that of Sen (1968) at 95 %, which takes neighbours as
+independent.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ from typing import Any
 import click
 from scipy.stats import theilslopes
 
-from benchmarks.startup import RESULTS, describe_machine
+from benchmarks.nights.faults import FOLDER_VARIABLE
+from benchmarks.startup import RESULTS, ROOT, describe_machine
 from db.health import load_health
 from db.records import Outcome
 from runner.alerts.outlet import send_waiting
@@ -39,9 +44,10 @@ from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests
 from runner.wiring import Seams, Workplace
 
-# 1: first version. 2: `anonymous_bytes`.
-SCHEMA_VERSION = 2
+# 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before.
+SCHEMA_VERSION = 3
 PER = 1000
+SHAPES_BEFORE = 2
 KERNELS_EVERY = 4
 # The fields of `struct mallinfo2`, in their order.
 MALLOC_COUNTS = (
@@ -293,16 +299,38 @@ def soak(folder: Path, *, num_cases: int, num_shapes: int, toolchains: str = "")
         yield it
 
 
+def simulated(folder: Path) -> str:
+    """Return the table of a toolchain, made in `folder`, that is no torch and is done at once."""
+    python = folder / "python"
+    variables = f'PYTHONPATH="{ROOT}" {FOLDER_VARIABLE}="{folder}"'
+    python.write_text(
+        f'#!/bin/sh\n{variables} exec "{sys.executable}" -m benchmarks.nights.worker\n',
+        encoding="utf-8",
+    )
+    python.chmod(0o755)
+    return f'[toolchains]\ncurrent = "{python}"\n'
+
+
+def judge_before(folder: Path, *, num_nights: int) -> None:
+    """Judge a history of `num_nights` night by night, in a store of its own in `folder`."""
+    folder.mkdir()
+    it = Soak(folder, num_shapes=SHAPES_BEFORE, toolchains=simulated(folder))
+    for number in range(num_nights):
+        it.run(number)
+
+
 @click.command()
+@click.option("--nights", "num_nights", default=130, show_default=True, help="Judged before.")
 @click.option("--cases", "num_cases", default=2000, show_default=True)
 @click.option("--shapes", "num_shapes", default=50, show_default=True, help="Cases of a run.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "soak.json")
-def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
+def main(*, num_nights: int, num_cases: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
-    machine = describe_machine()
+    facts = {"num_nights_before": num_nights, "machine": describe_machine()}
     with tempfile.TemporaryDirectory() as folder:
+        judge_before(Path(folder, "before"), num_nights=num_nights)
         for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
-            _write(it, output=output, machine=machine)
+            _write(it, output=output, facts=facts)
         found = it.found()
     for name, slope in found["slopes"].items():
         click.echo(f"{name}: {slope}")
@@ -310,9 +338,9 @@ def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
 
 
 # A function of its own, which keeps nothing while the next run is measured.
-def _write(it: Soak, *, output: Path, machine: dict[str, Any]) -> None:
+def _write(it: Soak, *, output: Path, facts: dict[str, Any]) -> None:
     found = it.found()
-    output.write_text(json.dumps({**found, "machine": machine}, indent=1) + "\n", encoding="ascii")
+    output.write_text(json.dumps({**found, **facts}, indent=1) + "\n", encoding="ascii")
     click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
 
 

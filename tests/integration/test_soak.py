@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import gc
-import sys
 from pathlib import Path
 
-import pytest
-
-from benchmarks.nights.faults import FOLDER_VARIABLE
-from benchmarks.soak import Look, look, soak
-from benchmarks.startup import ROOT
+from benchmarks.soak import Look, judge_before, look, simulated, soak
 from runner.config import load_config
 
 
 def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m benchmarks.nights.worker\n')
-    python.chmod(0o755)
-    toolchains = f'[toolchains]\ncurrent = "{python}"\n'
-    *_, it = soak(tmp_path, num_cases=12, num_shapes=3, toolchains=toolchains)
+    *_, it = soak(tmp_path, num_cases=12, num_shapes=3, toolchains=simulated(tmp_path))
     found = it.found()
     assert found["outcomes"] == {"ok": 12}
     assert found["num_open_jobs"] == 0
     for name in ("num_descriptors", "num_threads", "num_processes", "num_files"):
         assert found["slopes"][name]["slope_per_1000_cases"] <= 0, name
     assert found["most_while_measuring"]["num_processes"] >= 1
+
+
+def test_nights_that_were_judged_before_leave_nothing_where_the_soak_looks(tmp_path: Path) -> None:
+    judge_before(tmp_path / "before", num_nights=2)
+    assert not (tmp_path / "ends.jsonl").exists()
+    assert len((tmp_path / "before" / "ends.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_look_does_not_count_the_names_of_the_files_it_counts(tmp_path: Path) -> None:
