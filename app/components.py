@@ -154,8 +154,9 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
     else:
         if progress.current is not None:
             words.append(f"now {progress.current.model} {progress.current.variant}")
-        if progress.left_s is not None:
+        if progress.num_done:
             words.append(f"{duration(progress.elapsed_s)} so far")
+        if progress.left_s is not None:
             words.append(f"about {duration(progress.left_s)} left")
     run = summary.run
     heading = link(f"Run {run.id}", run_url(run.id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from app.computed import subject_of
 from app.format import speedup_label
@@ -57,11 +58,36 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
         if found_cells:
             case = next(iter(variants.values())).summary.case
             rows.append(ModelRow(case=case, cells=found_cells))
+    ran_as = _ran_as(rows)
+    choice = choose_mode({mode: costs[mode] for mode in MODES if mode not in ran_as})
+    page = _page(choice, rows)
     speedup = speedup_label(cell.summary.measurements for cell in cells)
-    return _page(choose_mode(costs), rows, speedup=speedup)
+    return replace(page, speedup=speedup, ran_as=ran_as)
 
 
-def _page(choice: Choice, rows: Sequence[ModelRow], *, speedup: str) -> ModesPage:
+def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
+    """Return the modes that are another one under their name, with that one.
+
+    Where that one was not measured itself, the first mode that ran as it stands in for it.
+    """
+    ran: dict[str, set[str]] = {mode: set() for mode in MODES}
+    for row in rows:
+        for mode, cell in row.cells.items():
+            if cell.speedup is not None:
+                ran[mode].add(cell.ran_as or mode)
+    measured = {mode for mode in MODES if mode in ran[mode]}
+    found = {}
+    for mode in MODES:
+        instead = next(iter(ran[mode])) if len(ran[mode]) == 1 else mode
+        if instead == mode:
+            continue
+        if instead in measured:
+            found[mode] = instead
+        measured.add(instead)
+    return found
+
+
+def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
     num_ok = {
         mode: sum(mode in row.cells and row.cells[mode].speedup is not None for row in rows)
         for mode in MODES
@@ -90,7 +116,6 @@ def _page(choice: Choice, rows: Sequence[ModelRow], *, speedup: str) -> ModesPag
         ),
         best="" if choice.best is None else choice.best.variant,
         rows=tuple(rows),
-        speedup=speedup,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from db.records import Case, Outcome
 
@@ -75,11 +75,22 @@ class ModesPage:
 
     `modes` are the fastest first, `spans` which one is best for how many calls; both are empty
     without a model that is ok in every mode. `best` is the mode for a process that lives long, ""
-    where not compiling is. `speedup` is what the speedups are called, with their clock.
+    where not compiling is. `speedup` is what the speedups are called, with their clock. `ran_as`
+    are the modes that are not compared, each with the one that ran under its name wherever it is
+    ok.
     """
 
     modes: tuple[ModeRow, ...]
     spans: tuple[CallsRow, ...]
     best: str
     rows: tuple[ModelRow, ...]
-    speedup: str
+    speedup: str = "speedup"
+    ran_as: Mapping[str, str] = field(default_factory=dict)
+
+    def speedups(self, row: ModelRow) -> list[Spread]:
+        """Return those of a model in the modes that are compared."""
+        return [
+            cell.speedup
+            for mode, cell in row.cells.items()
+            if cell.speedup is not None and mode not in self.ran_as
+        ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.format import Scale, outcome_label, percent, quantity, scale_for, significant
 from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, common_dimensions
-from app.modespage import ModelCell, ModelRow, ModeRow, ModesPage, Spread
+from app.modespage import ModelCell, ModeRow, ModesPage, Spread
 from app.state import run_url, series_url
 from db.summaries import LatestCell
 
@@ -37,8 +38,8 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
         return "No mode can be recommended", [
             f"No model has a speedup and a {cache} compile time in every mode, so there is no"
             " common ground to compare the modes on.",
-            "The table below says what each model lacks. A filter that leaves fewer models out, or"
-            " the other compile time, may show more.",
+            ("The table below says what each model lacks. " if page.rows else "")
+            + "A filter that leaves fewer models out, or the other compile time, may show more.",
         ]
     best = next((mode for mode in page.modes if mode.variant == page.best), None)
     if best is None:
@@ -53,14 +54,13 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
 def mode_table(page: ModesPage) -> str:
     """Return what each mode does for the cohort, the fastest first, below what eager is."""
     scale = scale_for("s", [mode.compile_s.value for mode in page.modes])
+    none = Cell(text="-", style="quiet")
     rows = [
         (
             Cell(text=mode.variant, style="strong"),
             _spread_cell(mode.speedup, _RATIO),
             _spread_cell(mode.compile_s, scale),
-            Cell(text="-", style="quiet")
-            if mode.memory is None
-            else _spread_cell(mode.memory, _RATIO),
+            none if mode.memory is None else _spread_cell(mode.memory, _RATIO),
             Cell(
                 text=f"{mode.num_common} of {mode.num_subjects}",
                 notes=(Note(text=f"{mode.num_ok} ok"),),
@@ -68,6 +68,10 @@ def mode_table(page: ModesPage) -> str:
             Cell(text=_front_text(mode), style="quiet" if mode.beaten_by else "strong"),
         )
         for mode in page.modes
+    ]
+    rows += [
+        (Cell(text=mode), Cell(text=f"ran as {instead}", style="quiet"), none, none, none, none)
+        for mode, instead in page.ran_as.items()
     ]
     title = "geometric mean over the cohort, over eager"
     name, *others = _MODE_COLUMNS
@@ -115,7 +119,7 @@ def model_table(
         (
             Cell(text=row.case.model, style="strong", title=row.case.model),
             *(Cell(text=str(getattr(row.case, name))) for name in varied),
-            *(_model_cell(row.cells.get(name), row, cells) for name in variants),
+            *(_model_cell(row.cells.get(name), page.speedups(row), cells) for name in variants),
         )
         for row in page.rows[:num_shown]
     ]
@@ -221,8 +225,8 @@ def _better_elsewhere(best: ModeRow, page: ModesPage) -> list[str]:
     found = []
     for row in page.rows:
         own = row.cells.get(best.variant)
-        others = [cell.speedup for name, cell in row.cells.items() if name != best.variant]
-        if own and own.speedup and any(it and it.low > own.speedup.high for it in others):
+        high = own.speedup.high if own and own.speedup else math.inf
+        if any(speedup.low > high for speedup in page.speedups(row)):
             found.append(row.case.model)
     return found
 
@@ -253,7 +257,9 @@ def _spread_cell(spread: Spread, scale: Scale) -> Cell:
     return Cell(text=scale.text(spread.value), notes=notes)
 
 
-def _model_cell(cell: ModelCell | None, row: ModelRow, cells: Mapping[str, LatestCell]) -> Cell:
+def _model_cell(
+    cell: ModelCell | None, speedups: Sequence[Spread], cells: Mapping[str, LatestCell]
+) -> Cell:
     if cell is None:
         return Cell(text="-", style="quiet", title="not measured")
     latest = cells[cell.case.key]
@@ -263,7 +269,7 @@ def _model_cell(cell: ModelCell | None, row: ModelRow, cells: Mapping[str, Lates
             href=run_url(latest.run_id, case_key=cell.case.key),
             style="quiet",
         )
-    speeds = [other.speedup.value for other in row.cells.values() if other.speedup is not None]
+    fastest = max(speedups, key=lambda speedup: speedup.value, default=None)
     notes = [Note(text=_break_even_text(cell.break_even))]
     if cell.ran_as:
         notes.append(Note(text=f"ran as {cell.ran_as}"))
@@ -273,7 +279,7 @@ def _model_cell(cell: ModelCell | None, row: ModelRow, cells: Mapping[str, Lates
             cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
         ),
         title=f"speedup [{cell.speedup.low:.2f}, {cell.speedup.high:.2f}]",
-        style="strong" if cell.speedup.value == max(speeds) else "",
+        style="strong" if cell.speedup == fastest else "",
         notes=tuple(notes),
     )
 

@@ -11,8 +11,9 @@ from db.summaries import SILENT_AFTER_S, RunSummary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands; `left_s` is None before the first result, `current` when all are done.
+    """Where a run stands; `current` is None when all are done.
 
+    `left_s` is None before the first result, and while only eager ones of compiled cases are there.
     `elapsed_s` is what its results took, without the pauses of a run that was resumed.
     """
 
@@ -35,7 +36,12 @@ def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
     num_done = sum(summary.num_by_outcome.values())
     num_planned = len(run.plan)
     elapsed_s = summary.worked_s
-    left_s = elapsed_s / num_done * (num_planned - num_done) if num_done else None
+    # An eager case takes a fraction of a compiled one, so those that count are the compiled ones.
+    counted = [not case.is_eager for case in run.plan]
+    if not any(counted):
+        counted = [True] * num_planned
+    num_counted = sum(counted[:num_done])
+    left_s = elapsed_s / num_counted * sum(counted[num_done:]) if num_counted else None
     return Progress(
         num_done=num_done,
         num_planned=num_planned,

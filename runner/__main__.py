@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runner.cli import main
+from runner.entry import main
 
-main(prog_name="hud")
+main()

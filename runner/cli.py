@@ -29,11 +29,12 @@ from runner.commands.kernel_diff import diff_command
 from runner.commands.kernel_ranks import ranks_command
 from runner.commands.kernels import kernels_group
 from runner.commands.look import list_group, regressions, runs, show
-from runner.commands.run import EXIT_INTERRUPTED, run
+from runner.commands.run import run
 from runner.commands.serving import schedule, serve, up
 from runner.commands.study import study_group
 from runner.commands.toolchain import toolchain_group
 from runner.commands.upkeep import demo, detect, ingest
+from runner.entry import EXIT_INTERRUPTED
 from runner.errors import RunInterrupted, RunnerError
 
 EXIT_USAGE = 2

@@ -24,10 +24,10 @@ from runner.analysis.sides import run_at_revision
 from runner.commands.ci_report import ReportOptions, report_options, write_report
 from runner.commands.common import json_option, new_progress, print_json, with_workplace
 from runner.commands.differences import differences_json, print_differences
-from runner.commands.run import EXIT_INTERRUPTED
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.commands.values import Percentage
 from runner.documents import read_document
+from runner.entry import EXIT_INTERRUPTED
 from runner.errors import NoSuchDocument
 from runner.events import PairLaunched
 from runner.model_files import check_model_files

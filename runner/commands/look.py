@@ -217,12 +217,13 @@ def toolchains(workplace: Workplace, *, as_json: bool) -> None:
 @with_workplace
 def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
     """List the runs in the store, the newest first."""
-    found = load_runs(workplace.store(), limit=limit)
+    store = workplace.store()
+    found = load_runs(store, limit=limit)
     if as_json:
         print_json([_run_json(summary) for summary in found])
         return
     if not found:
-        click.echo("no run in this store yet; `hud run` makes one", err=True)
+        click.echo(f"no run in the store {store.name} yet; `hud run` makes one", err=True)
         return
     rows = [
         (
@@ -305,19 +306,20 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
     """List the alerts, the worst first."""
     has_all = ALL_STATES in states
     wanted = None if has_all else [AlertState(state) for state in states]
+    store = workplace.store()
     alerts = worst_first(
         alert
-        for alert in load_alerts(workplace.store(), states=wanted)
+        for alert in load_alerts(store, states=wanted)
         if has_all or alert.verdict is Verdict.REGRESSION
     )
     if as_json:
         print_json(alerts_json(alerts, workplace=workplace))
         return
     if not alerts:
-        click.echo("no alert in this state", err=True)
+        click.echo(f"no alert in this state in the store {store.name}", err=True)
         return
     print_alerts(alerts, at=workplace.seams.now())
-    for line in _event_lines(alerts, store=workplace.store()):
+    for line in _event_lines(alerts, store=store):
         stdout().print(line, markup=False, soft_wrap=True)
 
 

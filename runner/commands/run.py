@@ -29,6 +29,7 @@ from runner.commands.ray import ExecutorOptions, executor_options, measure_on_ra
 from runner.commands.selecting import CaseOptions, case_options, make_orders
 from runner.commands.watching import watch_case
 from runner.config import CURRENT_TOOLCHAIN
+from runner.entry import EXIT_INTERRUPTED
 from runner.errors import DocumentNotWritten, ResumeError
 from runner.model_files import check_model_files
 from runner.nsight import Tool
@@ -38,7 +39,6 @@ from runner.text import distinct, metric, mode_text
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
 
 # What a shell reports for a program that SIGINT ended.
-EXIT_INTERRUPTED = 130
 
 _REASON_WIDTH = 100
 # What a narrow terminal does without: first what is the same in every row, then these.

@@ -6,8 +6,8 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import click
@@ -100,7 +100,7 @@ def up(
             wake = threading.Event()
             scheduler = _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
             _catch_up(workplace, notify=notify)
-            _first_run(workplace, notify=notify)
+            _first_run(workplace, notify=notify, scheduler=scheduler)
             if not exit_after_run:
                 notify(Said(text="ready; Ctrl-C ends it"))
                 _work(
@@ -223,12 +223,13 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
         notify(Said(text=f"regression: {text}"))
 
 
-def _first_run(workplace: Workplace, *, notify: Notify) -> None:
+def _first_run(workplace: Workplace, *, notify: Notify, scheduler: Scheduler | None) -> None:
     """Measure what a new store starts with; trouble is said and the dashboard stays."""
     try:
         first = first_run_of(workplace.store(), config=workplace.config)
         if first is not None:
-            _run_first(first, workplace=workplace, notify=notify)
+            with _telling(workplace, scheduler=scheduler, doing=lambda: "the first run"):
+                _run_first(first, workplace=workplace, notify=notify)
     except RunInterrupted:
         raise
     except (RunnerError, StoreError, UnknownNameError) as error:
@@ -283,16 +284,31 @@ def _work(
         ),
         cluster=ray_engine(workplace, notify=notify),
     )
-    if scheduler is None:
-        # Another process schedules from this state directory, and says so itself.
+    with _telling(workplace, scheduler=scheduler, doing=loop.is_doing, watches=watches):
         loop.run_forever()
+
+
+@contextmanager
+def _telling(
+    workplace: Workplace,
+    *,
+    scheduler: Scheduler | None,
+    doing: Callable[[], str],
+    watches: Watches | None = None,
+) -> Iterator[None]:
+    """Tell the store every minute that this scheduler lives, until the block ends.
+
+    Without one, another process schedules from this state directory, and says so itself.
+    """
+    if scheduler is None:
+        yield
         return
     pulse = Pulse(
         workplace=workplace,
         schedules=lambda: (*scheduler.states(), *(watches.states() if watches else ())),
-        doing=loop.is_doing,
+        doing=doing,
         started_at=workplace.seams.now(),
     )
     pulse.beat()
     with heartbeat(pulse.beat, every_s=BEAT_S):
-        loop.run_forever()
+        yield

@@ -30,8 +30,9 @@ from runner.commands.common import (
     stdout,
     with_workplace,
 )
-from runner.commands.run import EXIT_INTERRUPTED, run_in_terminal
+from runner.commands.run import run_in_terminal
 from runner.config import CURRENT_TOOLCHAIN
+from runner.entry import EXIT_INTERRUPTED
 from runner.errors import DocumentNotWritten, NoSuchDocument
 from runner.plan import DEVICES
 from runner.studies import find_study, study_suite

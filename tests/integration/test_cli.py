@@ -301,7 +301,8 @@ def test_lists_show_what_there_is(terminal: Terminal) -> None:
 
 
 def test_runs_lists_the_newest_first(terminal: Terminal) -> None:
-    assert terminal.hud("runs").stderr == "no run in this store yet; `hud run` makes one\n"
+    told = "no run in the store .hud/store.duckdb yet; `hud run` makes one\n"
+    assert terminal.hud("runs").stderr == told
     store = terminal.store()
     store.save_run(make_run("old"))
     terminal.clock.advance(3600)

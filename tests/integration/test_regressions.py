@@ -97,7 +97,8 @@ def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal)
 
 
 def test_no_regression_is_said(terminal: Terminal) -> None:
-    assert terminal.hud("regressions").stderr == "no alert in this state\n"
+    told = "no alert in this state in the store .hud/store.duckdb\n"
+    assert terminal.hud("regressions").stderr == told
 
 
 def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:

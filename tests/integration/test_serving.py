@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from db.errors import StoreLocked
+from db.health import load_health
 from db.queries import load_runs
 from db.records import Outcome, RunState
 from db.store import Store
 from runner.detect import DetectReport
 from runner.errors import ExecutorError
+from runner.executor_api import CaseOrder
 from runner.jobloop import JobLoop
 from runner.keeper import Keeper
 from runner.schedule import scheduling
@@ -44,6 +46,17 @@ def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(terminal: Ter
     assert lines[3].startswith("[ 1/25] bert eager inference small fp32: 10.0 ms")
     (summary,) = load_runs(terminal.store())
     assert (summary.run.suite, summary.run.trigger) == ("quick", "first run")
+
+
+def test_the_scheduler_is_heard_of_while_the_first_run_goes(terminal: Terminal) -> None:
+    heard: list[str] = []
+
+    def look(_order: CaseOrder) -> None:
+        heard.extend(item.doing for item in load_health(terminal.store()).schedulers)
+
+    terminal.on_execute = look
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert set(heard) == {"the first run"}
 
 
 def test_the_second_start_measures_nothing(terminal: Terminal) -> None:

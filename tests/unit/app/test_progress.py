@@ -38,6 +38,31 @@ def test_time_left_follows_from_the_cases_so_far() -> None:
     assert progress.left_s == pytest.approx(10.0)
 
 
+@pytest.mark.parametrize(("num_done", "left_s"), [(2, None), (3, 60.0), (4, 30.0)])
+def test_eager_cases_say_nothing_of_compiled_ones(num_done: int, left_s: float | None) -> None:
+    eager = [make_case(model, mode="eager") for model in ("bert", "vit")]
+    plan = [*eager, make_case("bert"), make_case("vit"), make_case("unet")]
+    going = RunSummary(
+        run=make_run(plan=plan),
+        num_by_outcome={Outcome.OK: num_done},
+        worked_s=30.0 * (num_done - 2) if num_done > 2 else 2.0,
+        heartbeat_at=None,
+    )
+    progress = progress_of(going, now=START + timedelta(seconds=33))
+    assert progress.left_s == (None if left_s is None else pytest.approx(left_s))
+
+
+def test_a_run_of_eager_cases_alone_says_when_it_ends() -> None:
+    plan = [make_case(model, mode="eager") for model in ("bert", "vit", "unet")]
+    going = RunSummary(
+        run=make_run(plan=plan),
+        num_by_outcome={Outcome.OK: 1},
+        worked_s=5.0,
+        heartbeat_at=None,
+    )
+    assert progress_of(going, now=START).left_s == pytest.approx(10.0)
+
+
 def test_nothing_is_promised_before_the_first_result() -> None:
     progress = progress_of(summary(0), now=START + timedelta(seconds=5))
     assert progress.left_s is None
