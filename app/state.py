@@ -255,6 +255,11 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
             )
             problems = (*problems, f"{wrong}; that end is left open.")
             state = dataclasses.replace(state, **{name: ""})
+    since, until = moment_in(state.since), moment_in(state.until)
+    if since is not None and until is not None and since >= until:
+        wrong = f"The URL asks for times since {state.since} and until {state.until}"
+        problems = (*problems, f"{wrong}, between which nothing lies; all are drawn.")
+        state = dataclasses.replace(state, since="", until="")
     return state, problems
 
 

@@ -14,7 +14,7 @@ import click
 from db.metrics import speedup_name
 from db.queries import load_document
 from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
-from db.text import first_line
+from db.text import counted, first_line
 from runner.commands.common import (
     Column,
     new_progress,
@@ -240,9 +240,8 @@ def warning_text(results: Sequence[CaseResult]) -> str:
     counts = Counter(code for result in results for code in {item.code for item in result.warnings})
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     told = ", ".join(f"{code} ({number})" for code, number in ordered)
-    return (
-        f"warnings on {len(results)} results: {told}; `hud show RUN CASE` says more" if told else ""
-    )
+    warned = counted(sum(bool(result.warnings) for result in results), "result")
+    return f"warnings on {warned}: {told}; `hud show RUN CASE` says more" if told else ""
 
 
 def _reference_text(document: RunDocument) -> str:

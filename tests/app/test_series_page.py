@@ -51,6 +51,10 @@ def test_single_samples_are_drawn_when_asked_and_the_url_says_so(open_page: Open
 @pytest.mark.parametrize(
     ("params", "problem"),
     [
+        (
+            {"since": "2026-12-01T00:00", "until": "2026-01-01T00:00"},
+            "since 2026-12-01T00:00 and until 2026-01-01T00:00, between which nothing lies",
+        ),
         ({"since": "yesterday"}, "The URL asks for since 'yesterday', which is no time like"),
         ({"until": "2026-13-01T00:00"}, "that end is left open"),
         ({"raw": "maybe"}, "The URL asks for raw 'maybe', which does not exist"),
