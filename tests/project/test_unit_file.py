@@ -25,6 +25,7 @@ KEYS = {
         "Wants",
     },
     "Service": {
+        "CacheDirectory",
         "Environment",
         "EnvironmentFile",
         "ExecStart",
@@ -97,6 +98,9 @@ def test_the_unit_starts_a_command_of_hud_where_the_document_installs_it() -> No
 def test_the_unit_sets_variables_that_the_code_reads() -> None:
     sources = "".join(path.read_text() for path in (ROOT / "runner").glob("*.py"))
     variables = dict(value.split("=", 1) for value in values("Environment"))
+    # Python's own.
+    byte_code = variables.pop("PYTHONPYCACHEPREFIX")
+    assert byte_code == f"/var/cache/{values('CacheDirectory')[0]}"
     assert not [name for name in variables if f'"{name}"' not in sources]
     assert variables["HUD_STATE_DIR"] == f"/var/lib/{values('StateDirectory')[0]}"
 
