@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 
+from runner.memory import use_one_heap
+
 EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line; Ctrl-C while it is being loaded ends it without a traceback."""
     try:
+        use_one_heap()
         from runner.cli import main as hud
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

@@ -38,7 +38,9 @@ def show() -> None:
         st.html(notice(undelivered))
     if moved := machine_notice(overview.machine.get((place.machine, place.toolchain), ())):
         st.html(notice(moved))
-    _show_alerts(state, place)
+    if place.cells or place.alerts:
+        # Of a place without either nobody can say that nothing needs anybody.
+        _show_alerts(state, place)
     if not place.cells:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.soak import resident_bytes
 from runner import jobloop, memory
-from runner.memory import give_back_memory
+from runner.memory import give_back_memory, use_one_heap
 from tests.integration.queueing import REQUEST, Place
 
 # Below what malloc maps by itself.
@@ -37,13 +39,45 @@ def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
     assert freed > 0.7 * NUM_CHUNKS * CHUNK_BYTES
 
 
+# Prints how many heaps malloc has after eight threads have allocated at a time.
+HEAPS = """
+import ctypes, sys, threading
+from runner.memory import use_one_heap
+if sys.argv[1] == "one":
+    use_one_heap()
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+together = threading.Barrier(8)
+def work():
+    together.wait()
+    library.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.malloc_info(0, ctypes.c_void_p.in_dll(library, "stdout"))
+library.fflush(None)
+"""
+
+
+@pytest.mark.parametrize(("heaps", "is_one"), [("one", True), ("many", False)])
+def test_all_threads_of_the_command_line_share_a_heap(heaps: str, is_one: bool) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", HEAPS, heaps], capture_output=True, text=True, check=True
+    ).stdout
+    assert (told.count("<heap nr=") == 1) is is_one
+
+
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[None] = []
     monkeypatch.setattr(ctypes, "CDLL", opened.append)
     memory._malloc_trim.cache_clear()
     give_back_memory()
+    use_one_heap()
     memory._malloc_trim.cache_clear()
-    assert opened == [None]
+    assert opened == [None, None]
 
 
 def test_the_loop_gives_memory_back_after_each_job(
