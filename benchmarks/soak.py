@@ -42,7 +42,6 @@ from runner.config import Config, load_config
 from runner.events import CaseFinished, Event
 from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests
-from runner.memory import use_one_heap
 from runner.wiring import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before.
@@ -327,8 +326,6 @@ def judge_before(folder: Path, *, num_nights: int) -> None:
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "soak.json")
 def main(*, num_nights: int, num_cases: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
-    # As the command line does.
-    use_one_heap()
     facts = {"num_nights_before": num_nights, "machine": describe_machine()}
     with tempfile.TemporaryDirectory() as folder:
         judge_before(Path(folder, "before"), num_nights=num_nights)
@@ -345,7 +342,3 @@ def _write(it: Soak, *, output: Path, facts: dict[str, Any]) -> None:
     found = it.found()
     output.write_text(json.dumps({**found, **facts}, indent=1) + "\n", encoding="ascii")
     click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
-
-
-if __name__ == "__main__":
-    main()
