@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 from runner.memory import use_one_heap
@@ -13,7 +14,7 @@ def main() -> None:
     """Run the command line; Ctrl-C while it is being loaded ends it without a traceback."""
     try:
         use_one_heap()
-        from runner.cli import main as hud
+        hud = importlib.import_module("runner.cli").main
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     hud(prog_name="hud")
