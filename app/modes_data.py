@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from app.computed import subject_of
 from app.format import speedup_label
@@ -60,9 +59,8 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
             rows.append(ModelRow(case=case, cells=found_cells))
     ran_as = _ran_as(rows)
     choice = choose_mode({mode: costs[mode] for mode in MODES if mode not in ran_as})
-    page = _page(choice, rows)
     speedup = speedup_label(cell.summary.measurements for cell in cells)
-    return replace(page, speedup=speedup, ran_as=ran_as)
+    return _page(choice, rows, speedup=speedup, ran_as=ran_as)
 
 
 def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
@@ -87,7 +85,9 @@ def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
     return found
 
 
-def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
+def _page(
+    choice: Choice, rows: Sequence[ModelRow], *, speedup: str, ran_as: Mapping[str, str]
+) -> ModesPage:
     num_ok = {
         mode: sum(mode in row.cells and row.cells[mode].speedup is not None for row in rows)
         for mode in MODES
@@ -116,6 +116,8 @@ def _page(choice: Choice, rows: Sequence[ModelRow]) -> ModesPage:
         ),
         best="" if choice.best is None else choice.best.variant,
         rows=tuple(rows),
+        speedup=speedup,
+        ran_as=ran_as,
     )
 
 

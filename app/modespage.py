@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from db.records import Case, Outcome
 
@@ -84,8 +84,8 @@ class ModesPage:
     spans: tuple[CallsRow, ...]
     best: str
     rows: tuple[ModelRow, ...]
-    speedup: str = "speedup"
-    ran_as: Mapping[str, str] = field(default_factory=dict)
+    speedup: str
+    ran_as: Mapping[str, str]
 
     def speedups(self, row: ModelRow) -> list[Spread]:
         """Return those of a model in the modes that are compared."""

@@ -119,9 +119,10 @@ def model_table(
         (
             Cell(text=row.case.model, style="strong", title=row.case.model),
             *(Cell(text=str(getattr(row.case, name))) for name in varied),
-            *(_model_cell(row.cells.get(name), page.speedups(row), cells) for name in variants),
+            *(_model_cell(row.cells.get(name), fastest, cells) for name in variants),
         )
         for row in page.rows[:num_shown]
+        for fastest in (max((it.value for it in page.speedups(row)), default=None),)
     ]
     return table(columns, rows, label="speedup and break-even by model")
 
@@ -258,7 +259,7 @@ def _spread_cell(spread: Spread, scale: Scale) -> Cell:
 
 
 def _model_cell(
-    cell: ModelCell | None, speedups: Sequence[Spread], cells: Mapping[str, LatestCell]
+    cell: ModelCell | None, fastest: float | None, cells: Mapping[str, LatestCell]
 ) -> Cell:
     if cell is None:
         return Cell(text="-", style="quiet", title="not measured")
@@ -269,7 +270,6 @@ def _model_cell(
             href=run_url(latest.run_id, case_key=cell.case.key),
             style="quiet",
         )
-    fastest = max(speedups, key=lambda speedup: speedup.value, default=None)
     notes = [Note(text=_break_even_text(cell.break_even))]
     if cell.ran_as:
         notes.append(Note(text=f"ran as {cell.ran_as}"))
@@ -279,7 +279,7 @@ def _model_cell(
             cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
         ),
         title=f"speedup [{cell.speedup.low:.2f}, {cell.speedup.high:.2f}]",
-        style="strong" if cell.speedup == fastest else "",
+        style="strong" if cell.speedup.value == fastest else "",
         notes=tuple(notes),
     )
 

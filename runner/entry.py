@@ -7,6 +7,7 @@ import sys
 
 from runner.memory import use_one_heap
 
+# What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
 
 

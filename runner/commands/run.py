@@ -38,8 +38,6 @@ from runner.suites import Selection
 from runner.text import distinct, metric, mode_text
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
 
-# What a shell reports for a program that SIGINT ended.
-
 _REASON_WIDTH = 100
 # What a narrow terminal does without: first what is the same in every row, then these.
 _TOLD_ONCE = ("shape", "phase", "dtype")
