@@ -44,7 +44,8 @@ run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboa
 
 .PHONY: test
 test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" narrows it down)
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@# Files in their order: those of few but long tests come early, so that no process waits at the end.
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed ## check format, lint, types, import directions, spelling, documents and known vulnerabilities

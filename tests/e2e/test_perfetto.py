@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from app.traceroutes import trace_routes
 from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
 from tests.e2e.conftest import Watched
 
+START_S = 30.0
 TRACE = b"\x1f\x8b the trace"
 # What the UI does with the messages that its documentation names.
 UI = """<!doctype html><title>waiting</title><script>
@@ -49,6 +51,12 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     listening = server.config.bind_socket()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
+    # A socket that is bound refuses connections until the server listens.
+    deadline = time.monotonic() + START_S
+    while not server.started:
+        assert thread.is_alive(), "the server ended before it listened"
+        assert time.monotonic() < deadline, f"the server does not listen after {START_S:g} s"
+        time.sleep(0.01)
     yield listening.getsockname()[1]
     server.should_exit = True
     thread.join()

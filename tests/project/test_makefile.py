@@ -125,7 +125,7 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
     done = workshop.make("test", "PYTEST_ARGS=tests/unit -k name")
     assert done.returncode == 0, done.stderr
     *installs, last = workshop.logged()
-    assert last == "-m pytest -n 2 --dist loadfile tests/unit -k name"
+    assert last == "-m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit -k name"
     assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,ray,runtimes,test,dev]")
     assert len(installs) == 4
 
