@@ -2,7 +2,8 @@
 
 Method: Student's interval of the difference of mean log launch levels, its variance moderated by
 the prior of runner/analysis/noise.py, at a level that Bonferroni divides among all comparisons made
-together. Counts are compared exactly. Significant (the interval leaves out 1) and relevant (the
+together. Counts are compared exactly, and bytes, errors and numbers of kernels that are the same on
+both sides are unchanged. Significant (the interval leaves out 1) and relevant (the
 interval reaches the floor, and the ratio comes near it) are two facts; a change needs both. Asking
 the ratio itself to be beyond the floor would miss half of all changes of just that size.
 Assumptions: those of noise.py, and that both sides ran under like conditions: what two evenings
@@ -30,6 +31,8 @@ FAMILY_ERROR = 0.02
 NORMAL_95 = 1.96
 # A larger ratio, or one over it, times 100 is beyond floating point; imports have any numbers.
 _MAX_LOG = 700.0
+# Units of what is counted or computed: no clock brings the same number to all digits.
+_COUNTED_UNITS = frozenset({"1", "B"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,8 @@ def compare_measurements(
         return _compare_counts(baseline, candidate, metric)
     if min(*baseline.samples, *candidate.samples) <= 0:
         return inconclusive("a sample is 0 or below, so there is no ratio")
+    if metric.unit in _COUNTED_UNITS and len({*baseline.samples, *candidate.samples}) == 1:
+        return _compare_counts(baseline, candidate, metric)
     before, after = levels or (_launch_medians(baseline), _launch_medians(candidate))
     return compare_logs(
         np.log(before),
@@ -236,7 +241,7 @@ def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metri
         verdict=verdict,
         is_significant=changed,
         is_relevant=changed,
-        reason=f"{text}; counts have no noise",
+        reason=f"{text}; counts have no noise" if metric.is_exact else "the same on both sides",
     )
 
 

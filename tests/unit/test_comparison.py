@@ -201,6 +201,22 @@ def test_reason_of_a_count_names_both_sides() -> None:
     ]
 
 
+@pytest.mark.parametrize("metric", ["num_kernels", "peak_bytes", "max_abs_error"])
+def test_what_no_clock_measured_and_is_the_same_is_unchanged(metric: str) -> None:
+    lax = Judgement(floor=0.05, launch_sd=0.5)
+    same = compare([35.0], [35.0], metric=metric, judgement=lax)
+    assert (same.verdict, same.ratio, same.low, same.high) == (Verdict.UNCHANGED, 1.0, 1.0, 1.0)
+    assert same.reason == "the same on both sides"
+    for after in ([36.0], [35.0, 36.0]):
+        found = compare([35.0], after, metric=metric, judgement=lax)
+        assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_times_that_are_the_same_by_chance_prove_nothing() -> None:
+    found = compare([35.0], [35.0], judgement=Judgement(floor=0.05, launch_sd=0.5))
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
 def test_count_of_the_worst_launch_counts() -> None:
     assert compare([0.0, 0.0, 0.0], [0.0, 3.0, 0.0], metric="recompiles").is_failure
 
