@@ -5,8 +5,8 @@ the nights, each by itself. The share has Beta(1, 2) for a prior, 2 (1 - share):
 What r nights of evidence for the step say for the mode is the mean of share e^r + (1 - share),
 multiplied over the nights: three slow nights and nothing else are ten times likelier as a step, and
 a night back at the old level costs the mode little and the step a lot.
-A mode may have come before the excursion that is looked at. So may a step, which an outlier the
-other way interrupted: both begin where they are likeliest.
+Both begin where they are likeliest: on a night of the excursion that is looked at, which an outlier
+may have opened, or before it, where an outlier the other way interrupted a step.
 Assumptions: nights are independent but for what the evidence for the step knows.
 """
 
@@ -33,19 +33,11 @@ def explanations(ratios: np.ndarray, *, earlier: np.ndarray, min_nights: int) ->
     """Return how likely a step and a new mode are, each from its likeliest first night on.
 
     `ratios` are those of the nights of an excursion for a step, of which the last `min_nights` are
-    taken to belong to it, and `earlier` those of the nights before, all in order of time.
+    taken to belong to both, and `earlier` those of the nights before, all in order of time.
     """
-    own = ratios[::-1].cumsum()[min_nights - 1 :]
-    before = np.concatenate([[0.0], earlier[::-1].cumsum()])
-    of_shares = _of_shares(earlier)[:, ::-1].cumsum(axis=1)
-    of_shares = np.hstack([np.zeros((SHARES.size, 1)), of_shares])
-    of_shares += (_LOG_CHANCES + _of_shares(ratios).sum(axis=1))[:, None]
-    return Explanations(
-        step=max(float(own.max()), float(ratios.sum() + before.max())),
-        mode=float(np.logaddexp.reduce(of_shares, axis=0).max()),
-    )
-
-
-def _of_shares(ratios: np.ndarray) -> np.ndarray:
-    """Return what nights say for a mode, one row for each of SHARES."""
-    return np.asarray(np.log1p(SHARES[:, None] * np.expm1(ratios)))
+    # The last night first.
+    nights = np.concatenate([earlier, ratios])[::-1]
+    of_shares = np.log1p(SHARES[:, None] * np.expm1(nights)).cumsum(axis=1)[:, min_nights - 1 :]
+    of_modes = np.logaddexp.reduce(_LOG_CHANCES[:, None] + of_shares, axis=0)
+    of_steps = nights.cumsum()[min_nights - 1 :]
+    return Explanations(step=float(of_steps.max()), mode=float(of_modes.max()))
