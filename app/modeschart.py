@@ -20,7 +20,7 @@ _BELOW = 0.55
 _HALF = 0.45
 # As wide as a label may be, of the axis: in a window of 800 px.
 _LABEL_SHARE = 0.3
-# Twice as many half lines as modes can be in the way.
+# By half lines; where all speedups are 1.00x, no line has a height to move by.
 _MAX_MOVES = 40
 
 
@@ -130,10 +130,10 @@ def label_places(rows: Sequence[Row]) -> list[float]:
     places: dict[int, float] = {}
     for number in sorted(range(len(rows)), key=lambda number: -rows[number]["speedup"]):
         others = [box for other, box in enumerate(boxes) if other != number]
+        reach = _reach(rows[number], domain)
         place = rows[number]["speedup"]
         for _ in range(_MAX_MOVES):
             middle = place - _BELOW * line
-            reach = _reach(rows[number], domain)
             label = _Box(*reach, middle - _HALF * line, middle + _HALF * line)
             if not any(label.meets(box) for box in others):
                 break
