@@ -31,7 +31,24 @@ from tests.ray_nodes import RayNodes
 SCHEMA_VERSION = 2
 # Two nodes are to take no more than this share of one node's time.
 GOAL = 0.6
-MODELS = ("albert", "bert", "distilbert", "roberta", "gpt2", "vit", "resnet", "nn_transformer")
+MODELS = (
+    "albert",
+    "bert",
+    "distilbert",
+    "roberta",
+    "electra",
+    "gpt2",
+    "llama",
+    "qwen",
+    "nn_transformer",
+    "vit",
+    "swin",
+    "segformer",
+    "resnet",
+    "convnext",
+    "efficientnet",
+    "mobilenet",
+)
 # What two nodes at work still leave in the mean of a minute, when nobody else computes.
 MAX_LOAD = 2.5
 # Capturing without a compiler: cases of equal length, and graphs to compare.
