@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
-import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+import streamlit
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -28,6 +29,7 @@ from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_N
 from app import access
 from app.markup import escaped
 from db.access import Person, Role
+from db.text import shortened
 
 LOGIN, LOGOUT, CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
 # Where one was when one went to sign in; for the time that signing in takes.
@@ -46,8 +48,16 @@ _HEADERS = {
 _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 # Programs ask these under whatever name the network has for this machine.
 _FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
-# What looks like a page; files have a dot in their name, and Streamlit's own lie in folders.
-_PAGE = re.compile(r"/[A-Za-z0-9-]+")
+# Of an address that leads nowhere.
+_MAX_SAID = 100
+# Where Streamlit's own answers lie, and its files beside them; every page has a document of ours.
+_FILES = (Path(streamlit.__file__).parent / "static").iterdir()
+_STREAMLITS = frozenset(
+    {
+        *("_stcore", "app", "auth", "component", "media", "static"),
+        *(path.name for path in _FILES if path.suffix != ".html"),
+    }
+)
 Endpoint = Callable[[Request], Response]
 
 
@@ -140,6 +150,9 @@ class Guard:
     def __init__(self, app: ASGIApp, *, paths: Collection[str] = ()) -> None:
         self._app = app
         self._paths = frozenset(paths)
+        # Those of files that have a name each.
+        folders = (path.split("/")[1] for path in self._paths if "{" in path)
+        self._folders = _STREAMLITS.union(folders)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and its answer back with what it needs."""
@@ -161,13 +174,19 @@ class Guard:
         app = self._app
         if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
             app = refused
-        if self._paths and _PAGE.fullmatch(path) and path not in self._paths:
-            # Streamlit would draw the overview, and say over it in words of its own what is wrong.
-            text = f"This dashboard has no page {path}. The overview leads to all it has."
+        if self._paths and self._is_nowhere(path):
+            # Streamlit would draw the overview and say over it in words of its own what is wrong,
+            # or below a folder an empty page.
+            asked = shortened(path, limit=_MAX_SAID)
+            text = f"This dashboard has no page {asked}. The overview leads to all it has."
             app = told_page("No such page", text, status=HTTPStatus.NOT_FOUND)
         answer = _Answer(request, send=send)
         await app(scope, request.receive, answer)
         await answer.finish(scope, request.receive)
+
+    def _is_nowhere(self, path: str) -> bool:
+        first = path.strip("/").partition("/")[0]
+        return bool(first) and path.rstrip("/") not in self._paths and first not in self._folders
 
 
 def _is_own_name(host: str, *, path: str) -> bool:

@@ -284,14 +284,27 @@ def client(handed: Path) -> TestClient:  # noqa: ARG001
 
 
 @pytest.mark.parametrize(
-    ("path", "is_page"),
-    [("/overveiw", True), ("/healthz", False), ("/media/x", False), ("/favicon.png", False)],
+    "path",
+    ["/overveiw", "/no.page", "/nowhere/at/all", "/nowhere.at/all", "/healthz/x", "/%3Cb%3E/x"],
 )
-def test_page_that_is_none_is_said_to_be_none(client: TestClient, path: str, is_page: bool) -> None:
+def test_page_that_is_none_is_said_to_be_none(client: TestClient, path: str) -> None:
     answer = client.get(path, headers=sent_as(cookie()))
-    assert ("This dashboard has no page /overveiw." in answer.text) is is_page
-    assert ('href="/"' in answer.text) is is_page
-    assert (answer.status_code == 404) is (is_page or path == "/favicon.png")
+    shown = path.replace("%3C", "&lt;").replace("%3E", "&gt;")
+    assert f"This dashboard has no page {shown}." in answer.text
+    assert 'href="/"' in answer.text
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/media/x", "/favicon.png", "/_stcore/other"])
+def test_what_is_no_page_is_left_to_who_answers_it(client: TestClient, path: str) -> None:
+    answer = client.get(path, headers=sent_as(cookie()))
+    assert "This dashboard has no page" not in answer.text
+
+
+def test_what_is_said_of_a_long_address_is_short(client: TestClient) -> None:
+    answer = client.get(f"/{'a' * 4000}/b", headers=sent_as(cookie()))
+    assert answer.status_code == 404
+    assert len(answer.text) < 1000
 
 
 def sent_as(sent: dict[str, str]) -> dict[str, bytes]:
