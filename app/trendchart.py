@@ -186,48 +186,60 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     """Return a vertical line with words at the top for each mark, on the side with more room.
 
     Where it is known only that the change lies between two runs, the time between them is shaded. A
-    drift has a slope beside its line, from its first level to its last.
+    drift has a slope beside its line, from its first level to its last. All marks share their
+    layers, since a browser takes milliseconds for each layer.
     """
+    rows = [{**mark, **_mark_style(mark)} for mark in marks]
+    base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
+    colour, dash = _of_row("colour"), _of_row("dash")
     layers: list[alt.Chart] = []
-    for mark in marks:
-        base = chart_of([mark])
-        x = alt.X("at:T", scale=alt.Scale(type="utc"))
-        colour = VERDICT_COLOURS.get(mark["verdict"], NEUTRAL)
-        is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
-        dash = [] if is_verdict else [6, 3]
-        if "after" in mark:
-            layers.append(base.mark_rect(color=colour, opacity=0.12).encode(x=x, x2="after:T"))
+    if between := [row for row in rows if "after" in row]:
+        shade = chart_of(between).mark_rect(color=colour, opacity=0.12)
+        layers.append(shade.encode(x=x, x2="after:T"))
+    if rows:
         rule = base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5)
         layers.append(rule.encode(x=x, tooltip=_MARK_TOOLTIP))
-        if "until" in mark:
-            slope = base.mark_rule(color=colour, strokeWidth=2.5).encode(
-                x=x,
-                x2="until:T",
-                y=alt.Y("from:Q", scale=y_scale, title=title),
-                y2="to:Q",
-            )
-            layers.append(slope)
-        layers.append(_mark_words(base, x, mark, colour=colour))
+    if slopes := [row for row in rows if "until" in row]:
+        slope = chart_of(slopes).mark_rule(color=colour, strokeWidth=2.5)
+        y = alt.Y("from:Q", scale=y_scale, title=title)
+        layers.append(slope.encode(x=x, x2="until:T", y=y, y2="to:Q"))
+    if rows:
+        layers.append(_mark_words(base, x))
     return layers
 
 
-def _mark_words(base: alt.Chart, x: alt.X, mark: Row, *, colour: str) -> alt.Chart:
+def _mark_style(mark: Row) -> dict[str, Any]:
     is_left = mark["side"] == "left"
     is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    return {
+        "colour": VERDICT_COLOURS.get(mark["verdict"], NEUTRAL),
+        "dash": [] if is_verdict else [6, 3],
+        "align": "right" if is_left else "left",
+        "dx": -5 if is_left else 5,
+        "weight": 600 if is_verdict else 400,
+    }
+
+
+def _mark_words(base: alt.Chart, x: alt.X) -> alt.Chart:
     words: alt.Chart = base.mark_text(
-        align="right" if is_left else "left",
-        dx=-5 if is_left else 5,
+        align=_of_row("align"),
+        dx=_of_row("dx"),
         baseline="top",
         fontSize=12,
-        fontWeight=600 if is_verdict else 400,
-        color=colour,
+        fontWeight=_of_row("weight"),
+        color=_of_row("colour"),
     ).encode(
         x=x,
-        y=alt.value(mark["row"] * _LABEL_ROW_HEIGHT),
+        y=alt.value(alt.expr(f"datum.row * {_LABEL_ROW_HEIGHT}")),
         text="text:N",
         tooltip=_MARK_TOOLTIP,
     )
     return words
+
+
+def _of_row(name: str) -> alt.ExprRef:
+    """Return the property of a mark that each row says for itself."""
+    return alt.ExprRef(f"datum.{name}")
 
 
 def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:

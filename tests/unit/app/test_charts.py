@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.charts import PICK, samples_spec
-from app.theme import IMPROVEMENT, REGRESSION
+from app.theme import IMPROVEMENT, NEUTRAL, REGRESSION
 from app.trendchart import PAIR, PART, Trend, brushed, pair_of, trend_spec
 
 POINT = {
@@ -41,6 +41,12 @@ def trend(**rows: Any) -> dict[str, Any]:
 def marks_of(spec: dict[str, Any]) -> list[str]:
     """Return what each layer draws, in the order of drawing."""
     return [layer["mark"]["type"] for layer in spec["layer"]]
+
+
+def rows_of(layer: dict[str, Any], first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a layer, which may be those of the `first` that draws them."""
+    rows: list[dict[str, Any]] = layer["data"].get("values") or first["data"]["values"]
+    return rows
 
 
 def test_a_trend_draws_line_intervals_points_and_revisions() -> None:
@@ -103,8 +109,25 @@ def test_the_time_between_the_last_good_and_the_first_bad_run_is_shaded() -> Non
     mark = {**MARK, "side": "left", "after": "2025-12-31T02:30:00Z"}
     rect, rule = trend(marks=[mark])["layer"][:2]
     assert rect["mark"]["type"] == "rect"
-    assert rect["mark"]["color"] == rule["mark"]["color"] == REGRESSION
+    assert rect["mark"]["color"] == rule["mark"]["color"] == {"expr": "datum.colour"}
+    for layer in (rect, rule):
+        assert [row["colour"] for row in rows_of(layer, rect)] == [REGRESSION]
     assert (rect["encoding"]["x"]["field"], rect["encoding"]["x2"]["field"]) == ("at", "after")
+
+
+def test_marks_share_layers_and_each_has_its_own_look() -> None:
+    marks = [
+        {**MARK, "side": "left", "row": 0},
+        {**MARK, "side": "right", "verdict": "improvement"},
+        {**MARK, "side": "right", "verdict": "", "text": "new baseline"},
+    ]
+    spec = trend(marks=marks)
+    assert marks_of(spec) == [*("rule", "text"), *("line", "rule", "point", "tick")]
+    rows = rows_of(spec["layer"][0], spec["layer"][0])
+    assert [row["colour"] for row in rows] == [REGRESSION, IMPROVEMENT, NEUTRAL]
+    assert [row["dash"] for row in rows] == [[], [], [6, 3]]
+    assert [(row["align"], row["dx"]) for row in rows] == [("right", -5), ("left", 5), ("left", 5)]
+    assert [row["weight"] for row in rows] == [600, 600, 400]
 
 
 def test_single_samples_lie_below_their_points() -> None:
@@ -148,10 +171,11 @@ def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
 @pytest.mark.parametrize(("side", "align"), [("left", "right"), ("right", "left")])
 def test_the_words_of_a_mark_stand_beside_its_line(side: str, align: str) -> None:
     rule, text = trend(marks=[{**MARK, "side": side}])["layer"][:2]
-    assert rule["mark"]["color"] == text["mark"]["color"] == REGRESSION
-    assert rule["mark"]["strokeDash"] == []
-    assert text["mark"]["align"] == align
-    assert text["encoding"]["y"] == {"value": 14}
+    (row,) = rows_of(text, rule)
+    assert row["colour"] == REGRESSION
+    assert row["dash"] == []
+    assert row["align"] == align
+    assert text["encoding"]["y"] == {"value": {"expr": "datum.row * 14"}}
 
 
 def test_a_drift_is_drawn_from_its_first_level_to_its_last() -> None:
@@ -159,15 +183,16 @@ def test_a_drift_is_drawn_from_its_first_level_to_its_last() -> None:
     spec = trend(marks=[mark])
     assert marks_of(spec)[:3] == ["rule", "rule", "text"]
     slope = spec["layer"][1]
-    assert slope["mark"]["color"] == REGRESSION
+    assert [row["colour"] for row in rows_of(slope, spec["layer"][0])] == [REGRESSION]
     ends = {name: channel["field"] for name, channel in slope["encoding"].items()}
     assert ends == {"x": "at", "x2": "until", "y": "from", "y2": "to"}
 
 
 def test_a_new_baseline_is_dashed_and_has_no_verdict_colour() -> None:
     rule = trend(marks=[{**MARK, "verdict": "", "side": "left"}])["layer"][0]
-    assert rule["mark"]["strokeDash"] == [6, 3]
-    assert rule["mark"]["color"] not in (REGRESSION, IMPROVEMENT)
+    (row,) = rows_of(rule, rule)
+    assert row["dash"] == [6, 3]
+    assert row["colour"] not in (REGRESSION, IMPROVEMENT)
 
 
 def test_times_are_in_utc_and_the_axis_names_the_unit() -> None:
