@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import access, data, health_data, job_data
 from app.decision_data import Said
+from app.markup import caption
 from app.said import keep_said, show_said
 from db.access import Role
 from db.errors import StoreError
@@ -65,7 +66,7 @@ def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
             st.text_input("Your name", key=f"ask-name-{key}", width=320)
         st.text_input("Reason", key=f"ask-why-{key}", width=320)
         st.button("Ask for it", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
-        st.caption(_what_happens())
+        st.html(caption(_what_happens()))
     show_said(f"ask-{key}")
 
 

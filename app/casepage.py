@@ -21,7 +21,7 @@ from app.detail import (
 from app.difflinks import has_kernels, kernel_links
 from app.format import metric_label, outcome_label
 from app.launches import compile_stack, launch_table, steps_table, training_stack
-from app.markup import folded, heading, notice
+from app.markup import caption, command_line, folded, heading, notice
 from app.measured import measurement_table, missing_table
 from app.pages import RunPage
 from app.seriestable import SAMPLES_CAPTION
@@ -76,7 +76,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         return
     spec = result_samples_chart(measured, samples=samples)
     draw_chart(spec, key="case-samples")
-    st.caption(SAMPLES_CAPTION)
+    st.html(caption(SAMPLES_CAPTION))
 
 
 def _show_parts(result: ResultSummary) -> None:
@@ -101,7 +101,7 @@ def _show_sweep(result: ResultSummary) -> None:
         title=f"latency ({sweep.scale.unit})",
     )
     draw_chart(spec, key="case-shapes")
-    st.caption(SWEEP_CAPTION)
+    st.html(caption(SWEEP_CAPTION))
 
 
 def _show_explanations(result: ResultSummary) -> None:
@@ -129,7 +129,7 @@ def _show_explanations(result: ResultSummary) -> None:
 
 def _show_next(page: RunPage, result: ResultSummary) -> None:
     command = data.repro(result.case, toolchain=page.run.toolchain)
-    st.code(command, language="bash", wrap_lines=True)
+    st.html(command_line(command))
     links = []
     if has_kernels(result):
         runs = diff_data.load_runs_of_kernels(result.case.key)

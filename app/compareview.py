@@ -11,7 +11,7 @@ from app.comparerows import level_table, metrics_of, models_of, run_label, shown
 from app.components import choose, state_page
 from app.evidence import difference_table
 from app.format import metric_label
-from app.markup import folded, heading, notice
+from app.markup import caption, folded, heading, notice
 from app.state import OVERVIEW_METRICS, CompareState, compare_url
 from db.records import Verdict
 from db.summaries import RunSummary
@@ -91,7 +91,7 @@ def show_refusal(page: ComparePage, state: CompareState) -> None:
         state_page("Nothing in common", text=text)
         return
     st.html(level_table(pairs, page=page))
-    st.caption(LEVELS_CAPTION)
+    st.html(caption(LEVELS_CAPTION))
 
 
 def show_filters(page: ComparePage, state: CompareState) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 from app import access, data
 from app.format import duration, moment
 from app.kernelcode import Code
-from app.markup import escaped, link, notice, with_code
+from app.markup import command_line, escaped, link, notice, with_code
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
 from app.state import run_url
@@ -59,10 +59,9 @@ def _advice(error: StoreError) -> tuple[str, list[str]]:
 
 def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ()) -> None:
     """Draw a page that has nothing to show: what is the matter, and what to type."""
-    paragraphs = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
-    st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{paragraphs}</div>')
-    for command in commands:
-        st.code(command, language="bash", width=520)
+    content = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
+    content += "".join(map(command_line, commands))
+    st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{content}</div>')
 
 
 def _sentence(text: str) -> str:

@@ -14,7 +14,7 @@ from app import access, data, decision_data
 from app.alertpage import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
 from app.components import notices
 from app.decision_data import Said
-from app.markup import notice
+from app.markup import caption, notice
 from app.signin import sign_in_button
 from db.access import Person, Role
 from db.records import Alert, AlertState
@@ -98,7 +98,7 @@ def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
     with st.form("decide", border=False):
         given = _ask(alerts, shown=shown, person=person, number=memory.round)
     if not is_brief:
-        st.caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}")
+        st.html(caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}"))
     problem = _save(seen, given, shown=shown)
     if problem == "":
         memory.forget()
@@ -207,7 +207,7 @@ def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
             )
             why = st.text_input("Reason", key=f"why-{key}", width=300)
             is_saving = st.form_submit_button("Save the floor", key="decide-floor")
-        st.caption("Every later change of this series that is smaller stays silent.")
+        st.html(caption("Every later change of this series that is smaller stays silent."))
     if is_saving:
         floor = None if least_pct is None else round(least_pct / 100, 6)
         said = Said(name=str(st.session_state.get(_NAME, "")), why=why.strip())

@@ -22,7 +22,7 @@ from app.diffrows import (
 )
 from app.format import moment
 from app.kernelcode import Code, code_of, unified_diff
-from app.markup import escaped, heading, notice
+from app.markup import caption, escaped, heading, notice
 from app.sharing import HERE, Share, file_name, show_share
 from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
@@ -120,11 +120,12 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
         return
     st.html(heading("Generated code", level=3))
     if before.text == after.text:
-        st.caption("The same on both sides.")
+        st.html(caption("The same on both sides."))
         draw_code(before)
         return
     if not (before.text and after.text):
-        st.caption(f"The {'baseline' if before.text else 'candidate'} alone has generated code.")
+        side = "baseline" if before.text else "candidate"
+        st.html(caption(f"The {side} alone has generated code."))
         draw_code(before if before.text else after)
         return
     try:
@@ -137,7 +138,7 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
             st.columns(2), ("baseline", "candidate"), (before, after), strict=True
         ):
             with column:
-                st.caption(name)
+                st.html(caption(name))
                 draw_code(code)
 
 

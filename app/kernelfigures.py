@@ -15,7 +15,7 @@ from app.icicle import layout
 from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
 from app.kernelparts import kind_style
 from app.kernelrows import kernel_id, uncounted_text
-from app.markup import escaped, heading, notice
+from app.markup import caption, escaped, heading, notice
 from app.pages import KernelsPage
 from app.roofline import roofs_of, spots_of, uncounted
 from app.strip import strip_rows, strip_text
@@ -46,7 +46,7 @@ def show_icicle(page: KernelsPage, *, generation: int) -> None:
     st.html(heading("By module, operator and kernel", level=2))
     _draw_kernels(spec, key="icicle")
     st.html(_legend(page))
-    st.caption(_ICICLE_TEXT)
+    st.html(caption(_ICICLE_TEXT))
 
 
 def show_strip(page: KernelsPage, *, generation: int) -> None:
@@ -59,7 +59,7 @@ def show_strip(page: KernelsPage, *, generation: int) -> None:
         st.html(notice("No timeline: this result was recorded without one. Its trace has it."))
         return
     _draw_kernels(spec, key="strip")
-    st.caption(strip_text(page.profile))
+    st.html(caption(strip_text(page.profile)))
 
 
 def show_roofline(page: KernelsPage, *, generation: int) -> None:
@@ -71,7 +71,7 @@ def show_roofline(page: KernelsPage, *, generation: int) -> None:
     spec = _cached(_roofline, page, generation)
     if spec is not None:
         _draw_kernels(spec, key="roofline")
-        st.caption(_ROOFLINE_TEXT)
+        st.html(caption(_ROOFLINE_TEXT))
     if without := uncounted(page.kernels):
         st.html(notice(uncounted_text(without)))
 
@@ -97,7 +97,7 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
         _points=points,
     )
     draw_runs(spec, case_key=page.result.case.key, key="kernel-trend")
-    st.caption(_TREND_TEXT)
+    st.html(caption(_TREND_TEXT))
 
 
 def _cached(

@@ -21,7 +21,7 @@ from app.kernelrows import (
     origin_table,
     repro_command,
 )
-from app.markup import facts, folded, heading, notice
+from app.markup import caption, command_line, facts, folded, heading, notice
 from app.pages import KernelsPage
 from app.state import KernelsState
 from db.kernels import Kernel, KernelSource
@@ -64,7 +64,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     _mark(state.kernel, key=key, ids=found.ids)
     _draw(found, key=key)
     if more := hidden_counters(kernels):
-        st.caption(more)
+        st.html(caption(more))
     if len(kernels) < len(page.kernels):
         st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
 
@@ -100,12 +100,12 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
     script = kernel_data.kernel_script(page, kernel, source)
     if not script.text:
         st.html(notice(f"No script: {script.reason}."))
-        st.code(data.repro(case, toolchain=page.run.toolchain), language="bash", wrap_lines=True)
+        st.html(command_line(data.repro(case, toolchain=page.run.toolchain)))
         return
     with st.expander("Copy the script"):
         draw_code(Code(text=script.text, language="python"))
-    st.caption("It needs torch and nothing of Compile HUD. This prints it as well:")
-    st.code(repro_command(page.run, case, kernel), language="bash", wrap_lines=True)
+    st.html(caption("It needs torch and nothing of Compile HUD. This prints it as well:"))
+    st.html(command_line(repro_command(page.run, case, kernel)))
 
 
 def _choose(label: str, name: str, found: list[str], value: str) -> None:

@@ -11,7 +11,6 @@ from app import access, data, signin
 from app.components import guarded, live, synthetic_banner
 from app.news import show_news
 from app.scripts import keys
-from app.theme import STYLE_SHEET
 from app.views import (
     alerts,
     compare,
@@ -60,8 +59,6 @@ VIEWS = (
 def main() -> None:
     """Draw the page that the URL names."""
     st.set_page_config(page_title="Compile HUD", layout="wide", initial_sidebar_state="collapsed")
-    # The document of a page has it already; that of a path without a page is Streamlit's own.
-    st.html(STYLE_SHEET)
     page = st.navigation(
         [
             st.Page(view.show, title=view.title, url_path=view.path, default=view is VIEWS[0])

@@ -15,6 +15,8 @@ from db.text import printable, shortened
 # The title of an event, with a case, a commit and where it was measured, is in one piece.
 _TEXT_LIMIT = 240
 _TITLE_LIMIT = 600
+# Of our own texts and of commands.
+_LONG_TEXT = 2000
 # Shades of a bar's parts in theme.py; a further part begins with the first again.
 _NUM_SHADES = 6
 # On either side of the median a small trend line has room for this share of it at least.
@@ -118,6 +120,23 @@ def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
     shown = escaped(text)
     return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
+
+
+def caption(text: str) -> str:
+    """Return what explains a chart or a table; what is between backticks is code.
+
+    Streamlit's own reads Markdown, which takes a browser longer than a table of twenty rows.
+    """
+    return f'<div class="hud-caption">{with_code(text, limit=_LONG_TEXT)}</div>'
+
+
+def command_line(text: str) -> str:
+    """Return a command as it is typed; a click selects all of it.
+
+    Streamlit's own box loads a highlighter first, for one line.
+    """
+    words = " ".join(f"<span>{escaped(word, limit=_LONG_TEXT)}</span>" for word in text.split(" "))
+    return f'<pre class="hud-command">{words}</pre>'
 
 
 def link(text: str, href: str) -> str:
@@ -269,7 +288,9 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 def _cell(cell: Cell, column: Column) -> str:
     content = _box(cell.picks, cell.title) or _content(cell)
-    named = _class(f"{_column_style(column)} {cell.style}".strip())
+    # Named, since a browser that looks into each cell for its line takes long.
+    line = "trend" if cell.trend else ""
+    named = _class(" ".join(filter(None, (_column_style(column), cell.style, line))))
     return f"<td{named}{_title(cell.title)}>{content}</td>"
 
 

@@ -77,8 +77,9 @@ def build_matrix(
     metric: str,
     now: datetime,
     trends: Mapping[tuple[str, str], tuple[float, ...]] = _NO_TRENDS,
+    num_shown: int | None = None,
 ) -> Matrix:
-    """Return the latest results as a table, worst first.
+    """Return the latest results as a table, worst first; the first `num_shown` rows, or all.
 
     `cells` and `alerts` are of one machine and one toolchain, and so are `trends`, the last medians
     by case key and metric.
@@ -90,7 +91,7 @@ def build_matrix(
     scales = {name: _scale(cells, variant=name, metric=metric) for name in variants}
     newest = max((cell.run_started_at for cell in cells), default=now)
     rows = []
-    for number, subject in enumerate(_subjects(cells, marks=marks)):
+    for number, subject in enumerate(_subjects(cells, marks=marks)[:num_shown]):
         case = next(iter(subject.values())).summary.case
         heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
         heading += [Cell(text=str(getattr(case, name))) for name in shown]
@@ -137,6 +138,15 @@ def _live(alerts: Iterable[Alert]) -> list[Alert]:
     return [alert for alert in alerts if alert.state in ONGOING]
 
 
+def num_rows_of(cells: Iterable[LatestCell]) -> int:
+    """Return how many rows a matrix of `cells` has."""
+    return len({_subject(cell.summary.case) for cell in cells})
+
+
+def _subject(case: Case) -> tuple[str, ...]:
+    return (case.model, *(str(getattr(case, name)) for name in DIMENSIONS))
+
+
 def _subjects(
     cells: Sequence[LatestCell], *, marks: Mapping[str, Alert]
 ) -> list[dict[str, LatestCell]]:
@@ -144,8 +154,7 @@ def _subjects(
     subjects: dict[tuple[str, ...], dict[str, LatestCell]] = defaultdict(dict)
     for cell in cells:
         case = cell.summary.case
-        key = (case.model, *(str(getattr(case, name)) for name in DIMENSIONS))
-        subjects[key][case.variant] = cell
+        subjects[_subject(case)][case.variant] = cell
 
     def badness(key: tuple[str, ...]) -> float:
         found = [marks.get(cell.summary.case.key) for cell in subjects[key].values()]

@@ -9,7 +9,7 @@ import streamlit as st
 from app import live_data
 from app.components import POLL_S
 from app.format import outcome_label
-from app.markup import escaped, folded, heading
+from app.markup import caption, escaped, folded, heading
 from app.scripts import script
 from db.errors import RecordError, StoreError
 from db.live_log import LIMIT_BYTES, LiveLog
@@ -50,7 +50,7 @@ def show_live_log(run_id: str) -> None:
         key="live-log",
         data={"log": log.case_key, "lines": [[line.offset, line.text] for line in log.lines]},
     )
-    st.caption(where)
+    st.html(caption(where))
 
 
 def _live_log(run_id: str) -> tuple[LiveLog | None, str]:

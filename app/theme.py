@@ -115,7 +115,7 @@ table.hud.lines td > .note { margin-left: 6px; }
 table.hud.lines td { white-space: nowrap; }
 .hud-trend { display: inline-block; vertical-align: -1px; height: 14px; width: 60px;
   margin-right: 8px; background: color-mix(in srgb, currentColor 30%, transparent); }
-table.hud td:has(.hud-trend) { white-space: nowrap; }
+table.hud td.trend { white-space: nowrap; }
 table.hud td .hud-trend + .text { display: inline-block; min-width: 3.2em; }
 @media (max-width: 900px) {
   table.hud.lines td { white-space: normal; }
@@ -187,7 +187,8 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .p4 { background: color-mix(in srgb, currentColor 22%, var(--hud-paper)); }
 .p5 { background: color-mix(in srgb, currentColor 7%, var(--hud-paper)); }
 /* Streamlit's own greys and code colours are too pale to read for many. */
-.stApp [data-testid="stCaptionContainer"] { opacity: 1; color: var(--hud-dim); }
+.hud-caption { font-size: .875rem; line-height: 1.5; color: var(--hud-dim);
+  overflow-wrap: anywhere; }
 .stApp .stCode .token { color: inherit; }
 .stApp .stCode .token:is(.comment, .prolog, .unchanged) { color: var(--hud-dim); }
 .stApp .stCode .token:is(.keyword, .builtin, .boolean, .macro) { color: var(--hud-link); }
@@ -198,8 +199,9 @@ dl.hud-facts dd { margin: 0; overflow-wrap: anywhere; max-width: 42em; }
 .stApp .stCode .token.deleted { color: light-dark(#9e303b, #f2919a); }
 details.hud { font-size: 13px; margin-top: 6px; }
 pre.hud-command { font-size: 13px; margin: 0; padding: 8px 12px; border-radius: 4px;
-  white-space: pre-wrap; overflow-wrap: anywhere;
+  white-space: pre-wrap; overflow-wrap: anywhere; user-select: all;
   background: color-mix(in srgb, currentColor 5%, transparent); }
+.hud-empty pre.hud-command { margin-bottom: .5rem; }
 /* A line ends between words, not within `--`. */
 pre.hud-command span { display: inline-block; max-width: 100%; }
 pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;

@@ -10,7 +10,7 @@ import streamlit as st
 from app import data
 from app.charts import PICK, picked
 from app.components import draw_chart
-from app.markup import escaped
+from app.markup import caption, command_line
 from app.pages import SeriesPage
 from app.part import part_of
 from app.series_data import load_raw
@@ -66,7 +66,7 @@ def show_trend(
         selection_mode=list(TREND_SELECTIONS),
     )
     _follow(event, page=page, metric=metric, is_series=state is not None)
-    st.caption(trend_caption(page))
+    st.html(caption(trend_caption(page)))
     show_repro(page.case, toolchain=page.toolchain)
 
 
@@ -95,10 +95,7 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
 
 def show_repro(case: Case, *, toolchain: str) -> None:
     """Draw the command that measures `case` again; a button of the page copies it."""
-    # Streamlit's own box loads a highlighter first, for one line.
-    words = data.repro(case, toolchain=toolchain).split(" ")
-    command = " ".join(f"<span>{escaped(word)}</span>" for word in words)
-    st.html(f'<pre class="hud-command">{command}</pre>')
+    st.html(command_line(data.repro(case, toolchain=toolchain)))
 
 
 def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:

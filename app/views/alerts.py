@@ -22,7 +22,7 @@ from app.eventtable import (
     events_heading,
 )
 from app.evidence import difference_table
-from app.markup import heading
+from app.markup import caption, heading
 from app.news import see_all
 from app.ranking import alert_metric
 from app.scripts import KEYS_LEGEND, picked
@@ -163,9 +163,9 @@ def _show_kernels(alert: Alert) -> None:
     notices([kernels.noise] if kernels.noise else [])
     if content := alert_kernel_table(kernels):
         st.html(content)
-        st.caption(alert_kernel_text(kernels))
+        st.html(caption(alert_kernel_text(kernels)))
     else:
-        st.caption("No kernel changed beyond noise in the direction of the alert.")
+        st.html(caption("No kernel changed beyond noise in the direction of the alert."))
     st.link_button("What changed in the kernels", kernel_diff_url(kernels.state))
 
 
@@ -176,4 +176,4 @@ def _show_decisions(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> 
     if changes:
         st.html(changes_table(changes, alerts=alerts))
     else:
-        st.caption("Nobody has changed anything yet.")
+        st.html(caption("Nobody has changed anything yet."))

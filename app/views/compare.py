@@ -32,7 +32,7 @@ from app.compareview import (
 from app.components import empty_store, no_result, notices, stale_note, state_page
 from app.computed import comparing_command
 from app.machine import machine_notice
-from app.markup import folded, heading, notice
+from app.markup import caption, folded, heading, notice
 from app.sharing import Share, file_name, show_share
 from app.state import CompareState, compare_url, parse_compare
 from db.errors import NotFoundError
@@ -89,7 +89,7 @@ def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[Comp
     st.html(verdict_tiles(page))
     if means := mean_table(page.means, page=page):
         st.html(means)
-        st.caption(MEANS_CAPTION)
+        st.html(caption(MEANS_CAPTION))
     st.html(heading("Case by case, worst first", level=2))
     show_filters(page, state)
     if not rows:

@@ -19,7 +19,7 @@ from app.healthrows import (
     troubles,
     wellness,
 )
-from app.markup import heading, notice
+from app.markup import caption, heading, notice
 from app.said import keep_said, show_said
 from app.state import parse_health
 from db.access import Role
@@ -87,7 +87,7 @@ def _show_dead(page: HealthPage) -> None:
     st.html(heading("Messages that were given up", level=2))
     st.html(dead_table(page.dead, now=data.now()))
     if not access.present().may(Role.ADMIN):
-        st.caption("Admins send them again here, `hud alerts resend` on the command line.")
+        st.html(caption("Admins send them again here, `hud alerts resend` on the command line."))
         return
     ids = [item.id for item in page.dead]
     st.button(f"Send {len(ids)} again", key=_SEND, on_click=_send_again, args=(ids,))

@@ -8,7 +8,7 @@ from app import data
 from app.casefilters import draw_filters, draw_silence, load_filled, load_placed, show_nothing_fits
 from app.components import state_page, type_in
 from app.firstrows import FirstRows, first_note, show_rest
-from app.markup import heading
+from app.markup import caption, heading
 from app.models_data import (
     MODELS_METRICS,
     NOISE_METRIC,
@@ -67,4 +67,4 @@ def show() -> None:
     note = first_note(first, order="the worst come first")
     st.html(note + models_table(shown, now=data.now(), num_shown=first.num_shown, **where))
     show_rest(first)
-    st.caption(CAPTION)
+    st.html(caption(CAPTION))

@@ -9,7 +9,7 @@ from app.casefilters import draw_filters, draw_silence, load_filled, load_placed
 from app.cases import Placed
 from app.components import choose, draw_chart
 from app.firstrows import FirstRows, first_note, show_rest
-from app.markup import beside, heading, notice
+from app.markup import beside, caption, heading, notice
 from app.modes_data import MODES_METRICS, modes_page
 from app.modeschart import modes_spec
 from app.modespage import ModesPage
@@ -58,7 +58,7 @@ def _show_models(page: ModesPage, place: Placed, *, asked: str) -> None:
     note = first_note(first, order="by name")
     st.html(note + model_table(page, cells, num_shown=first.num_shown))
     show_rest(first)
-    st.caption(MODEL_CAPTION)
+    st.html(caption(MODEL_CAPTION))
 
 
 def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> None:
@@ -82,6 +82,6 @@ def _show_answer(page: ModesPage, state: ModesState) -> None:
     if not page.modes:
         return
     st.html(beside(mode_table(page), calls_table(page)))
-    spec = modes_spec(chart_rows(page), cache=state.cache)
+    spec = data.cached(modes_spec)(chart_rows(page), cache=state.cache)
     draw_chart(spec, key="modes")
-    st.caption(CHART_CAPTION)
+    st.html(caption(CHART_CAPTION))

@@ -13,7 +13,7 @@ from app.firstrows import FirstRows, first_note, show_rest
 from app.format import metric_label, speedup_label
 from app.machine import machine_notice
 from app.markup import heading, notice, table, tiles
-from app.matrix import build_matrix, common_dimensions, shown_metrics
+from app.matrix import build_matrix, common_dimensions, num_rows_of, shown_metrics
 from app.overview_data import load_trends
 from app.pages import Overview
 from app.state import (
@@ -83,14 +83,19 @@ def _show_cells(state: OverviewState, place: Placed) -> None:
         machine=place.machine, toolchain=place.toolchain, metric=state.metric
     ).value
     now = data.now()
-    matrix = build_matrix(cells, alerts=alerts, metric=state.metric, now=now, trends=trends)
+    first = FirstRows(num_rows=num_rows_of(cells), asked=state.rows)
+    matrix = build_matrix(
+        cells,
+        alerts=alerts,
+        metric=state.metric,
+        now=now,
+        trends=trends,
+        num_shown=first.num_shown,
+    )
     results = [cell.summary.measurements for cell in cells]
     shown = speedup_label(results) if state.metric == "speedup" else metric_label(state.metric)
     st.html(heading(f"Latest results: {shown}", level=2))
     st.html(latest_facts(cells, now=now, names_toolchain=place.has_several_toolchains))
-    first = FirstRows(num_rows=len(matrix.rows), asked=state.rows)
-    rows = table(
-        matrix.columns, matrix.rows[: first.num_shown], label="latest results, model by variant"
-    )
+    rows = table(matrix.columns, matrix.rows, label="latest results, model by variant")
     st.html(first_note(first, order="what needs attention comes first") + rows)
     show_rest(first)

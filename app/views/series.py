@@ -12,7 +12,7 @@ from app.annotation_data import annotated
 from app.components import choose, draw_chart, notices, stale_note, state_page
 from app.firstrows import FirstRows, first_note, show_rest
 from app.format import metric_label
-from app.markup import escaped, facts, heading, notice
+from app.markup import caption, escaped, facts, heading, notice
 from app.pages import SeriesPage
 from app.part import part_of, with_samples
 from app.seriesshare import series_csv, series_markdown
@@ -173,4 +173,4 @@ def _show_samples(page: SeriesPage, state: SeriesState, *, generation: int) -> N
         _samples=samples,
     )
     draw_chart(spec, key="samples")
-    st.caption(seriestable.SAMPLES_CAPTION)
+    st.html(caption(seriestable.SAMPLES_CAPTION))

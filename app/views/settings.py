@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import data
 from app.components import notices, state_page
-from app.markup import Cell, Column, facts, heading, table
+from app.markup import Cell, Column, caption, facts, heading, table
 from app.state import parse_settings
 from db.shown_settings import SETTINGS_VARIABLE, ShownSetting, settings_from_json
 
@@ -34,9 +34,12 @@ def show() -> None:
         ]
         state_page("No settings", text=text, commands=["hud up", "hud serve"])
         return
-    st.caption(
-        "As they were when the dashboard was started; hud.toml is where they are changed. Secrets"
-        " are not shown, only the places that they are read from, and of addresses scheme and host."
+    st.html(
+        caption(
+            "As they were when the dashboard was started; hud.toml is where they are changed."
+            " Secrets are not shown, only the places that they are read from, and of addresses"
+            " scheme and host."
+        )
     )
     for section in dict.fromkeys(item.section for item in settings):
         rows = [_row(item) for item in settings if item.section == section]

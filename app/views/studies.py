@@ -8,7 +8,7 @@ from app import data, study_data
 from app.charts import PICK, picked
 from app.components import choose, draw_chart, notices, stale_note, state_page
 from app.format import age, moment
-from app.markup import Cell, abreast, facts, folded, heading, notice, table
+from app.markup import Cell, abreast, caption, facts, folded, heading, notice, table
 from app.sharing import go
 from app.state import DEFAULT_STUDY, parse_studies, run_url
 from app.studypage import GridPart, StudySection, TablePart
@@ -79,13 +79,13 @@ def _show_chart(section: StudySection, *, key: str) -> None:
         event = draw_chart(section.chart, key=key, on_select="rerun", selection_mode=PICK)
         if case_key := picked(event, "case"):
             go(run_url(section.run.id, case_key=case_key))
-    st.caption(section.chart_text)
+    st.html(caption(section.chart_text))
 
 
 def _show_grids(part: GridPart) -> None:
     st.html(heading(part.title, level=3))
     st.html(abreast((grid.title, _drawn(grid)) for grid in part.grids))
-    st.caption(part.text)
+    st.html(caption(part.text))
 
 
 def _show_part(part: TablePart) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -14,21 +15,26 @@ def html_of(page: AppTest) -> str:
 
     Where a word may be broken is left out.
     """
-    html = "\n".join(str(element.proto.body) for element in page.get("html"))
-    return html.replace("<wbr>", "")
+    bodies = "\n".join(str(element.proto.body) for element in page.get("html"))
+    return bodies.replace("<wbr>", "")
 
 
 def text_of(page: AppTest) -> str:
-    """Return what a reader sees: words of the HTML, code, and captions."""
+    """Return what a reader sees: words of the HTML and code."""
     parser = _Words()
     parser.feed(html_of(page))
     words = [*parser.words, *(item.value for item in page.code)]
-    words += [item.value for item in page.caption]
     return re.sub(r"\s+", " ", " ".join(words))
 
 
+def commands_of(page: AppTest) -> list[str]:
+    """Return the commands that the page shows to be typed."""
+    found = re.findall(r'<pre class="hud-command">(.*?)</pre>', html_of(page), re.DOTALL)
+    return [html.unescape(re.sub(r"</?span>", "", text)) for text in found]
+
+
 def markdown_of(page: AppTest) -> str:
-    """Return what Streamlit reads as Markdown: captions, labels, what headings of tables say."""
+    """Return what Streamlit reads as Markdown: labels, what headings of tables say."""
     found = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
     for kind in ("expander", "link_button", "selectbox", "text_input"):
         found += [item.proto.label for item in page.get(kind)]

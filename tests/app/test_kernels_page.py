@@ -18,7 +18,7 @@ from db.store import Store
 from db.traces import TRACES_VARIABLE
 from tests.app import stores
 from tests.app.conftest import OpenPage
-from tests.app.looking import html_of, links_of, markdown_of, text_of
+from tests.app.looking import commands_of, html_of, links_of, markdown_of, text_of
 from tests.builders import make_case, make_kernel, make_result, make_run
 
 CASE = make_case("bert", mode="default")
@@ -129,7 +129,7 @@ def test_a_link_opens_a_kernel_with_origin_code_and_script(
     assert "x + y" in text
     codes = [item.value for item in page.code]
     assert SOURCE.text in codes
-    assert f"hud kernels run-1 {CASE.key} --repro cpp_fused_add_0" in codes
+    assert commands_of(page) == [f"hud kernels run-1 {CASE.key} --repro cpp_fused_add_0"]
     (script,) = [code for code in codes if code.startswith('"""cpp_fused_add_0 alone, as bert/')]
     assert SOURCE.text in script
     assert "value_0 = strided(torch.float32, [4], [1])" in script
@@ -143,7 +143,8 @@ def test_a_kernel_that_no_script_can_run_says_why_and_what_measures_it_again(
     save(store, unseen, lost)
     page = open_page("kernels", **PARAMS, kernel=kernel_id(unseen))
     assert "No script: nobody saw what cpp_fused_add_0 was called with" in text_of(page)
-    assert any(code.value.startswith("hud run --model bert") for code in page.code)
+    (command,) = commands_of(page)
+    assert command.startswith("hud run --model bert")
     page.query_params["kernel"] = kernel_id(lost)
     page.run()
     assert "did not come with the result, so nothing can run it alone" in text_of(page)

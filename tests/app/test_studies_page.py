@@ -13,7 +13,7 @@ from db.records import Case, CaseResult, Outcome, Run, RunDocument
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
-from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+from tests.app.looking import commands_of, html_of, links_of, text_of, texts_of_rows
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 GRID = ("full-b1-l16", "full-b8-l128")
@@ -69,7 +69,7 @@ def fill_families(store: Store, *, device: str = "cpu", day: int = 0, speedup: f
 def test_a_study_without_a_run_says_how_to_measure_it(open_page: OpenPage) -> None:
     page = open_page("studies", study="moe")
     assert "No run of this study yet" in text_of(page)
-    assert [block.value for block in page.code] == ["hud study run moe"]
+    assert commands_of(page) == ["hud study run moe"]
 
 
 def test_rows_have_numbers_and_words(store: Store, open_page: OpenPage) -> None:

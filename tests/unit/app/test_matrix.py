@@ -7,7 +7,13 @@ from datetime import timedelta
 import pytest
 
 from app.markup import Cell
-from app.matrix import Matrix, build_matrix, common_dimensions, variants_in_order
+from app.matrix import (
+    Matrix,
+    build_matrix,
+    common_dimensions,
+    num_rows_of,
+    variants_in_order,
+)
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import LatestCell
 from db.warning import RunWarning
@@ -199,3 +205,13 @@ def test_only_the_first_rows_of_a_long_table_have_trends() -> None:
     trends = {(cell.summary.case.key, "latency_s"): (1.0, 2.0) for cell in cells}
     matrix = build_matrix(cells, alerts=(), metric="latency_s", now=START, trends=trends)
     assert [bool(row[-1].trend) for row in matrix.rows] == [True] * 60 + [False]
+
+
+def test_of_a_long_table_the_worst_rows_are_made_and_all_are_counted() -> None:
+    cells = [latest(make_case(f"model-{number:03d}")) for number in range(9)]
+    cells += [latest(make_case("model-009"), outcome=Outcome.FAILED)]
+    whole = matrix_of(*cells)
+    matrix = build_matrix(cells, alerts=(), metric="speedup", now=START, num_shown=3)
+    assert matrix.rows == whole.rows[:3]
+    assert [row[0].text for row in matrix.rows] == ["model-009", "model-000", "model-001"]
+    assert num_rows_of(cells) == len(whole.rows) == 10
