@@ -71,9 +71,9 @@ def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
 def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
     """Draw what each change contributes to the difference."""
     st.html(heading("What contributes", level=2))
-    caption = escaped(WATERFALL_CAPTION, limit=len(WATERFALL_CAPTION))
+    words = escaped(WATERFALL_CAPTION, limit=len(WATERFALL_CAPTION))
     bars = waterfall(waterfall_steps(page), state)
-    st.html(f'{bars}<div class="hud-legend">{caption}</div>')
+    st.html(f'{bars}<div class="hud-legend">{words}</div>')
 
 
 def show_table(page: DiffPage, state: KernelDiffState) -> None:

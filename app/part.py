@@ -11,8 +11,9 @@ from db.summaries import TrendPoint
 
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
 MAX_SAMPLES = 4000
-# As many dots as lie beside each other on a wide screen; more hide one another and take longer.
-MAX_POINTS = 160
+# As many hollow dots as lie beside each other on a wide screen; more hide one another, and take
+# longer.
+MAX_POINTS = 120
 
 
 def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None) -> SeriesPage:

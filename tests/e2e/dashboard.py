@@ -91,6 +91,23 @@ def window(
         context.close()
 
 
+@contextmanager
+def profile(folder: Path) -> Iterator[BrowserContext]:
+    """Yield a window of a profile that keeps in `folder` what Chromium caches."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            folder,
+            executable_path=str(CHROMIUM),
+            args=list(CHROMIUM_FLAGS),
+            viewport={"width": 1440, "height": 900},
+            color_scheme="light",
+        )
+        try:
+            yield context
+        finally:
+            context.close()
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.socket() as probe:
