@@ -50,13 +50,11 @@ _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 _FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
 # Of an address that leads nowhere.
 _MAX_SAID = 100
-# Where Streamlit's own answers lie, and its files beside them; every page has a document of ours.
-_FILES = (Path(streamlit.__file__).parent / "static").iterdir()
-_STREAMLITS = frozenset(
-    {
-        *("_stcore", "app", "auth", "component", "media", "static"),
-        *(path.name for path in _FILES if path.suffix != ".html"),
-    }
+# Where Streamlit's own answers lie, and its files; every page has a document of ours.
+_STREAMLITS = frozenset({"_stcore", "auth", "component", "media"}).union(
+    path.name
+    for path in (Path(streamlit.__file__).parent / "static").iterdir()
+    if path.suffix != ".html"
 )
 Endpoint = Callable[[Request], Response]
 

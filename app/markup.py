@@ -125,7 +125,7 @@ def heading(text: str, *, level: int = 1) -> str:
 def caption(text: str) -> str:
     """Return what explains a chart or a table; what is between backticks is code.
 
-    Streamlit's own reads Markdown, which takes a browser longer than a table of twenty rows.
+    Streamlit's own has a reader of Markdown first, which takes its time and may misread a name.
     """
     return f'<div class="hud-caption">{with_code(text, limit=_LONG_TEXT)}</div>'
 
@@ -288,7 +288,7 @@ def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
 
 def _cell(cell: Cell, column: Column) -> str:
     content = _box(cell.picks, cell.title) or _content(cell)
-    # Named, since a browser that looks into each cell for its line takes long.
+    # A browser finds a named cell sooner than one that holds a line.
     line = "trend" if cell.trend else ""
     named = _class(" ".join(filter(None, (_column_style(column), cell.style, line))))
     return f"<td{named}{_title(cell.title)}>{content}</td>"

@@ -187,7 +187,7 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
 
     Where it is known only that the change lies between two runs, the time between them is shaded. A
     drift has a slope beside its line, from its first level to its last. All marks share their
-    layers, since a browser takes milliseconds for each layer.
+    layers, of which each costs time in the browser, and their rows say how each looks.
     """
     rows = [{**mark, **_mark_style(mark)} for mark in marks]
     base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
