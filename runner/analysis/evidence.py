@@ -54,7 +54,7 @@ NEEDED_EVIDENCE = 5.5
 NEEDED_ADVANTAGE = 2.0
 # Three clear nights lead over a new mode by ln(10) = 2.3, and are told where hardly anything else
 # speaks for one. With one night more there is more to go by.
-NEEDED_LEAD = 2.0
+NEEDED_LEAD = 2.1
 NEEDED_LEAD_EARLY = 2.24
 EARLY_NIGHTS = 3
 # A mode that was never seen stands out from the noise, what the noise does by itself does not.

@@ -132,9 +132,9 @@ def test_nights_that_went_between_are_less_of_a_step_than_of_a_mode() -> None:
 
 def test_three_nights_need_more_of_a_lead_than_four() -> None:
     demand = Demand(num_noise=60)
-    assert demand.is_lead(2.1, num_nights=4)
-    assert not demand.is_lead(1.9, num_nights=4)
-    assert not demand.is_lead(2.1, num_nights=3)
+    assert demand.is_lead(2.2, num_nights=4)
+    assert not demand.is_lead(2.0, num_nights=4)
+    assert not demand.is_lead(2.2, num_nights=3)
     assert demand.is_lead(2.28, num_nights=3)
 
 
