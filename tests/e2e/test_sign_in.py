@@ -250,6 +250,9 @@ def has_focus(links: Locator) -> bool:
 def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
     page.goto(place.url + PATH)
     sign_in(page, "ada")
+    # What is typed before the whole page is there may be drawn anew.
+    expect(page.get_by_role("button", name="Save the floor")).to_be_visible()
+    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.get_by_label("Least change that matters").fill("7.5")
     page.get_by_label("Reason", exact=True).fill("noisy")
     page.get_by_role("button", name="Save the floor").click()
