@@ -31,8 +31,14 @@ async def to_overview(request: Request) -> RedirectResponse:
     return RedirectResponse(f"./?{request.url.query}" if request.url.query else "./")
 
 
+async def to_icon(_request: Request) -> RedirectResponse:
+    """Lead to the icon of the pages: browsers ask for one beside whatever has no page around it."""
+    return RedirectResponse("./favicon.png")
+
+
 _ROUTES = [
     Route("/healthz", healthz, methods=["GET", "HEAD"]),
+    Route("/favicon.ico", to_icon, methods=["GET", "HEAD"]),
     *trace_routes(),
     *metrics_routes(),
     *action_routes(),

@@ -62,3 +62,6 @@ def test_a_picture_is_shown_to_who_has_its_address(watched: Watched, address: st
     assert answer is not None
     assert (answer.status, answer.headers["content-type"]) == (200, "image/png")
     assert answer.body().startswith(b"\x89PNG")
+    # A browser asks for this one beside a picture that is opened alone, some only at leisure.
+    icon = watched.page.request.get(f"{address}/favicon.ico")
+    assert (icon.status, icon.headers["content-type"]) == (200, "image/png")
