@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from runner.analysis.densities import MIN_BANDWIDTH, OUTLIER_RANGE, OUTLIERS
+from runner.analysis.densities import MIN_BANDWIDTH, OUTLIER_RANGE, OUTLIERS, Density
 from runner.analysis.history import middle
 
 NUM_PARAMETERS = 3
@@ -34,7 +34,7 @@ NUM_ROUNDS = 4
 _OUTLIER = OUTLIERS / OUTLIER_RANGE
 
 
-class Chain:
+class Chain(Density):
     """Two modes, learnt from the points of `noise`, oldest first.
 
     `belongs` says for each point how likely it is from either mode, to begin with.
@@ -58,14 +58,11 @@ class Chain:
         self._log_likelihood = float(logs.sum()) - NUM_PARAMETERS / 2 * math.log(noise.size)
         self.last = known[-1]
 
-    def log_density(self, distances: np.ndarray) -> np.ndarray:
-        """Return that of each of `distances` after the one before it, one row a hypothesis.
-
-        The first ones follow the last point of the noise.
-        """
+    def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:
+        """Return that of each of `distances`; the first of a run follows the noise's last point."""
         parts = self._parts(distances)
-        first = np.broadcast_to(self.last, (distances.shape[0], 1, 2))
-        before = np.concatenate([first, self._known(parts)[:, :-1]], axis=1)
+        before = np.roll(self._known(parts), 1, axis=0)
+        before[starts] = self.last
         return np.asarray(np.log(((before @ self.moves) * parts).sum(axis=-1) + _OUTLIER))
 
     def log_likelihood(self) -> float:

@@ -16,6 +16,7 @@ Assumptions: distances in units of the floor; the noise depends on the night bef
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -49,7 +50,25 @@ _PEAK = 2 / (math.pi * math.sqrt(3))
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
-class Kernel:
+class Density(ABC):
+    """How likely a distance is after the one of the night before."""
+
+    @abstractmethod
+    def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:
+        """Return that of each of `distances`: runs of nights in a row, which begin at `starts`."""
+
+    def log_density(self, distances: np.ndarray) -> np.ndarray:
+        """Return that of each of `distances`, one run a row."""
+        num_rows, num_nights = distances.shape
+        logs = self.log_runs(distances.ravel(), starts=num_nights * np.arange(num_rows))
+        return logs.reshape(distances.shape)
+
+    @abstractmethod
+    def log_likelihood(self) -> float:
+        """Return that of the noise that it was learnt from."""
+
+
+class Kernel(Density):
     """The density around the points of `noise` themselves, oldest first.
 
     `sd` is the robust standard deviation of `noise`, `level_error` the variance of the level that
@@ -61,12 +80,13 @@ class Kernel:
         silverman = BANDWIDTH * sd * noise.size**-0.2
         self.width = math.sqrt(silverman**2 + MIN_BANDWIDTH**2 + level_error * sd**2)
 
-    def log_density(self, distances: np.ndarray) -> np.ndarray:
-        """Return that of each of `distances` after the one before it, one row a hypothesis."""
-        near = _student((distances[:, :, None] - self.noise) / self.width)
-        learnt = near.mean(axis=2)
-        weights = _weights(near[:, :-1])
-        learnt[:, 1:] = (weights * near[:, 1:]).sum(axis=2) / weights.sum(axis=2)
+    def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:
+        """Return that of each of `distances`; the first of a run follows none."""
+        near = _student((distances[:, None] - self.noise) / self.width)
+        learnt = np.empty(distances.size)
+        weights = _weights(near[:-1])
+        learnt[1:] = np.einsum("ij,ij->i", weights, near[1:]) / weights.sum(axis=1)
+        learnt[starts] = near[starts].sum(axis=1) / self.noise.size
         return self._log(learnt, distances)
 
     def log_likelihood(self) -> float:
@@ -83,12 +103,12 @@ class Kernel:
 
     def _log(self, learnt: np.ndarray, distances: np.ndarray) -> np.ndarray:
         share = PRIOR_NIGHTS / (self.noise.size + PRIOR_NIGHTS)
-        density = (1 - share) * (_PEAK / self.width) * learnt
-        density += share * (_PEAK / PRIOR_SD) * _student(distances / PRIOR_SD)
+        density = learnt * ((1 - share) * (_PEAK / self.width))
+        density += _student(distances / PRIOR_SD) * (share * (_PEAK / PRIOR_SD))
         return _log_with_outliers(density)
 
 
-class Bell:
+class Bell(Density):
     """The density of noise that has one peak, near the level, learnt from `noise`.
 
     `sd` and `level_error` are those of Kernel, where the error is beyond that of a full level.
@@ -98,25 +118,36 @@ class Bell:
         error = sd * math.sqrt(level_error + MEDIAN_INEFFICIENCY**2 / LEVEL_POINTS)
         self.widths = np.sqrt((sd * _EACH_WIDTH) ** 2 + MIN_BANDWIDTH**2)
         self.peaks = error * _EACH_PEAK
-        logs = _log_with_outliers(self._densities(noise)).sum(axis=0)
+        # Of the normal one of a width and a place, and of Student's there.
+        normal, student = self._parts(noise)
+        each = [normal * (_NORMAL_PEAK / self.widths)]
+        each.append(student * (_PEAK / (STUDENT_WIDTH * self.widths)))
+        logs = np.stack([_log_with_outliers(densities).sum(axis=0) for densities in each])
         most = float(logs.max())
         chances = np.exp(logs - most)
         self.chances = chances / chances.sum()
         self._log_likelihood = most + math.log(float(chances.mean()))
+        self._of_normal = self.chances[0] * (_NORMAL_PEAK / self.widths)
+        self._of_student = self.chances[1] * (_PEAK / (STUDENT_WIDTH * self.widths))
 
-    def log_density(self, distances: np.ndarray) -> np.ndarray:
-        """Return that of each of `distances`."""
-        return _log_with_outliers(self._densities(distances) @ self.chances)
+    def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """Return that of each of `distances`, whichever it follows."""
+        normal, student = self._parts(distances)
+        return _log_with_outliers(normal @ self._of_normal + student @ self._of_student)
 
     def log_likelihood(self) -> float:
         """Return that of the noise, the mean of all bells that are tried."""
         return self._log_likelihood
 
-    def _densities(self, distances: np.ndarray) -> np.ndarray:
-        parts = (distances[..., None] - self.peaks) / self.widths
-        normal = _NORMAL_PEAK / self.widths * np.exp(-0.5 * parts * parts)
-        student = _PEAK / (STUDENT_WIDTH * self.widths) * _student(parts / STUDENT_WIDTH)
-        return np.concatenate([normal, student], axis=-1)
+    def _parts(self, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the normal densities and Student's, each 1 at its peak."""
+        parts = (distances[:, None] - self.peaks) / self.widths
+        parts *= parts
+        normal = np.exp(-0.5 * parts)
+        parts *= 1 / (3 * STUDENT_WIDTH**2)
+        parts += 1
+        parts *= parts
+        return normal, np.reciprocal(parts)
 
 
 def _weights(before: np.ndarray) -> np.ndarray:
@@ -135,5 +166,8 @@ def _log_with_outliers(density: np.ndarray) -> np.ndarray:
 
 def _student(distances: np.ndarray) -> np.ndarray:
     """Return Student's density with 3 degrees of freedom, 1 at its peak."""
-    root = 1 + distances * distances / 3
-    return np.asarray(1 / (root * root))
+    root = distances * distances
+    root /= 3
+    root += 1
+    root *= root
+    return np.asarray(np.reciprocal(root))

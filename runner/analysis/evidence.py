@@ -17,6 +17,7 @@ logarithms in units of the floor, upwards positive: the floor is 1.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from runner.analysis.chain import Chain, two_modes
-from runner.analysis.densities import MIN_BANDWIDTH, Bell, Kernel
+from runner.analysis.densities import MIN_BANDWIDTH, Bell, Density, Kernel
 from runner.analysis.history import middle
 from runner.analysis.modes import explanations
 from runner.analysis.stats import robust_sd
@@ -66,11 +67,12 @@ MORE_FOR_MODES = 1.0
 # Of the noise, fewer points than these: times the logarithm of how many times fewer.
 LITTLE_NOISE = 34
 MORE_FOR_LITTLE_NOISE = 1.5
-Density = Kernel | Bell | Chain
 # One row a hypothesis: steps, what is no step, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
 _FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
 _LOG_FACTORS = np.log(_FACTORS)
+# Of the rows above, and of one below them.
+_PLACES = np.arange(_SHIFTS.size + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,52 @@ class Demand:
         return self.factor * needed
 
 
+@dataclass(frozen=True, slots=True)
+class _Nights:
+    """The distances of an excursion, their median, and the most that each may count."""
+
+    distances: np.ndarray
+    median: float
+    most: np.ndarray
+
+    @property
+    def is_median_tried(self) -> bool:
+        """Whether the median is a step of its own."""
+        return self.median > STEPS[0]
+
+
+class _Told:
+    """What one density tells of the nights of an excursion so far."""
+
+    def __init__(self, density: Density) -> None:
+        self.density = density
+        # One row a hypothesis: another night changes nothing of those before it.
+        self.logs = np.empty((_SHIFTS.size, 0))
+
+    def ratios(self, nights: _Nights) -> np.ndarray:
+        """Return the log likelihood ratio of each night over no change, one row a hypothesis.
+
+        `nights` begin with those of the call before. The first row is of a step by their median,
+        where that is tried.
+        """
+        num_known = self.logs.shape[1]
+        # With the last one known, which the first new one follows.
+        new = nights.distances[max(0, num_known - 1) :]
+        rows = ((new - _SHIFTS) / _FACTORS).ravel()
+        runs, starts = rows, _PLACES[:-1] * new.size
+        if nights.is_median_tried:
+            # In one go: on so few numbers calls take longer than arithmetic.
+            runs = np.concatenate([rows, nights.distances - nights.median])
+            starts = _PLACES * new.size
+        logs = self.density.log_runs(runs, starts=starts)
+        of_rows = logs[: rows.size].reshape(_SHIFTS.size, new.size) - _LOG_FACTORS
+        self.logs = np.concatenate([self.logs, of_rows[:, min(1, num_known) :]], axis=1)
+        ratios = self.logs[:-1] - self.logs[-1]
+        if nights.is_median_tried:
+            ratios = np.concatenate([(logs[rows.size :] - self.logs[-1])[None], ratios])
+        return np.asarray(ratios)
+
+
 class Scales:
     """What weighs the nights of one excursion, more of them each time.
 
@@ -137,8 +185,7 @@ class Scales:
         below = -float(np.sort(noise)[int(SHARE_BELOW * noise.size)])
         self.width_below = max(MIN_BANDWIDTH, below)
         self.kernel = Kernel(noise, sd=self.sd, level_error=level_error)
-        # Of the nights so far: another night changes nothing of those before it.
-        self.logs = np.empty((_SHIFTS.size, 0))
+        self._by_kernel = _Told(self.kernel)
 
     @cached_property
     def bell(self) -> Bell:
@@ -156,9 +203,13 @@ class Scales:
         return two_modes(self.noise, sd=self.sd) if self.odds < 0.0 else None
 
     @cached_property
-    def others(self) -> tuple[Bell | Chain, ...]:
+    def others(self) -> tuple[Density, ...]:
         """What may tell the noise better than its points do."""
         return (self.bell,) if self.chain is None else (self.bell, self.chain)
+
+    @cached_property
+    def _by_others(self) -> tuple[_Told, ...]:
+        return tuple(_Told(density) for density in self.others)
 
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
         """Return the evidence that the last nights lie on a higher level, from the likeliest on.
@@ -166,22 +217,19 @@ class Scales:
         `distances` are upwards and begin with those of the call before. At least the last
         `min_nights` are taken to be on the new level.
         """
-        self._add(distances)
-        median = middle(sorted(distances.tolist()))
-        sizes = (median, *STEPS) if median > STEPS[0] else STEPS
+        nights = self._nights(distances)
+        sizes = (nights.median, *STEPS) if nights.is_median_tried else STEPS
         num_steps = len(sizes)
         num_offsets = distances.size - min_nights + 1
-        sums = self._sums(self.kernel, self.logs, distances)[:, :num_offsets]
+        sums = _sums(self._by_kernel, nights)[:, :num_offsets]
         missing = NEEDED_EVIDENCE - float(sums[:num_steps].max())
-        max_odds = self._max_odds(median)
         # What is too little however much the others would add is not worth their time.
         is_close = missing < MAX_ODDS
-        if is_close and missing < -self._log_chances(max_odds)[0]:
-            each = [sums]
-            for other in self.others:
-                logs = other.log_density(_hypotheses(distances)) - _LOG_FACTORS
-                each.append(self._sums(other, logs, distances)[:, :num_offsets])
-            sums = self._joined(each, max_odds=max_odds)
+        if is_close:
+            chances = self._log_chances(nights.median)
+            if missing < -chances[0]:
+                others = [_sums(told, nights)[:, :num_offsets] for told in self._by_others]
+                sums = _joined([sums, *others], log_chances=chances)
         best, offset = divmod(int(sums[:num_steps].argmax()), num_offsets)
         return Evidence(
             step=float(sums[best, offset]),
@@ -199,67 +247,64 @@ class Scales:
         """
         # Neither began on a night that was nearer to the old level.
         is_slow = self.noise > size / 2
-        nights = self.noise[is_slow.argmax() :] if is_slow.any() else self.noise[:0]
-        earlier = _limited(self._ratios(self.bell, nights, size=size), most=MAX_NIGHT)
+        earlier = self.noise[is_slow.argmax() :] if is_slow.any() else self.noise[:0]
+        earlier = _limited(_ratios(self.bell, earlier, size=size), most=MAX_NIGHT)
+        nights = self._nights(distances)
 
         def explained(density: Density) -> np.ndarray:
-            ratios = self._ratios(density, distances, size=size)
-            ratios = _limited(ratios, most=self._most(distances))
+            ratios = _limited(_ratios(density, distances, size=size), most=nights.most)
             found = explanations(ratios, earlier=earlier, min_nights=min_nights)
             return np.array([found.step, found.mode])
 
-        median = middle(sorted(distances.tolist()))
         each = [explained(density) for density in (self.kernel, *self.others)]
-        step, mode = self._joined(each, max_odds=self._max_odds(median))
+        step, mode = _joined(each, log_chances=self._log_chances(nights.median))
         return float(step - mode)
 
-    def _ratios(self, density: Density, distances: np.ndarray, *, size: float) -> np.ndarray:
-        """Return the log likelihood ratio of each night for a step of `size`."""
-        step, none = density.log_density(np.stack([distances - size, distances]))
-        return np.asarray(step - none)
+    def _nights(self, distances: np.ndarray) -> _Nights:
+        median = middle(sorted(distances.tolist()))
+        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
+        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
+        return _Nights(distances, median, most)
 
-    def _max_odds(self, median: float) -> float:
-        return MAX_ODDS_FAR if median > HIGH_CONTRAST * self.width_below else MAX_ODDS
-
-    def _log_chances(self, max_odds: float) -> np.ndarray:
+    def _log_chances(self, median: float) -> list[float]:
         """Return the logarithms of how likely each density, the kernel first, tells the noise."""
+        is_far = median > HIGH_CONTRAST * self.width_below
+        return self._chances_far if is_far else self._chances
+
+    @cached_property
+    def _chances(self) -> list[float]:
+        return self._chances_within(MAX_ODDS)
+
+    @cached_property
+    def _chances_far(self) -> list[float]:
+        return self._chances_within(MAX_ODDS_FAR)
+
+    def _chances_within(self, max_odds: float) -> list[float]:
         odds = [0.0, min(max_odds, self.odds + MORE_FOR_BELL)]
         if self.chain is not None:
             over_bell = self.chain.log_likelihood() - self.bell.log_likelihood()
             odds.append(min(MAX_ODDS, over_bell + self.odds))
-        return np.array(odds) - float(np.logaddexp.reduce(odds))
+        total = float(np.logaddexp.reduce(odds))
+        return [each - total for each in odds]
 
-    def _joined(self, ratios: list[np.ndarray], *, max_odds: float) -> np.ndarray:
-        """Return log likelihood ratios by all densities, from those by each."""
-        logs = zip(self._log_chances(max_odds), ratios, strict=True)
-        return np.asarray(-np.logaddexp.reduce([chance - ratio for chance, ratio in logs]))
 
-    def _sums(self, density: Density, logs: np.ndarray, distances: np.ndarray) -> np.ndarray:
-        """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
-        median = middle(sorted(distances.tolist()))
-        if median > STEPS[0]:
-            logs = np.vstack([density.log_density(distances[None] - median), logs])
-        ratios = _limited(logs[:-1] - logs[-1], most=self._most(distances))
-        return np.asarray(ratios[:, ::-1].cumsum(axis=1)[:, ::-1])
+def _ratios(density: Density, distances: np.ndarray, *, size: float) -> np.ndarray:
+    """Return the log likelihood ratio of each night for a step of `size`."""
+    step, none = density.log_density(np.stack([distances - size, distances]))
+    return np.asarray(step - none)
 
-    def _most(self, distances: np.ndarray) -> np.ndarray:
-        """Return what each night may count."""
-        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
-        return np.asarray(np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far))
 
-    def _add(self, distances: np.ndarray) -> None:
-        num_known = self.logs.shape[1]
-        if num_known < distances.size:
-            # With the last one known, which the first new one follows.
-            nights = distances[max(0, num_known - 1) :]
-            logs = self.kernel.log_density(_hypotheses(nights)) - _LOG_FACTORS
-            self.logs = np.hstack([self.logs, logs[:, nights.size - distances.size + num_known :]])
+def _joined(ratios: list[np.ndarray], *, log_chances: list[float]) -> np.ndarray:
+    """Return log likelihood ratios by all densities, from those by each."""
+    logs = (chance - ratio for chance, ratio in zip(log_chances, ratios, strict=True))
+    return np.asarray(-functools.reduce(np.logaddexp, logs))
+
+
+def _sums(told: _Told, nights: _Nights) -> np.ndarray:
+    """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
+    ratios = _limited(told.ratios(nights), most=nights.most)
+    return np.asarray(ratios[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
 def _limited(ratios: np.ndarray, *, most: np.ndarray | float) -> np.ndarray:
     return np.asarray(np.minimum(np.maximum(ratios, MIN_NIGHT), most))
-
-
-def _hypotheses(distances: np.ndarray) -> np.ndarray:
-    """Return where `distances` would lie in the noise, one row a hypothesis."""
-    return np.asarray((distances - _SHIFTS) / _FACTORS)

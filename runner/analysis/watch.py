@@ -107,10 +107,11 @@ class _Watch:
         self.ordered: list[float] = []
         # Distances of points from levels that they are not counted to any more.
         self.past: list[float] = []
-        # As they were before each night: the level, and how many points it and the past had.
+        # How many of both there were when the level began.
+        self.num_points_at_start = 0
+        self.num_past_at_start = 0
+        # As it was before each night.
         self.levels: list[float] = []
-        self.num_points: list[int] = []
-        self.num_past: list[int] = []
         self.excursions = (_Excursion(1), _Excursion(-1))
         self.departure: _Departure | None = None
         self.factor = 1.0
@@ -118,21 +119,24 @@ class _Watch:
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
         level = self._record(value)
-        for excursion in self.excursions:
-            is_near = excursion.sign * (value - level) <= ALLOWANCE
-            # Most nights are near a level that nothing departs from.
-            if (excursion.total > 0.0 or not is_near) and self._departs(excursion, night, value):
-                return
+        distance = value - level
+        up, down = self.excursions
+        # Most nights are near a level that nothing departs from.
+        if (up.total > 0.0 or distance > ALLOWANCE) and self._departs(up, night, value):
+            return
+        if (down.total > 0.0 or distance < -ALLOWANCE) and self._departs(down, night, value):
+            return
         self._keep(value, level)
-        self._end_soon(night)
+        if self.departure is not None:
+            self._end_soon(self.departure, night)
 
-    def _end_soon(self, night: int) -> None:
+    def _end_soon(self, last: _Departure, night: int) -> None:
         """Go on with the level before, where nights are back before the new one has points enough.
 
         Until then no night departs from it, and what came and went would be one level.
         """
-        last, index = self.departure, night + 1 - SUSTAINED_POINTS
-        if last is None or not SUSTAINED_POINTS <= index - last.index < MIN_BASELINE_POINTS:
+        index = night + 1 - SUSTAINED_POINTS
+        if not SUSTAINED_POINTS <= index - last.index < MIN_BASELINE_POINTS:
             return
         away = float(np.median(self.values[last.index : index])) - last.level
         back = np.abs(self.values[index : night + 1] - last.level)
@@ -192,7 +196,7 @@ class _Watch:
         return likeliest if demand.is_met(found, share=LEFT_EVIDENCE) else None
 
     def _demand(self, first: int) -> Demand:
-        num_noise = self.num_past[first] + min(LEVEL_POINTS, self.num_points[first])
+        num_noise = self._num_past(first) + min(LEVEL_POINTS, self._num_points(first))
         return Demand(factor=self.factor, num_noise=num_noise)
 
     def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
@@ -201,14 +205,14 @@ class _Watch:
     def _scales(self, first: int, *, sign: int) -> Scales:
         """Return what weighs the nights from `first` on against what was noise before."""
         now = self._distances_before(first)
-        stop = self.num_past[first]
+        stop = self._num_past(first)
         past = self.past[max(0, stop + len(now) - NOISE_POINTS) : stop]
         more = 1 / len(now) - 1 / LEVEL_POINTS
         return Scales(sign * np.array(past + now), level_error=MEDIAN_INEFFICIENCY**2 * more)
 
     def _distances_before(self, first: int) -> list[float]:
         """Return how far the points of the level lay from it before the night `first`."""
-        stop = self.num_points[first]
+        stop = self._num_points(first)
         level = self.levels[first]
         return [value - level for value in self.points[max(0, stop - LEVEL_POINTS) : stop]]
 
@@ -239,14 +243,14 @@ class _Watch:
             self._return(last, index, night)
             return
         self.onsets.append(Onset(index=index))
-        stop = self.num_points[index]
+        stop = self._num_points(index)
         points = self.points[max(0, stop - LEVEL_POINTS) : stop]
-        self.departure = _Departure(index, old, sign, points, self.num_past[index])
+        self.departure = _Departure(index, old, sign, points, self._num_past(index))
         self._restart(index, night)
 
     def _restart(self, index: int, night: int) -> None:
         """Begin a new level at `index`: the points of the level before are noise of the past."""
-        self.past = self.past[: self.num_past[index]] + self._distances_before(index)
+        self.past = self.past[: self._num_past(index)] + self._distances_before(index)
         self._begin_level(index, night, points=[])
 
     def _resume(self, last: _Departure, index: int, night: int) -> None:
@@ -260,17 +264,23 @@ class _Watch:
         self.points = list(points)
         self.ordered = sorted(points)
         self.excursions = (_Excursion(1), _Excursion(-1))
-        for records in (self.levels, self.num_points, self.num_past):
-            del records[index:]
+        self.num_points_at_start, self.num_past_at_start = len(points), len(self.past)
+        del self.levels[index:]
         for value in self.values[index : night + 1].tolist():
             self._keep(value, self._record(value))
+
+    def _num_points(self, night: int) -> int:
+        """Return how many points the level had before `night`: each night adds one."""
+        return self.num_points_at_start + night - self.start
+
+    def _num_past(self, night: int) -> int:
+        """Return how many distances of the past there were before `night`."""
+        return self.num_past_at_start + max(0, self._num_points(night) - LEVEL_POINTS)
 
     def _record(self, value: float) -> float:
         """Note what is known before the night of `value`; return the level."""
         level = middle(self.ordered) if self.ordered else value
         self.levels.append(level)
-        self.num_points.append(len(self.points))
-        self.num_past.append(len(self.past))
         return level
 
     def _keep(self, value: float, level: float) -> None:

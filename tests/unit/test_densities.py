@@ -49,10 +49,8 @@ def test_both_densities_hold_all_but_the_tails_within_the_range_of_outliers(
     noise: np.ndarray,
 ) -> None:
     nights = np.linspace(-OUTLIER_RANGE / 2, OUTLIER_RANGE / 2, 20_001)
-    for logs in (
-        bell_of(noise).log_density(nights),
-        kernel_of(noise).log_density(nights[:, None])[:, 0],
-    ):
+    for density in (bell_of(noise), kernel_of(noise)):
+        logs = density.log_density(nights[:, None])[:, 0]
         assert np.trapezoid(np.exp(logs), nights) == pytest.approx(1.0, abs=0.01)
 
 
@@ -84,14 +82,14 @@ def test_the_kernel_tells_each_point_by_all_the_others() -> None:
 
 def test_a_night_on_a_mode_is_likely_by_the_kernel_alone() -> None:
     noise = with_modes(4)
-    on_mode = np.array([1.5])
-    by_kernel = kernel_of(noise).log_density(on_mode[None])[0, 0]
-    assert by_kernel > bell_of(noise).log_density(on_mode)[0] + 0.5
+    on_mode = np.array([[1.5]])
+    by_kernel = kernel_of(noise).log_density(on_mode)[0, 0]
+    assert by_kernel > bell_of(noise).log_density(on_mode)[0, 0] + 0.5
 
 
 def test_the_bell_finds_the_width_of_normal_noise_and_is_never_finer_than_a_tenth() -> None:
     noise = normal_noise(5, num_nights=2000)
-    at_0, at_2_sd = np.exp(bell_of(noise).log_density(np.array([0.0, 1.0])))
+    at_0, at_2_sd = np.exp(bell_of(noise).log_density(np.array([[0.0, 1.0]])))[0]
     assert at_2_sd / at_0 == pytest.approx(np.exp(-2), rel=0.1)
-    finest = np.exp(bell_of(np.zeros(20)).log_density(np.array([0.0])))
-    assert finest[0] < 1 / (np.sqrt(2 * np.pi) * MIN_BANDWIDTH) + 1
+    finest = np.exp(bell_of(np.zeros(20)).log_density(np.array([[0.0]])))
+    assert finest[0, 0] < 1 / (np.sqrt(2 * np.pi) * MIN_BANDWIDTH) + 1
