@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -36,10 +36,36 @@ OPTIONAL_PACKAGES = {
 }
 NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}
 
-every_file = pytest.mark.parametrize("name", python_files(*FOLDERS))
-every_packaged_file = pytest.mark.parametrize("name", python_files(*PACKAGES))
-every_worker_file = pytest.mark.parametrize(
-    "name", [name for name in python_files(*PACKAGES) if WORKER_SIDE.fullmatch(name)]
+Check = Callable[[str], None]
+
+
+def each_of(names: list[str]) -> Callable[[Check], Callable[[], None]]:
+    """Return what makes of a check of one file a test of all `names`, which says which are wrong.
+
+    A test for each file and rule would be thousands, most of whose time is pytest's own.
+    """
+    assert names
+
+    def decorate(check: Check) -> Callable[[], None]:
+        def test() -> None:
+            wrong = {}
+            for name in names:
+                try:
+                    check(name)
+                except (AssertionError, SyntaxError) as error:
+                    wrong[name] = str(error)
+            assert not wrong
+
+        test.__name__ = check.__name__
+        return test
+
+    return decorate
+
+
+every_file = each_of(python_files(*FOLDERS))
+every_packaged_file = each_of(python_files(*PACKAGES))
+every_worker_file = each_of(
+    [name for name in python_files(*PACKAGES) if WORKER_SIDE.fullmatch(name)]
 )
 
 
@@ -107,9 +133,7 @@ def test_exceptions_are_swallowed_wholesale_in_three_places_only(name: str) -> N
     assert not swallowing or CATCHERS.fullmatch(name)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in python_files(*FOLDERS) if name.endswith("/__init__.py")]
-)
+@each_of([name for name in python_files(*FOLDERS) if name.endswith("/__init__.py")])
 def test_package_files_are_empty(name: str) -> None:
     assert text_of(name) == ""
 
