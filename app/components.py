@@ -57,10 +57,20 @@ def _advice(error: StoreError) -> tuple[str, list[str]]:
     ]
 
 
-def state_page(title: str, *, text: Sequence[str], commands: Sequence[str] = ()) -> None:
-    """Draw a page that has nothing to show: what is the matter, and what to type."""
+def state_page(
+    title: str,
+    *,
+    text: Sequence[str],
+    commands: Sequence[str] = (),
+    links: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Draw a page that has nothing to show: what is the matter, what to type, and where to go.
+
+    `links` are texts and addresses.
+    """
     content = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
     content += "".join(map(command_line, commands))
+    content += "".join(f"<p>{link(words, href)}</p>" for words, href in links)
     st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{content}</div>')
 
 

@@ -381,6 +381,11 @@ def perfetto_url(result_id: str) -> str:
     return f"perfetto/{quote(result_id, safe='')}"
 
 
+def runs_url(state: RunsState) -> str:
+    """Return the relative URL of the list of runs in `state`."""
+    return _url("runs", state)
+
+
 def kernel_diff_url(state: KernelDiffState) -> str:
     """Return the relative URL of the kernel diff in `state`; two equal cases are named once."""
     if state.candidate_case == state.baseline_case:

@@ -207,7 +207,7 @@ pre.hud-command span { display: inline-block; max-width: 100%; }
 pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
-.hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px; }
+.hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px; overflow-wrap: anywhere; }
 .hud-empty h2 { font-size: 1.3rem; margin: 0; padding: 0 0 .3rem; }
 .hud-empty p { margin: 0 0 .6rem; }
 .hud-empty code { font-size: 13px; display: inline-block; max-width: 100%; }

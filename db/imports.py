@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from db import fetch
 from db.bulk import put_documents
 from db.ingest import put_result
-from db.plan_rows import put_plan, read_runs
+from db.plan_rows import put_plan, read_runs, remove_unused_plan
 from db.records import Case, CaseResult, Run, RunDocument
 from db.rows import plan_hash
 from db.store import Store
@@ -90,9 +90,11 @@ def _grown(session: Session, run: Run, *, plan: Sequence[Case]) -> Run:
     if not missing:
         return run
     grown = replace(run, plan=(*run.plan, *missing))
+    before = session.execute(select(RunTable.plan_hash).where(RunTable.id == run.id)).scalar_one()
     put_plan(session, grown.plan)
     values = {"plan_hash": plan_hash(grown.plan), "num_planned": len(grown.plan)}
     session.execute(update(RunTable).where(RunTable.id == run.id).values(**values))
+    remove_unused_plan(session, before)
     return grown
 
 

@@ -154,9 +154,15 @@ class Variant:
     is_swept: bool = False
 
 
+_MAX_NEAR = 3
+# `fp8` may be meant for fp32, which is .57 alike, `fastest` for nothing that is .53.
+_NEAR = 0.55
+
+
 def near_names(name: str, known: Iterable[str]) -> str:
     """Return the names of `known` that `name` may be meant for, as in `a or b`; empty for none."""
     plain = name.lower().strip("*?").replace("-", "_")
     spelled = {item.lower().replace("-", "_"): item for item in known}
-    close = difflib.get_close_matches(plain, spelled, n=3, cutoff=0.5)
+    close = [item for item in spelled if plain and item.startswith(plain)][:_MAX_NEAR]
+    close = close or difflib.get_close_matches(plain, spelled, n=_MAX_NEAR, cutoff=_NEAR)
     return " or ".join(spelled[item] for item in close)

@@ -123,6 +123,11 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
         )
     try:
         content = chosen.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: there is no such file. Name one that is there"
+            " with --config or HUD_CONFIG, or none to go without"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the settings in {chosen}: {error}") from error
     return parse_config(

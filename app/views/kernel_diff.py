@@ -12,7 +12,7 @@ from app.diffpage import DiffPage, DiffSide
 from app.diffrows import environment_table, headline, side_table
 from app.diffview import show_choices, show_diff_share, show_row, show_table, show_waterfall
 from app.markup import folded, heading
-from app.state import KernelDiffState, parse_kernel_diff
+from app.state import KernelDiffState, RunsState, parse_kernel_diff, runs_url
 from db.errors import NotFoundError
 
 UNLIKE_TEXT = (
@@ -28,7 +28,8 @@ def show() -> None:
     try:
         loaded = diff_data.load_kernel_diff(state)
     except NotFoundError as error:
-        state_page("No such run", text=[f"{error}", "The page Runs lists all there are."])
+        links = [("To all runs", runs_url(RunsState()))]
+        state_page("No such run", text=[f"{error}"], links=links)
         return
     stale_note(loaded)
     page = loaded.value

@@ -12,7 +12,7 @@ from app.kernelrows import kernel_id
 from app.kernelview import show_kernel, show_table
 from app.markup import Cell, Column, beside, facts, heading, notice, table
 from app.pages import KernelsPage
-from app.state import KernelsState, kernels_url, parse_kernels
+from app.state import KernelsState, RunsState, kernels_url, parse_kernels, runs_url
 from db.errors import NotFoundError
 from db.records import Outcome
 
@@ -30,7 +30,8 @@ def show() -> None:
     try:
         loaded = kernel_data.load_kernels_page(state.run, case_key=state.case)
     except NotFoundError as error:
-        state_page("No such result", text=[f"{error}.", "The page Runs lists all there are."])
+        links = [("To all runs", runs_url(RunsState()))]
+        state_page("No such result", text=[f"{error}."], links=links)
         return
     stale_note(loaded)
     page = loaded.value

@@ -20,7 +20,7 @@ from app.pages import RunPage
 from app.runlogs import failed_logs, show_live_log
 from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
-from app.state import RunPageState, parse_run, run_url
+from app.state import RunPageState, RunsState, parse_run, run_url, runs_url
 from db.errors import NotFoundError
 from db.records import Case, Outcome, Run, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
@@ -33,7 +33,8 @@ def show() -> None:
     try:
         loaded = data.load_run_page(state.run)
     except NotFoundError as error:
-        state_page("No such run", text=[f"{error}", "The page Runs lists all there are."])
+        links = [("To all runs", runs_url(RunsState()))]
+        state_page("No such run", text=[f"{error}"], links=links)
         return
     stale_note(loaded)
     page = loaded.value

@@ -17,7 +17,19 @@ from app.pages import SeriesPage
 from app.part import part_of, with_samples
 from app.seriesshare import series_csv, series_markdown
 from app.sharing import Share, file_name, show_share
-from app.state import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in, parse_series
+from app.state import (
+    DEFAULT_SERIES_METRIC,
+    YES,
+    ModelsState,
+    OverviewState,
+    RunsState,
+    SeriesState,
+    cases_url,
+    moment_in,
+    overview_url,
+    parse_series,
+    runs_url,
+)
 from app.trend import samples_chart, scale_of
 from app.trendview import TREND_KEY, show_repro, show_trend
 from db.errors import NotFoundError
@@ -29,14 +41,21 @@ def show() -> None:
     notices(problems)
     if not state.case:
         text = "Each cell of the overview, and each number of a run, leads to its history here."
-        state_page("Which series?", text=[text])
+        links = [
+            ("Choose a cell of the overview", overview_url(OverviewState())),
+            ("Choose a model", cases_url(ModelsState())),
+            ("Choose a run", runs_url(RunsState())),
+        ]
+        state_page("Which series?", text=[text], links=links)
         return
     try:
         loaded = data.load_series_page(
             state.case, metric=state.metric, machine=state.machine, toolchain=state.toolchain
         )
     except NotFoundError as error:
-        state_page("No such series", text=[f"{error}.", "The overview lists what was measured."])
+        text = "The overview lists what was measured."
+        links = [("To the overview", overview_url(OverviewState()))]
+        state_page("No such series", text=[f"{error}.", text], links=links)
         return
     stale_note(loaded)
     page = annotated(loaded.value, metric=state.metric)

@@ -1,10 +1,10 @@
 """Pages in Chromium: how long until they are whole, beside bare pages of Streamlit.
 
-A bare page holds what Streamlit needs for pages of a kind and nothing of ours: no text at all
-(`empty`), three choices above a table, and the same with a chart. All pages are opened in turn,
-again and again, so that whatever else the machine does slows each as much as the others: each twice
-in a row, and the second counts, for what came before it from another server makes a page slower.
-The profile is one that stays, as people have: Chromium keeps no compiled scripts for a window that
+The bare page of one of ours holds as many choices, charts and scrolling tables as it does, above a
+plain table, and nothing of ours; the empty one holds a word. All pages are opened in turn, again
+and again, so that whatever else the machine does slows each as much as the others: each twice in a
+row, and the second counts, for what came before it from another server makes a page slower. The
+profile is one that stays, as people have: Chromium keeps no compiled scripts for a window that
 forgets.
 """
 
@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -32,31 +33,29 @@ from db.plans import load_plans
 from db.store import Store
 from tests.e2e.dashboard import free_port, profile, serving
 
-EMPTY, TABLE, CHART = "empty", "bare table", "bare chart"
-_TABLE: Final = """
+EMPTY: Final = "empty"
+_EMPTY: Final = 'import streamlit as st\n\nst.write("Nothing")\n'
+_BARE: Final = """
+import altair as alt
+import pandas as pd
 import streamlit as st
 
-for name in ("Machine", "Model", "Metric"):
-    st.selectbox(name, [f"{name} {number}" for number in range(8)])
+num_choices, num_charts, num_frames = (
+    int(st.query_params[name]) for name in ("num_choices", "num_charts", "num_frames")
+)
+for place in range(num_choices):
+    st.selectbox(f"Choice {place}", [f"Option {number}" for number in range(8)])
 row = "".join(f"<td>{number}</td>" for number in range(9))
 st.html("<table>" + f"<tr>{row}</tr>" * 40 + "</table>")
+for place in range(num_charts):
+    rows = [{"at": at, "value": at * 37 % 11} for at in range(160)]
+    base = alt.Chart(alt.Data(values=rows)).encode(x="at:Q", y="value:Q")
+    points = base.mark_point().add_params(alt.selection_point(name="pick", fields=["at"]))
+    chart = alt.layer(base.mark_line(), points).properties(height=340)
+    st.altair_chart(chart, on_select="rerun", key=f"chart {place}")
+for place in range(num_frames):
+    st.dataframe(pd.DataFrame({f"column {number}": range(40) for number in range(9)}))
 """
-_CHART: Final = """
-import altair as alt
-
-rows = [{"at": at, "value": at * 37 % 11} for at in range(160)]
-base = alt.Chart(alt.Data(values=rows)).encode(x="at:Q", y="value:Q")
-points = base.mark_point().add_params(alt.selection_point(name="pick", fields=["at"]))
-chart = alt.layer(base.mark_line(), points).properties(height=340)
-st.altair_chart(chart, on_select="rerun", key="chart")
-"""
-_BARE: Final = {
-    EMPTY: 'import streamlit as st\n\nst.write("Nothing")\n',
-    TABLE: _TABLE,
-    CHART: _TABLE + _CHART,
-}
-# The pages that have a chart, or a table that scrolls and sorts.
-_WITH_CHART: Final = ("modes", "series", "kernels")
 _TIMEOUT_MS: Final = 120_000
 # Nothing runs, nothing is still to be drawn, and something is there.
 _IS_WHOLE: Final = """() => {
@@ -69,21 +68,43 @@ _IS_WHOLE: Final = """() => {
 }"""
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How many elements a page has that a browser works for."""
+
+    num_choices: int
+    num_charts: int
+    num_frames: int
+
+
+# In the order of `Shape`, by the names that Streamlit gives its elements in a page.
+_SELECTORS: Final = (
+    ", ".join(
+        f'[data-testid="{name}"]' for name in ("stSelectbox", "stMultiSelect", "stTextInput")
+    ),
+    '[data-testid="stVegaLiteChart"]',
+    '[data-testid="stDataFrame"]',
+)
+
+
 def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[str, Any]:
-    """Return how long each page took, over the empty and a bare one, and how long a filter took."""
+    """Return how long each page took, over the empty and its bare one, and how long a filter."""
     with (
         ExitStack() as stack,
         tempfile.TemporaryDirectory() as folder,
         serving(store.url) as address,
         profile(Path(folder)) as context,
     ):
-        addresses = {
-            name: stack.enter_context(_serving_bare(Path(folder) / f"{name}.py", script))
-            for name, script in _BARE.items()
-        }
-        addresses |= _addresses(address, store, history)
+        empty, bare = (
+            stack.enter_context(_serving_bare(Path(folder) / name, script))
+            for name, script in (("empty.py", _EMPTY), ("bare.py", _BARE))
+        )
         context.set_default_timeout(_TIMEOUT_MS)
         page = context.new_page()
+        ours = _addresses(address, store, history)
+        shapes = {name: _shape(page, url) for name, url in ours.items()}
+        addresses: dict[str | Shape, str] = {EMPTY: empty, **ours}
+        addresses |= {shape: f"{bare}?{urlencode(asdict(shape))}" for shape in shapes.values()}
         took = [
             {name: _opened_ms(page, url) for name, url in addresses.items()}
             for _ in range(num_rounds + 1)
@@ -94,20 +115,25 @@ def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[st
     p50 = {name: float(np.median([round_[name] for round_ in took])) for name in addresses}
     return {
         "num_rounds": num_rounds,
-        "pages": {name: _beside_bare(name, p50) for name in addresses},
+        "empty_p50_ms": round(p50[EMPTY], 1),
+        "pages": {
+            name: {
+                "p50_ms": round(p50[name], 1),
+                "over_empty": round(p50[name] / p50[EMPTY], 2),
+                **asdict(shape),
+                "bare_over_empty": round(p50[shape] / p50[EMPTY], 2),
+                "over_bare": round(p50[name] / p50[shape], 2),
+            }
+            for name, shape in shapes.items()
+        },
         "filter_p50_ms": round(float(np.median(filtered)), 1),
     }
 
 
-def _beside_bare(name: str, p50: Mapping[str, float]) -> dict[str, Any]:
-    found = {
-        "p50_ms": round(p50[name], 1),
-        "over_empty": round(p50[name] / p50[EMPTY], 2),
-    }
-    if name not in _BARE:
-        bare = CHART if name in _WITH_CHART else TABLE
-        found |= {"bare": bare, "over_bare": round(p50[name] / p50[bare], 2)}
-    return found
+def _shape(page: Page, url: str) -> Shape:
+    page.goto(url)
+    page.wait_for_function(_IS_WHOLE)
+    return Shape(*(page.locator(selector).count() for selector in _SELECTORS))
 
 
 def _addresses(address: str, store: Store, history: History) -> dict[str, str]:

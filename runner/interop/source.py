@@ -207,4 +207,6 @@ class _Objects:
         is_cut = has_no_end or error.pos >= len(self.rest.rstrip())
         line = self.line + self.rest.count("\n", self.place, min(error.pos, len(self.rest)))
         what = "the file is cut off in the middle of a value" if is_cut else error.msg
+        if line == 1 and not is_cut:
+            what += "; `hud import --help` says which formats there are"
         raise self.source.error(f"this is no whole JSON: {what}", line) from error

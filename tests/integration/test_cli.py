@@ -223,6 +223,8 @@ def test_resume_needs_the_store(terminal: Terminal) -> None:
     [
         (["run", "--model", "nett"], "no model matches 'nett'. Did you mean net"),
         (["run", "--mode", "defalt"], "no mode 'defalt'. Did you mean default?"),
+        (["run", "--mode", "fastest"], "no mode 'fastest'. There is eager, "),
+        (["run", "--mode", "reduce"], "no mode 'reduce'. Did you mean reduce-overhead or "),
         (["run", "--suite", "quik"], "no suite 'quik'. Did you mean quick?"),
         (["run", "--suite", "mine", "--toolchain", "nigh"], "no toolchain 'nigh'."),
         (["show", "latest"], "no run in this store yet. `hud run` makes one"),
@@ -231,7 +233,7 @@ def test_resume_needs_the_store(terminal: Terminal) -> None:
         (["compare", "previous", "latest"], "there is no previous run"),
         (["compare", "hud.toml", "latest"], "hud.toml is not whole JSON"),
         (["runs", "--store", "mysql://x"], "is no store URL"),
-        (["runs", "--config", "none.toml"], "cannot read the settings in none.toml"),
+        (["runs", "--config", "none.toml"], "in none.toml: there is no such file. Name one"),
         (["ingest", "hud.toml"], "hud.toml is no result file of `hud run --json`"),
     ],
 )

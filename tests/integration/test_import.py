@@ -283,6 +283,25 @@ def test_what_was_imported_is_said_to_be_judged_by_another_command(terminal: Ter
     assert document.run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
+def test_a_plan_that_grew_by_a_second_file_leaves_none_that_no_run_has(terminal: Terminal) -> None:
+    for model in ("BertForMaskedLM", "resnet50", "vit"):
+        write_lines(terminal.folder / f"{model}.json", [make_record(model=model)])
+        assert terminal.hud("import", f"{model}.json").exit_code == 0
+    (document,) = runs(terminal)
+    assert len(document.run.plan) == 3
+    checked = terminal.hud("db", "check")
+    assert (checked.exit_code, checked.stderr) == (0, "")
+
+
+def test_a_file_that_is_none_of_the_formats_is_answered_with_where_they_are_said(
+    terminal: Terminal,
+) -> None:
+    (terminal.folder / "notes.txt").write_text("root:x:0:0\n")
+    told = terminal.hud("import", "notes.txt").stderr
+    assert "notes.txt:1: this is no whole JSON" in told
+    assert "`hud import --help` says which formats there are" in told
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
