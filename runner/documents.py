@@ -24,7 +24,9 @@ def read_json(path: Path) -> Any:
         raise RecordError(f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs")
     try:
         return json.loads(content)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise RecordError(f"{path.name} is not whole JSON: it is nested too deeply") from error
+    except ValueError as error:
         raise RecordError(f"{path.name} is not whole JSON: {error}") from error
 
 

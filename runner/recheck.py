@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from db.records import Case, RunDocument
-from db.text import signed_percent
+from db.text import counted, signed_percent
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import CaseComparison, compare_results
 from runner.analysis.comparison import Comparison
@@ -77,7 +77,8 @@ class Recheck:
     ) -> list[CaseComparison]:
         other = bench.baseline(baseline.run.revision)
         how = "alone" if other is None else f"in turn with toolchain {other.name}"
-        text = f"{len(suspects)} suspects are measured again {how}"
+        verb = "is" if len(suspects) == 1 else "are"
+        text = f"{counted(len(suspects), 'suspect')} {verb} measured again {how}"
         self.notify(Said(text=text))
         if other is not None:
             limits = PairLimits(fail_above=self.fail_above, num_cases=len(suspects))

@@ -283,7 +283,8 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     if not _metric_name(metric):
         return "a metric without a name"
     if not _numbers(metric) and not _words(metric):
-        return "a metric without a number"
+        is_empty = not get_list(metric, "benchmark_values")
+        return "a metric without a number" if is_empty else "a metric whose number no quantity has"
     if not _model_name(record):
         return "no model"
     unit = _text(get_mapping(metric, "extra_info").get("unit"))

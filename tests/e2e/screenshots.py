@@ -21,14 +21,23 @@ WIDTHS = (1440, 800)
 SCHEMES = ("light", "dark")
 # Of the command line: the pictures in the documents.
 DOCUMENTS = "documents"
-# Of each of those: its name, its page, the width and height at most, and the colour scheme.
-# `series` is the one of a case that became slower in what `hud demo` writes.
-DOCUMENT_PICTURES = (
-    ("overview", "./", 1440, 1100, "light"),
-    ("series", "series", 1200, 905, "dark"),
-    ("modes", "modes", 1200, 920, "light"),
-)
 SLOWER = "vit reduce-overhead"
+# Of each of those: its name, its page, the width and height at most, and the colour scheme, and the
+# text or address of the link that leads on from there, which is the one to see. That of a case is
+# one that became slower in what `hud demo` writes.
+DOCUMENT_PICTURES = (
+    ("overview", "./", 1440, 1100, "light", ""),
+    ("overview-narrow", "./", 800, 1100, "dark", ""),
+    ("series", "./", 1200, 905, "dark", f'a:text-is("{SLOWER}")'),
+    ("modes", "modes", 1200, 920, "light", ""),
+    ("alerts", "alerts", 1200, 900, "light", ""),
+    ("alert", "alerts", 1200, 1100, "light", '.stMain a[href^="alerts?alert="]'),
+    ("compare", "compare", 1200, 1000, "light", ""),
+    ("models", "models", 1200, 900, "dark", ""),
+    ("kernels", "kernels", 1200, 1100, "light", '.stMain a[href^="kernels?"]'),
+    ("kernel-diff", "compare", 1200, 1100, "light", '.stMain a[href^="kernel-diff?"]'),
+    ("run", "runs", 1200, 900, "light", '.stMain a[href^="run?"]'),
+)
 # With fewer the few words in the colour of a verdict turn grey.
 _NUM_COLOURS = 256
 
@@ -55,14 +64,14 @@ def take(
 
 def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
     """Write the pictures of DOCUMENT_PICTURES, in few colours and without the store's path."""
-    for name, page, width, most, scheme in DOCUMENT_PICTURES:
+    for name, page, width, most, scheme, link in DOCUMENT_PICTURES:
         with window(browser, width=width, scheme=scheme) as context:
             view = context.new_page()
-            view.goto(urljoin(address + "/", page if page != "series" else "./"))
+            view.goto(urljoin(address + "/", page))
             settle(view)
-            if page == "series":
-                view.get_by_role("link", name=SLOWER).first.click()
-                view.get_by_role("heading", name=SLOWER).wait_for()
+            if link:
+                view.goto(urljoin(address + "/", view.locator(link).first.get_attribute("href")))
+                settle(view)
             # What Streamlit scrolls inside the page is not there before the window has room for it.
             view.set_viewport_size({"width": width, "height": most + 200})
             settle(view)
@@ -86,7 +95,7 @@ def found_pages(browser: Browser, address: str) -> list[str]:
         view.goto(address)
         settle(view)
         pages = ["./"]
-        for selector in ('a[href^="series?"]', 'a[href^="run?"]'):
+        for selector in ('a[href^="series?"]', '.stMain a[href^="run?"]'):
             first = view.locator(selector)
             if first.count():
                 pages.append(str(first.first.get_attribute("href")))

@@ -105,13 +105,15 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
         make_record(metric_is_gone=1) | {"metric": {"benchmark_values": [1.0]}},
         make_record("speedup", []),
         make_record("speedup", [float("nan")]),
+        make_record("speedup", [1e308]),
         make_record() | {"model": {}},
     )
     assert report["rows"] == 1
     assert report["skipped"] == {
         "no metric": 2,
         "a metric without a name": 1,
-        "a metric without a number": 2,
+        "a metric without a number": 1,
+        "a metric whose number no quantity has": 2,
         "no model": 1,
     }
 
