@@ -21,8 +21,9 @@ from app.ranking import (
 )
 from app.state import CompareState, OverviewState, compare_url, run_url
 from db.health import SchedulerState
-from db.records import Alert, Verdict
+from db.records import Alert, Outcome, Verdict
 from db.summaries import LatestCell
+from db.text import counted
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3
@@ -73,6 +74,24 @@ def alert_sections(
         sections.append(folded(f"Improvements: {len(better)}", content))
     hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
     return f"{needs_title(needs)}{hidden}", sections
+
+
+def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> str:
+    """Return how many results are not ok without an open alert of theirs, empty for none."""
+    found = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    watched = {(alert.case.key, alert.machine, alert.toolchain) for alert in found}
+    num = sum(
+        cell.summary.outcome is not Outcome.OK
+        and (cell.summary.case.key, cell.machine, cell.toolchain) not in watched
+        for cell in cells
+    )
+    if not num:
+        return ""
+    verb = "is" if num == 1 else "are"
+    return (
+        f"{counted(num, 'case')} below {verb} not ok and {'has' if num == 1 else 'have'} no open"
+        " alert: not ok from the first night on, decided about, or not judged yet."
+    )
 
 
 def _concerns(state: OverviewState, alert: Alert) -> bool:

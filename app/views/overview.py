@@ -12,7 +12,7 @@ from app.computed import mode_summaries
 from app.firstrows import FirstRows, first_note, show_rest
 from app.format import metric_label, speedup_label
 from app.machine import machine_notice
-from app.markup import heading, notice, table, tiles
+from app.markup import caption, heading, notice, table, tiles
 from app.matrix import build_matrix, common_dimensions, num_rows_of, shown_metrics
 from app.overview_data import load_trends
 from app.pages import Overview
@@ -22,7 +22,13 @@ from app.state import (
     OverviewState,
     parse_overview,
 )
-from app.summary import alert_sections, dead_letter_notice, latest_facts, mode_tile
+from app.summary import (
+    alert_sections,
+    dead_letter_notice,
+    latest_facts,
+    mode_tile,
+    unwatched_text,
+)
 
 
 def show() -> None:
@@ -72,6 +78,8 @@ def _show_alerts(state: OverviewState, place: Placed) -> None:
         names_toolchain=place.has_several_toolchains,
     )
     st.html(heading(title))
+    if text := unwatched_text(place.cells, alerts=place.alerts):
+        st.html(caption(text))
     if sections:
         st.html("".join(sections))
 

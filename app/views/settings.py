@@ -36,7 +36,8 @@ def show() -> None:
         return
     st.html(
         caption(
-            "As they were when the dashboard was started; hud.toml is where they are changed."
+            "As they were when the dashboard was started; hud.toml is where they are changed. What"
+            " the command line said in place of one (`--port`, `--store`) is not among them."
             " Secrets are not shown, only the places that they are read from, and of addresses"
             " scheme and host."
         )

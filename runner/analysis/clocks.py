@@ -86,7 +86,8 @@ def _judge_cpu_time(
         return cpu
     paired = _against_eager(pair, (CPU, EAGER_CPU), judgement)
     if paired is not None and paired.verdict is _verdict(cpu.ratio):
-        return _vouched(cpu, f"CPU time {_percent(cpu)}: it moved against eager")
+        text = f"CPU time {_percent(cpu)}: it moved against eager{_interval(paired)}"
+        return _vouched(cpu, text)
     if cpu.verdict not in _CHANGED:
         return cpu
     return inconclusive(
@@ -103,7 +104,7 @@ def _judge_wall_clock(
         return wall
     for witness, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
         if witness is not None and witness.verdict is _verdict(wall.ratio):
-            return _vouched(wall, f"wall clock {_percent(wall)}: {text}")
+            return _vouched(wall, f"wall clock {_percent(wall)}: {text}{_interval(witness)}")
     return inconclusive(
         f"wall clock moved by {_percent(wall)}, and nothing vouches for it: the machine was busy",
         of=wall,
@@ -153,6 +154,14 @@ def _largest_share(wall: Measurement, cpu: Measurement) -> float:
     places = np.cumsum((0, *(wall.launches[:-1] or ())))
     sums = [np.add.reduceat(side.samples, places) for side in (wall, cpu)]
     return float(np.max(sums[0] / sums[1]))
+
+
+def _interval(witness: Comparison) -> str:
+    """Return the interval that decided: the one of what it vouches for may hold no change."""
+    if witness.low is None or witness.high is None:
+        return ""
+    low, high = signed_percent(witness.low - 1), signed_percent(witness.high - 1)
+    return f", by {low} to {high}"
 
 
 def _percent(comparison: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,12 +15,19 @@ from app.measured import measurement_table
 from app.pages import ModeSummary, RunPage
 from app.seriestable import alert_notices, header_facts, metrics_of, point_table, sibling_table
 from app.state import OverviewState
-from app.summary import alert_sections, mode_tile, silence_text
+from app.summary import alert_sections, mode_tile, silence_text, unwatched_text
 from db.health import SchedulerState, ScheduleState
 from db.metrics import Direction
 from db.records import Outcome, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
-from tests.unit.app.results import header, point, result_summary, run_page, series_page
+from tests.unit.app.results import (
+    header,
+    latest,
+    point,
+    result_summary,
+    run_page,
+    series_page,
+)
 
 MS = Scale(1e-3, "ms")
 
@@ -278,6 +286,21 @@ def test_toolchains_are_named_in_every_table_of_alerts() -> None:
 
 def test_nothing_open_is_said_in_the_title_alone() -> None:
     assert alert_sections(OverviewState(), [], now=START) == ("Nothing needs you", [])
+
+
+def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() -> None:
+    failed = [
+        latest(make_case(f"model-{number}"), outcome=Outcome.FAILED, values={}) for number in "abc"
+    ]
+    fine = latest(make_case("fine"), values={})
+    known = make_alert(case=failed[0].summary.case, toolchain=failed[0].toolchain)
+    known = replace(known, machine=failed[0].machine)
+    better = replace(known, case=failed[1].summary.case, verdict=Verdict.IMPROVEMENT)
+    assert unwatched_text([*failed, fine], alerts=[known, better]).startswith(
+        "2 cases below are not ok and have no open alert: "
+    )
+    assert unwatched_text(failed[:2], alerts=[known]).startswith("1 case below is not ok and has")
+    assert unwatched_text([failed[0], fine], alerts=[known]) == ""
 
 
 def test_a_real_mean_stands_as_it_is() -> None:
