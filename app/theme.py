@@ -98,9 +98,11 @@ table.hud td.jump .text { overflow: visible; }
 table.hud tbody.group details.hud { margin-top: 0; }
 table.hud .number { text-align: right; }
 table.hud tbody tr:hover { background: color-mix(in srgb, currentColor 4%, transparent); }
-table.hud a, dl.hud-facts a, .hud-notice a { color: var(--hud-link); text-decoration: none; }
+table.hud a, dl.hud-facts a, .hud-notice a, .hud-empty a {
+  color: var(--hud-link); text-decoration: none; }
 table.hud td.number .text a { color: inherit; }
-table.hud a:hover, dl.hud-facts a:hover, .hud-notice a:hover { text-decoration: underline; }
+table.hud a:hover, dl.hud-facts a:hover, .hud-notice a:hover,
+.hud-empty a:hover { text-decoration: underline; }
 table.hud td.quiet > .text { color: var(--hud-dim); }
 table.hud td.strong .text { font-weight: 600; }
 table.hud td.bad, table.hud td.cell-bad { background: var(--hud-bad-fill); }
@@ -207,7 +209,8 @@ pre.hud-command span { display: inline-block; max-width: 100%; }
 pre.hud-log { font-size: 12px; line-height: 1.4; max-height: 320px; overflow: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; }
-.hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px; overflow-wrap: anywhere; }
+.hud-empty { max-width: 46em; padding: .5rem 0 0; font-size: 14px;
+  overflow-wrap: anywhere; }
 .hud-empty h2 { font-size: 1.3rem; margin: 0; padding: 0 0 .3rem; }
 .hud-empty p { margin: 0 0 .6rem; }
 .hud-empty code { font-size: 13px; display: inline-block; max-width: 100%; }
