@@ -163,6 +163,7 @@ def near_names(name: str, known: Iterable[str]) -> str:
     """Return the names of `known` that `name` may be meant for, as in `a or b`; empty for none."""
     plain = name.lower().strip("*?").replace("-", "_")
     spelled = {item.lower().replace("-", "_"): item for item in known}
-    close = [item for item in spelled if plain and item.startswith(plain)][:_MAX_NEAR]
-    close = close or difflib.get_close_matches(plain, spelled, n=_MAX_NEAR, cutoff=_NEAR)
-    return " or ".join(spelled[item] for item in close)
+    begin_so = [item for item in spelled if plain and item.startswith(plain)]
+    close = difflib.get_close_matches(plain, spelled, n=_MAX_NEAR, cutoff=_NEAR)
+    near = list(dict.fromkeys((*begin_so, *close)))[:_MAX_NEAR]
+    return " or ".join(spelled[item] for item in near)
