@@ -14,9 +14,9 @@ from app.kernelcode import Code
 from app.markup import command_line, escaped, link, notice, with_code
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
-from app.state import run_url
+from app.state import RunsState, run_url, runs_url
 from db.access import Person
-from db.errors import StoreError, StoreLocked, StoreTooNew, StoreTooOld
+from db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
 from db.summaries import RunSummary
 
 # Live enough for people, and nothing for the store: the poll reads a stamp file.
@@ -72,6 +72,11 @@ def state_page(
     content += "".join(map(command_line, commands))
     content += "".join(f"<p>{link(words, href)}</p>" for words, href in links)
     st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{content}</div>')
+
+
+def not_found_page(title: str, error: NotFoundError) -> None:
+    """Draw a page of a run, or of a result of one, that is not there, with a link to all runs."""
+    state_page(title, text=[str(error)], links=[("To all runs", runs_url(RunsState()))])
 
 
 def _sentence(text: str) -> str:

@@ -7,12 +7,12 @@ import dataclasses
 import streamlit as st
 
 from app import data, diff_data
-from app.components import notices, stale_note, state_page
+from app.components import not_found_page, notices, stale_note, state_page
 from app.diffpage import DiffPage, DiffSide
 from app.diffrows import environment_table, headline, side_table
 from app.diffview import show_choices, show_diff_share, show_row, show_table, show_waterfall
 from app.markup import folded, heading
-from app.state import KernelDiffState, RunsState, parse_kernel_diff, runs_url
+from app.state import KernelDiffState, parse_kernel_diff
 from db.errors import NotFoundError
 
 UNLIKE_TEXT = (
@@ -28,8 +28,7 @@ def show() -> None:
     try:
         loaded = diff_data.load_kernel_diff(state)
     except NotFoundError as error:
-        links = [("To all runs", runs_url(RunsState()))]
-        state_page("No such run", text=[f"{error}"], links=links)
+        not_found_page("No such run", error)
         return
     stale_note(loaded)
     page = loaded.value

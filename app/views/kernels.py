@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from app import kernel_data
-from app.components import notices, stale_note, state_page
+from app.components import not_found_page, notices, stale_note, state_page
 from app.kernelfigures import show_icicle, show_roofline, show_strip
 from app.kernelparts import header_facts, no_trace_text, parts_bars, parts_table
 from app.kernelrows import kernel_id
 from app.kernelview import show_kernel, show_table
 from app.markup import Cell, Column, beside, facts, heading, notice, table
 from app.pages import KernelsPage
-from app.state import KernelsState, RunsState, kernels_url, parse_kernels, runs_url
+from app.state import KernelsState, kernels_url, parse_kernels
 from db.errors import NotFoundError
 from db.records import Outcome
 
@@ -30,8 +30,7 @@ def show() -> None:
     try:
         loaded = kernel_data.load_kernels_page(state.run, case_key=state.case)
     except NotFoundError as error:
-        links = [("To all runs", runs_url(RunsState()))]
-        state_page("No such result", text=[f"{error}."], links=links)
+        not_found_page("No such result", error)
         return
     stale_note(loaded)
     page = loaded.value

@@ -8,7 +8,7 @@ from app import data
 from app.asking import ask_form, suites_of
 from app.casepage import show_case
 from app.casetable import case_table, num_cases
-from app.components import notices, stale_note, state_page
+from app.components import not_found_page, notices, stale_note
 from app.computed import run_command
 from app.detail import environment_table
 from app.firstrows import FirstRows, first_note, show_rest
@@ -20,7 +20,7 @@ from app.pages import RunPage
 from app.runlogs import failed_logs, show_live_log
 from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
-from app.state import RunPageState, RunsState, parse_run, run_url, runs_url
+from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
 from db.records import Case, Outcome, Run, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
@@ -33,8 +33,7 @@ def show() -> None:
     try:
         loaded = data.load_run_page(state.run)
     except NotFoundError as error:
-        links = [("To all runs", runs_url(RunsState()))]
-        state_page("No such run", text=[f"{error}"], links=links)
+        not_found_page("No such run", error)
         return
     stale_note(loaded)
     page = loaded.value

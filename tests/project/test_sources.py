@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -39,7 +39,7 @@ NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralSt
 Check = Callable[[str], None]
 
 
-def each_of(names: list[str]) -> Callable[[Check], Callable[[], None]]:
+def each_of(names: Sequence[str]) -> Callable[[Check], Callable[[], None]]:
     """Return what makes of a check of one file a test of all `names`, which says which are wrong.
 
     A test for each file and rule would be thousands, most of whose time is pytest's own.
