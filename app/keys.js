@@ -1,8 +1,11 @@
 // Keys for those who do without a mouse: j and k move through alerts, x selects one, d leads to the
 // form that decides, / to the search of models. Enter is the browser's own: j and k move the focus from link to link, which
-// screen readers announce.
+// screen readers announce. What Streamlit and Vega leave out of reach is mended as it appears: code that
+// scrolls takes the focus, and the brush of a chart, empty without a mouse, is not announced.
 const OFF = "hud-keys-off";
 const SEARCH = "#search";
+const CODE = "[data-testid=stCode] pre";
+const BRUSH = 'svg g[class*="part_brush"]:not([aria-hidden])';
 
 export default function (component) {
   const page = document;
@@ -29,7 +32,26 @@ export default function (component) {
     history.replaceState(history.state, "", location.pathname + location.search);
     search(20);
   }
-  return () => controller.abort();
+  const stop = watch(heard);
+  return () => { controller.abort(); stop(); };
+}
+
+function watch(heard) {
+  let frame = 0;
+  const soon = () => { frame ||= requestAnimationFrame(() => { frame = 0; mend(); }); };
+  const observer = new MutationObserver(soon);
+  observer.observe(document.body, { childList: true, subtree: true });
+  addEventListener("resize", soon, heard);
+  soon();
+  return () => { observer.disconnect(); cancelAnimationFrame(frame); };
+}
+
+function mend() {
+  for (const code of document.querySelectorAll(CODE)) {
+    const scrolls = code.scrollWidth > code.clientWidth || code.scrollHeight > code.clientHeight;
+    if (scrolls !== (code.tabIndex === 0)) code.tabIndex = scrolls ? 0 : -1;
+  }
+  for (const brush of document.querySelectorAll(BRUSH)) brush.setAttribute("aria-hidden", "true");
 }
 
 function isTyping(target) {

@@ -51,8 +51,9 @@ def shortened(text: str, *, limit: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things in words: `1 job`, `3 jobs`, `no jobs`."""
-    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
+    """Return a number of things in words: `1 job`, `3 jobs`, `no launches`."""
+    ending = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}{ending}"
 
 
 def runtime_text(details: Mapping[str, Any]) -> str:

@@ -25,11 +25,11 @@ from runner.setting import SecretRefused
 MAX_SECONDS = 7 * 24 * 3600
 # More than this is a percentage that was meant to be a share.
 MAX_MULTIPLE = 10
-_DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")
 # Part of a case's key, and what the axes of a shape are written behind.
 _SIZE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
 
 
@@ -166,7 +166,7 @@ def seconds(value: Any) -> float:
 def duration(value: Any) -> float:
     """Return a number of seconds, or a text such as "2 h", as seconds; raise ValueError."""
     match = _DURATION_PATTERN.fullmatch(value) if isinstance(value, str) else None
-    number = float(match[1]) * _DURATION_UNITS[match[2]] if match else value
+    number = float(match[1]) * DURATION_UNITS[match[2]] if match else value
     try:
         return seconds(number)
     except ValueError as error:
@@ -191,7 +191,7 @@ def size_bytes(value: Any) -> int:
     if match is None or float(match[1]) == 0:
         raise ValueError('a number of bytes above 0 or a text such as "8 GB"')
     unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
-    return int(float(match[1]) * _SIZE_UNITS.get(unit, 1))
+    return int(float(match[1]) * SIZE_UNITS.get(unit, 1))
 
 
 def web_address(value: Any) -> str:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from db.metrics import speedup_name
 from db.records import Case, CaseResult, Outcome, Run, RunState
-from db.text import first_line
+from db.text import counted, first_line
 from runner.events import (
     CaseFinished,
     CaseStarted,
@@ -115,7 +115,8 @@ class TerminalProgress:
         num_planned = len(event.run.plan)
         done = f", {event.num_done} of them before" if event.num_done else ""
         self._print(
-            f"run {self._name(event.run)}: {num_planned} cases{done}, torch {event.run.revision}"
+            f"run {self._name(event.run)}: {counted(num_planned, 'case')}{done},"
+            f" torch {event.run.revision}"
             f" on {event.run.environment.get('device_name', 'an unknown device')}"
         )
         if self._run is not None:

@@ -13,7 +13,10 @@ class SecretRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes."""
+    """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes.
+
+    `unit` is what a whole number counts, one of them, for people who read it.
+    """
 
     section: str
     key: str
@@ -21,3 +24,4 @@ class Setting:
     description: str
     default: Any = None
     is_required: bool = False
+    unit: str = ""

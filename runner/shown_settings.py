@@ -11,7 +11,17 @@ from urllib.parse import urlsplit
 import tomllib
 
 from db.shown_settings import ShownSetting
-from db.text import one_line, shortened
+from db.text import counted, one_line, shortened
+from runner.accepted import (
+    DURATION_UNITS,
+    SIZE_UNITS,
+    duration,
+    multiple,
+    seconds,
+    share,
+    size_bytes,
+    waiting,
+)
 from runner.alerts.settings import ENV, FILE
 from runner.setting import Setting
 from runner.settings import ANY_KEY, SETTINGS
@@ -25,6 +35,8 @@ _HIDDEN = "(not shown)"
 _MAX_VALUE = 160
 _MAX_DESCRIPTION = 240
 _NAMED = ".NAME"
+_DURATIONS = (seconds, duration, waiting)
+_SHARES = (share, multiple)
 
 
 def shown_settings(path: Path | None) -> tuple[ShownSetting, ...]:
@@ -58,12 +70,35 @@ def _rows(row: Setting, section: str, table: Mapping[str, Any]) -> Iterable[Show
         ShownSetting(
             section=section,
             key=key,
-            value=shown_value(key, table.get(key, row.default)),
+            value=_value(row, key, table.get(key, row.default)),
             is_set=key in table,
             description=shortened(one_line(row.description), limit=_MAX_DESCRIPTION),
         )
         for key in keys
     ]
+
+
+def _value(row: Setting, key: str, value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_text(row, value)
+    return shown_value(key, value)
+
+
+def number_text(row: Setting, value: float) -> str:
+    """Return a number with the unit that `row` takes it in: `12 h`, `2 GB`, `20 %`, `1 night`.
+
+    Nothing is rounded: of units the largest is taken that goes into a duration without a rest.
+    """
+    if row.accept in _DURATIONS:
+        fits = [(size, name) for name, size in DURATION_UNITS.items() if value % size == 0]
+        size, name = max(fits) if value and fits else (1.0, "s")
+        return f"{value / size:.12g} {name}"
+    if row.accept is size_bytes:
+        size, name = max((size, name) for name, size in SIZE_UNITS.items() if size <= max(value, 1))
+        return f"{value / size:.12g} {name or 'B'}"
+    if row.accept in _SHARES:
+        return f"{100 * value:.12g} %"
+    return counted(value, row.unit) if row.unit and isinstance(value, int) else str(value)
 
 
 def shown_value(key: str, value: object) -> str:

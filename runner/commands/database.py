@@ -92,7 +92,7 @@ def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
         print_json({"found": found, "removed": num_removed})
     else:
         for item in found:
-            click.echo(f"{item['where']}: {item['number']} {item['text']}")
+            click.echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
         click.echo(end if found else f"{store.name}: nothing leads nowhere")
     sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))

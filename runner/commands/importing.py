@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from db.text import printable
+from db.text import counted, printable
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.commands.values import Moment
 from runner.errors import ImportFailed
@@ -86,7 +86,8 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
         return
     done = report.results
     click.echo(
-        f"{name}: {report.num_rows} rows ({report.format}), {report.num_runs} runs;"
+        f"{name}: {counted(report.num_rows or 0, 'row')} ({report.format}),"
+        f" {counted(report.num_runs, 'run')};"
         f" results: {done.num_new} new, {done.num_changed} changed, {done.num_known} in already"
     )
     for why, count in report.num_skipped.items():

@@ -303,7 +303,8 @@ def _say_interrupted(
         num_left = len(planned - {result.case for result in results})
         command = f"{executor.resume_command} {runs[0].run.id}"
         how = f"; `{command}` measures the rest" if can_resume else ""
-        text = f"interrupted: {len(results)} results kept, {num_left} cases left{how}"
+        kept = counted(len(results), "result")
+        text = f"interrupted: {kept} kept, {counted(num_left, 'case')} left{how}"
         stderr().print(text, markup=False)
 
 

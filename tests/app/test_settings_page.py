@@ -8,7 +8,8 @@ import pytest
 
 from db.shown_settings import SETTINGS_VARIABLE, settings_from_json, settings_to_json
 from runner.config import parse_config
-from runner.shown_settings import shown_settings, shown_value
+from runner.settings import SETTINGS
+from runner.shown_settings import number_text, shown_settings, shown_value
 from runner.supervise import dashboard_environment
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows
@@ -18,6 +19,7 @@ CONFIG = """
 url = "postgresql://hud:hunter2@db.example.org:5432/hud"
 [run]
 launches = 7
+memory_limit = 8_500_000_000
 [suites."<b>mine</b>"]
 models = ["bert", "gpt2"]
 [receivers.chat]
@@ -42,7 +44,10 @@ def test_the_page_shows_what_is_set_and_what_is_a_default(open_page: OpenPage) -
     page = open_page("settings")
     assert not page.exception
     rows = {row[0]: row[1:3] for row in texts_of_rows(page, "settings of run")}
-    assert rows["launches"] == ["7", "hud.toml"]
+    assert rows["launches"] == ["7 launches", "hud.toml"]
+    assert rows["memory_limit"] == ["8.5 GB", "hud.toml"]
+    assert rows["timeout_s"] == ["15 min", "default"]
+    assert rows["target_interval"] == ["2 %", "default"]
     assert rows["confirm"][1] == "default"
     mine = {row[0]: row[1] for row in texts_of_rows(page, "settings of suites.<b>mine</b>")}
     assert mine["models"] == "bert, gpt2"
@@ -81,6 +86,35 @@ def test_no_secret_is_shown_or_handed_over(handed_over: str, open_page: OpenPage
 )
 def test_a_value_is_text_without_a_secret(key: str, value: object, shown: str) -> None:
     assert shown_value(key, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "shown"),
+    [
+        ("run", "timeout_s", 900.0, "15 min"),
+        ("run", "timeout_s", 7200, "2 h"),
+        ("run", "timeout_s", 90.5, "90.5 s"),
+        ("run", "wait_idle", 0, "0 s"),
+        ("traces", "max_size", 2_000_000_000, "2 GB"),
+        ("traces", "max_size", 512, "512 B"),
+        ("traces", "max_size", 0, "0 B"),
+        ("run", "target_interval", 0.07, "7 %"),
+        ("run", "confirm_share", 2.0, "200 %"),
+        ("traces", "nights", 1, "1 night"),
+        ("run", "launches", 3, "3 launches"),
+        ("suites.NAME", "launches", 3, "3 launches"),
+        ("run", "launches", 2.5, "2.5"),
+        ("server", "port", 8501, "8501"),
+    ],
+)
+def test_a_number_has_its_unit(section: str, key: str, value: float, shown: str) -> None:
+    row = next(item for item in SETTINGS if (item.section, item.key) == (section, key))
+    assert number_text(row, value) == shown
+
+
+def test_every_number_that_holds_by_default_has_a_unit_or_is_a_port() -> None:
+    bare = {(item.section, item.key) for item in shown_settings(None) if item.value.isdigit()}
+    assert bare == {("server", "port")}
 
 
 def test_all_settings_fit_into_a_variable_of_the_environment(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(terminal: Terminal) -> None:
     result = terminal.hud("run", "--suite", "mine")
     assert result.exit_code == 130
     last = result.stderr.splitlines()[-1]
-    assert last.startswith("interrupted: 1 results kept, 1 cases left; `hud run --resume ")
+    assert last.startswith("interrupted: 1 result kept, 1 case left; `hud run --resume ")
     terminal.on_execute = lambda _order: None
     run_id = last.split("`")[1].split()[-1]
     result = terminal.hud("run", "--resume", run_id)

@@ -450,7 +450,7 @@ def test_a_file_without_a_row_is_an_error_beside_the_others(
         f"hud: {name} has nothing to import: there is no row of the format {format_name} in it."
         " Is the file whole? --format names another format\n"
     )
-    assert result.stdout.startswith("good.json: 1 rows")
+    assert result.stdout.startswith("good.json: 1 row ")
 
 
 @pytest.mark.parametrize(

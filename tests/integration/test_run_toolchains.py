@@ -142,7 +142,7 @@ def test_ctrl_c_says_how_to_go_on_with_each_run(terminal: Terminal) -> None:
     result = terminal.hud(*BOTH)
     assert result.exit_code == 130
     lines = result.stderr.splitlines()[-2:]
-    assert all(line.startswith("interrupted: 1 results kept, 1 cases left; ") for line in lines)
+    assert all(line.startswith("interrupted: 1 result kept, 1 case left; ") for line in lines)
     for line in lines:
         done: Any = terminal.hud("run", "--resume", line.split("`")[1].split()[-1])
         assert done.exit_code == 0, done.output
