@@ -6,11 +6,12 @@ it, and files in the state directory. It also counts what is allocated, bytes by
 resident memory follows from afar, and blocks by Python. Kernels are recorded in every fourth run,
 since they take as long as the rest of so small a case.
 
-Before that the process judges months of simulated nights in a store of their own: numpy keeps
-freed blocks of up to 1 kB, seven of each size, and until a history has 128 points each night brings
-new sizes. Slopes are of Theil and Sen, over the ends of runs after the first quarter, when other
-caches have filled; their interval is that of Sen (1968) at 95 %, which takes neighbours as
-independent.
+Before that caches are filled that have an end and come to it only after years of nights: numpy
+keeps freed blocks of up to 1 kB, seven of each size, and CPython 2,000 tuples of each length below
+20, while a history that is longer by a night brings new sizes and more tuples. Then the process
+judges months of simulated nights in a store of their own. Slopes are of Theil and Sen, over the
+ends of runs after the first quarter, when other caches have filled; their interval is that of Sen
+(1968) at 95 %, which takes neighbours as independent.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from scipy.stats import theilslopes
 
 from benchmarks.nights.faults import FOLDER_VARIABLE
@@ -44,8 +46,13 @@ from runner.jobloop import JobLoop
 from runner.jobs import JobRequest, JobRequests
 from runner.wiring import Seams, Workplace
 
-# 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before.
-SCHEMA_VERSION = 3
+# 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
+# that have an end were filled.
+SCHEMA_VERSION = 4
+# Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
+# `PyTuple_MAXSAVESIZE`; one more than is kept.
+NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
+TUPLE_CACHE_LENGTH, TUPLE_CACHE_COUNT = 20, 2001
 PER = 1000
 SHAPES_BEFORE = 2
 KERNELS_EVERY = 4
@@ -311,6 +318,21 @@ def simulated(folder: Path) -> str:
     return f'[toolchains]\ncurrent = "{python}"\n'
 
 
+def fill_caches() -> None:
+    """Fill what numpy and CPython keep of freed blocks and tuples, some 9 MB that have an end."""
+    blocks = [
+        np.empty(size, np.uint8)
+        for size in range(1, NUMPY_CACHE_BYTES)
+        for _ in range(NUMPY_CACHE_BLOCKS)
+    ]
+    tuples = [
+        tuple([None] * length)
+        for length in range(1, TUPLE_CACHE_LENGTH)
+        for _ in range(TUPLE_CACHE_COUNT)
+    ]
+    del blocks, tuples
+
+
 def judge_before(folder: Path, *, num_nights: int) -> None:
     """Judge a history of `num_nights` night by night, in a store of its own in `folder`."""
     folder.mkdir()
@@ -327,6 +349,7 @@ def judge_before(folder: Path, *, num_nights: int) -> None:
 def main(*, num_nights: int, num_cases: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
     facts = {"num_nights_before": num_nights, "machine": describe_machine()}
+    fill_caches()
     with tempfile.TemporaryDirectory() as folder:
         judge_before(Path(folder, "before"), num_nights=num_nights)
         for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
