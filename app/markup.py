@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _TREND_MARGIN = 0.1
 _BREAKS = {"revision": "+@", "symbol": "_:/"}
 # A narrower part has no room for its number; its tooltip has it.
 _LABELLED_SHARE = 0.06
+_PERCENT = re.compile(r"(?<=\d) %")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,8 @@ def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
 
 def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
-    shown = escaped(text)
+    # The sign of a percentage does not go to the next line alone.
+    shown = _PERCENT.sub("&nbsp;%", escaped(text))
     return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
 
 

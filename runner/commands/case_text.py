@@ -10,9 +10,12 @@ from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunDocument
 from db.text import one_line, printable, runtime_text
 from db.warning import RunWarning
+from models_zoo.spec import near_names
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity
 
+# So many cases of a run are named to who named none of them.
+_MAX_NAMED = 10
 _COLUMNS = (
     Column(name="metric", is_whole=True),
     *(Column(name=name, is_number=True) for name in ("median", "95 % interval", "samples")),
@@ -31,10 +34,16 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
     found = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
     if len(found) == 1:
         return found[0]
-    keys = ", ".join(result.case.key for result in found or results)
+    keys = [result.case.key for result in found or results]
+    rest = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
+    named = f"{', '.join(keys[:_MAX_NAMED])}{rest}"
     if not found:
-        raise NotFoundError(f"run {document.run.id} has no result of {name!r}. It has {keys}")
-    raise NotFoundError(f"more than one result fits {name!r}: {keys}. Name one whole")
+        near = near_names(name, {part for key in keys for part in key.split("/")})
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFoundError(
+            f"run {document.run.id} has no result of {name!r}.{hint} It has {named}"
+        )
+    raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole")
 
 
 def case_glob(name: str) -> str:

@@ -135,6 +135,8 @@ def compare(
         )
         rows = again.rows(found.rows, baseline=found.baseline, candidate=found.candidate)
         found = replace(found, rows=rows)
+    if found.baseline.run.id == found.candidate.run.id:
+        click.echo(f"both sides are run {found.baseline.run.id}: nothing can differ", err=True)
     _show(found, show_all=show_all, as_json=as_json)
     write_report(
         found.rows,

@@ -374,6 +374,13 @@ def test_compare_finds_runs_by_their_names(terminal: Terminal) -> None:
         assert document["candidate"]["revision"] == "2.14.0@0123456789"
 
 
+def test_a_run_compared_with_itself_says_so(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    result = terminal.hud("compare", "latest", "latest")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("both sides are run ")
+
+
 def test_runs_of_other_environments_do_not_compare(terminal: Terminal) -> None:
     terminal.hud("run", "--suite", "mine")
     terminal.facts["cpu_model"] = "Other CPU"

@@ -72,7 +72,11 @@ def test_show_shows_one_case_in_full(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nett", "has no result of 'nett'. It has net/"), ("net", "more than one result fits 'net'")],
+    [
+        ("nett", "has no result of 'nett'. Did you mean net? It has net/"),
+        ("zzz", "has no result of 'zzz'. It has net/"),
+        ("net", "more than one result fits 'net'"),
+    ],
 )
 def test_a_case_that_is_not_there_or_not_alone_is_said(
     terminal: Terminal, name: str, message: str
