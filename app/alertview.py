@@ -81,6 +81,7 @@ def show_alert(alert_id: str) -> None:
         alert.environment_diff or {}, ends=_ENDS, label="what the two ends differ in"
     )
     if differences:
+        st.html(heading("What the environments differ in", level=2))
         st.html(differences)
     _show_decisions([alert], page.changes)
 

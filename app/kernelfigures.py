@@ -56,7 +56,8 @@ def show_strip(page: KernelsPage, *, generation: int) -> None:
     st.html(heading("One iteration", level=2))
     spec = _cached(_strip, page, generation)
     if spec is None:
-        st.html(notice("No timeline: this result was recorded without one. Its trace has it."))
+        where = " Its trace has it." if page.has_trace else ""
+        st.html(notice(f"No timeline: this result was recorded without one.{where}"))
         return
     _draw_kernels(spec, key="strip")
     st.html(caption(strip_text(page.profile)))

@@ -97,8 +97,9 @@ function decide(patience = 20) {
 }
 
 function search(patience = 0) {
-  const fields = [...document.querySelectorAll("input[aria-label]")];
-  const field = fields.find((one) => /\bmodels?\b/i.test(one.getAttribute("aria-label")));
+  const fields = [...document.querySelectorAll("input[aria-label]")].filter(isTyping);
+  const named = (words) => fields.find((one) => words.test(one.getAttribute("aria-label")));
+  const field = named(/^search\b/i) ?? named(/\bmodels?\b/i);
   if (field) field.focus();
   else if (patience > 0) setTimeout(() => search(patience - 1), 250);
   else if (location.pathname.replace(/\/$/, "")) location.assign("./" + SEARCH);

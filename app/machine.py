@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.format import metric_label, percent, percent_interval, scale_for
 from app.markup import Cell, Column, table
@@ -15,10 +16,11 @@ _CAUTION = (
     "Absolute times of this run are not those of the runs before; ratios hold. Where the torch is"
     " new, its eager operators may have moved instead."
 )
+_TIME = Column(label="time", is_number=True)
 _COLUMNS = (
     Column(label="reference case"),
     Column(label="bound by"),
-    Column(label="time", is_number=True),
+    _TIME,
     Column(label="95 % interval", is_number=True),
     Column(label="change", title="against the runs before on this machine", is_number=True),
     Column(label="interval of the change", is_number=True),
@@ -56,16 +58,26 @@ def moved_cell(moves: Sequence[MachineMove]) -> Cell:
 
 
 def reference_table(page: RunPage) -> str:
-    """Return the reference cases of a run and how they stand; "" when it measured none."""
+    """Return the reference cases of a run and how they stand; "" when it measured none.
+
+    The heading of their times says which clock it is, where it is one for all.
+    """
     by_model = {move.model: move for move in page.machine}
     found = [item for item in page.results if item.case.is_reference]
     rows = [_row(item, by_model.get(item.case.model), page=page) for item in found]
-    return table(_COLUMNS, rows, label="reference cases") if rows else ""
+    clocks = {metric_label(_metric(by_model.get(item.case.model))) for item in found}
+    time = replace(_TIME, label=clocks.pop()) if len(clocks) == 1 else _TIME
+    columns = [time if column is _TIME else column for column in _COLUMNS]
+    return table(columns, rows, label="reference cases") if rows else ""
+
+
+def _metric(move: MachineMove | None) -> str:
+    return move.metric if move else "latency_s"
 
 
 def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> tuple[Cell, ...]:
     case = result.case
-    metric = move.metric if move else "latency_s"
+    metric = _metric(move)
     name = Cell(
         text=case.model,
         href=run_url(page.run.id, case_key=case.key),

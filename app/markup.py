@@ -44,6 +44,7 @@ class Cell:
 
     `picks` are ids that a box in it selects (app/picks.js), which `title` is the name of.
     `trend` is a small line of numbers beside the text, oldest first; one number alone draws none.
+    With the style `coded`, what is between backticks is code.
     """
 
     text: str
@@ -318,7 +319,8 @@ def _content(cell: Cell) -> str:
     styles = cell.style.split()
     # A text that is there to be read whole has no link.
     is_whole = "whole" in styles
-    text = escaped(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
+    shown = with_code if "coded" in styles else escaped
+    text = shown(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
     for sign in "".join(_BREAKS.get(style, "") for style in styles):
         text = text.replace(sign, f"{sign}<wbr>")
     if cell.href and not is_whole:

@@ -71,10 +71,12 @@ def show_part(page: SeriesPage, state: SeriesState) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.session_state["raw"] = bool(state.raw)
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
-        if state.raw and (num := len(with_samples(_drawn(page, state)))) < len(page.points):
+        drawn = _drawn(page, state)
+        if state.raw and (num := len(with_samples(drawn))) < len(drawn.points):
             st.html(f'<span class="note">of the newest {num} runs</span>', width="content")
         if state.since or state.until:
-            words = f"{state.since or 'the first run'} to {state.until or 'the last'} UTC"
+            since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
+            words = f"{since or 'the first run'} to {until or 'the last'} UTC"
             st.html(f'<span class="note">{escaped(words)}</span>', width="content")
             st.button("Show all", key="whole", on_click=_show_whole)
 

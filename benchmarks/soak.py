@@ -9,7 +9,9 @@ since they take as long as the rest of so small a case.
 Before that caches are filled that have an end and come to it only after years of nights: numpy
 keeps freed blocks of up to 1 kB, seven of each size, and CPython 2,000 tuples of each length below
 20, while a history that is longer by a night brings new sizes and more tuples. Then the process
-judges months of simulated nights in a store of their own. Slopes are of Theil and Sen, over the
+judges a longer history than it is going to measure, of simulated nights in a store of their own:
+to judge more points takes more room, and allocators keep pages that something small still lies in.
+How it grew by that is reported beside what grows then. Slopes are of Theil and Sen, over the
 ends of runs after the first quarter, when other caches have filled; their interval is that of Sen
 (1968) at 95 %, which takes neighbours as independent.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import os
 import sys
 import tempfile
@@ -47,14 +50,15 @@ from runner.jobs import JobRequest, JobRequests
 from runner.wiring import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
-# that have an end were filled.
+# that have an end were filled, and a longer history was judged, whose `slopes_before` are there.
 SCHEMA_VERSION = 4
 # Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
 # `PyTuple_MAXSAVESIZE`; one more than is kept.
 NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
 TUPLE_CACHE_LENGTH, TUPLE_CACHE_COUNT = 20, 2001
 PER = 1000
-SHAPES_BEFORE = 2
+# So much longer is the history that is judged before.
+LENGTH_BEFORE = 1.25
 KERNELS_EVERY = 4
 # The fields of `struct mallinfo2`, in their order.
 MALLOC_COUNTS = (
@@ -333,25 +337,33 @@ def fill_caches() -> None:
     del blocks, tuples
 
 
-def judge_before(folder: Path, *, num_nights: int) -> None:
-    """Judge a history of `num_nights` night by night, in a store of its own in `folder`."""
+def judge_before(folder: Path, *, num_nights: int, num_shapes: int) -> Soak:
+    """Judge simulated nights one by one, in a store of their own, and return who did."""
     folder.mkdir()
-    it = Soak(folder, num_shapes=SHAPES_BEFORE, toolchains=simulated(folder))
+    it = Soak(folder, num_shapes=num_shapes, toolchains=simulated(folder))
     for number in range(num_nights):
         it.run(number)
+    return it
 
 
 @click.command()
-@click.option("--nights", "num_nights", default=130, show_default=True, help="Judged before.")
 @click.option("--cases", "num_cases", default=2000, show_default=True)
 @click.option("--shapes", "num_shapes", default=50, show_default=True, help="Cases of a run.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "soak.json")
-def main(*, num_nights: int, num_cases: int, num_shapes: int, output: Path) -> None:
+def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
-    facts = {"num_nights_before": num_nights, "machine": describe_machine()}
+    num_nights = math.ceil(LENGTH_BEFORE * num_cases / num_shapes)
     fill_caches()
     with tempfile.TemporaryDirectory() as folder:
-        judge_before(Path(folder, "before"), num_nights=num_nights)
+        before = judge_before(
+            Path(folder, "before"), num_nights=num_nights, num_shapes=num_shapes
+        ).found()
+        facts = {
+            "num_nights_before": num_nights,
+            "slopes_before": before["slopes"],
+            "machine": describe_machine(),
+        }
+        del before
         for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
             _write(it, output=output, facts=facts)
         found = it.found()

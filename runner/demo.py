@@ -65,6 +65,7 @@ _MODELS: Mapping[str, tuple[float, tuple[float, float, float, float], float, flo
 }
 _REFERENCE_S = {"ref_gemm": 0.00268, "ref_copy": 0.000325, "ref_chain": 0.00091}
 _COMPILED = MODES[1:]
+_RUN_TAKES = timedelta(hours=1, minutes=12)
 # Autotuning compiles every candidate.
 _COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
 # CUDA graphs keep their pool.
@@ -127,7 +128,7 @@ def synthetic_history(
     # Apart, so that the models' numbers do not depend on how many reference cases there are.
     reference_generator = np.random.default_rng(seed)
     last = now().replace(hour=2, minute=30, second=0, microsecond=0)
-    if last > now():
+    if last + _RUN_TAKES > now():
         last -= timedelta(days=1)
     for number in range(nights):
         share = number / nights
@@ -167,7 +168,7 @@ def _run(at: datetime, *, share: float, seed: int) -> Run:
     return Run(
         id=f"demo-{seed}-{at:%Y%m%d}",
         started_at=at,
-        finished_at=at + timedelta(hours=1, minutes=12),
+        finished_at=at + _RUN_TAKES,
         state=RunState.FINISHED,
         suite=SUITE,
         toolchain="nightly",

@@ -33,8 +33,10 @@ _PERSON = re.compile(r"[^\s,@*]+@")
 _HIDDEN = "(not shown)"
 # All of them travel in one variable of the environment.
 _MAX_VALUE = 160
-_MAX_DESCRIPTION = 240
+_MAX_DESCRIPTION = 320
 _NAMED = ".NAME"
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK_ALONE = re.compile(r" \(\[[^\]]*\]\([^)]*\)\)")
 _DURATIONS = (seconds, duration, waiting)
 _SHARES = (share, multiple)
 
@@ -72,10 +74,18 @@ def _rows(row: Setting, section: str, table: Mapping[str, Any]) -> Iterable[Show
             key=key,
             value=_value(row, key, table.get(key, row.default)),
             is_set=key in table,
-            description=shortened(one_line(row.description), limit=_MAX_DESCRIPTION),
+            description=shortened(without_links(row.description), limit=_MAX_DESCRIPTION),
         )
         for key in keys
     ]
+
+
+def without_links(text: str) -> str:
+    """Return a description in one line whose links, which lead into the documents, are words.
+
+    A link that stands alone in brackets says nothing without its page, and goes.
+    """
+    return _LINK.sub(r"\1", _LINK_ALONE.sub("", one_line(text)))
 
 
 def _value(row: Setting, key: str, value: object) -> str:
@@ -113,6 +123,8 @@ def shown_value(key: str, value: object) -> str:
         return shortened(", ".join(shown_value(key, item) for item in value), limit=_MAX_VALUE)
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return shortened(_table_text(key, value), limit=_MAX_VALUE)
     text = one_line(str(value))
     if text.startswith((ENV, FILE)):
         return shortened(text, limit=_MAX_VALUE)
@@ -120,6 +132,18 @@ def shown_value(key: str, value: object) -> str:
         return _HIDDEN
     shown = _address(text) if "://" in text else _PERSON.sub("...@", text)
     return shortened(shown, limit=_MAX_VALUE)
+
+
+def _table_text(key: str, values: Mapping[str, object]) -> str:
+    """Return a table as hud.toml has it in one line; a number is no secret, whatever its name."""
+    if _SECRET.search(key):
+        return _HIDDEN
+    texts = {
+        name: str(item) if type(item) in (int, float) else shown_value(name, item)
+        for name, item in values.items()
+    }
+    inner = ", ".join(f"{one_line(name)} = {text}" for name, text in texts.items())
+    return f"{{ {inner} }}"
 
 
 def _address(text: str) -> str:

@@ -16,7 +16,7 @@ _COLUMNS = (
     Column(label="setting"),
     Column(label="value"),
     Column(label="from", title="hud.toml, or what holds where it says nothing"),
-    Column(label="what it is", is_spare=True),
+    Column(label="what it is"),
 )
 
 
@@ -53,5 +53,5 @@ def _row(item: ShownSetting) -> tuple[Cell, ...]:
         Cell(text=item.key, style="strong" if item.is_set else ""),
         Cell(text=item.value or "-", style="prose" if item.value else "quiet"),
         Cell(text="hud.toml" if item.is_set else "default", style="quiet"),
-        Cell(text=item.description, style="prose quiet"),
+        Cell(text=item.description, style="prose quiet whole coded"),
     )

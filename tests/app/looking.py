@@ -58,6 +58,13 @@ def texts_of_rows(page: AppTest, label: str) -> list[list[str]]:
     return [row for row in parser.rows if row]
 
 
+def headings_of(page: AppTest, label: str) -> list[str]:
+    """Return the headings of the columns of the table with this label."""
+    parser = _Rows(label, tag="th")
+    parser.feed(html_of(page))
+    return parser.rows[0]
+
+
 class _Words(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -75,10 +82,11 @@ class _Words(HTMLParser):
 class _Rows(HTMLParser):
     """Collects the rows of one table, those of tables within its cells aside."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, tag: str = "td") -> None:
         super().__init__()
         self.rows: list[list[str]] = []
         self._label = label
+        self._tag = tag
         # Whether each table that is open, outermost first, is the wanted one.
         self._tables: list[bool] = []
 
@@ -87,7 +95,7 @@ class _Rows(HTMLParser):
             self._tables.append(dict(attrs).get("aria-label") == self._label)
         if self._is_inside and tag == "tr":
             self.rows.append([])
-        if self._is_inside and tag == "td":
+        if self._is_inside and tag == self._tag:
             self.rows[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:

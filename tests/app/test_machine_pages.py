@@ -13,7 +13,7 @@ from db.notifications import NotificationState
 from db.records import RunDocument
 from db.store import Store
 from tests.app.conftest import OpenPage
-from tests.app.looking import text_of, texts_of_rows
+from tests.app.looking import headings_of, text_of, texts_of_rows
 from tests.builders import (
     START,
     make_alert,
@@ -76,6 +76,7 @@ def test_the_run_says_that_the_machine_moved_and_by_how_much(open_page: OpenPage
     rows = texts_of_rows(page, "reference cases")
     assert [row[0] for row in rows] == ["ref_gemm", "ref_copy", "ref_chain"]
     assert [row[-1] for row in rows] == ["steady", "moved", "steady"]
+    assert "latency (CPU time)" in headings_of(page, "reference cases")
 
 
 @pytest.mark.usefixtures("moved")

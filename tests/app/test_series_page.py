@@ -27,7 +27,7 @@ def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> 
     data = [layer["data"] for layer in trend_of(page)["layer"]]
     points = next(rows["values"] for rows in data if "run_id" in rows.get("values", [{}])[0])
     assert {row["run_id"] for row in points} == {"run-002", "run-003"}
-    assert "2026-01-03T00:00 to 2026-01-05T00:00 UTC" in text_of(page)
+    assert "2026-01-03 00:00 to 2026-01-05 00:00 UTC" in text_of(page)
     page.button(key="whole").click().run()
     assert not {"since", "until"} & set(page.query_params)
     assert len(texts_of_rows(page, "points")) == stores.NUM_NIGHTS
@@ -45,6 +45,18 @@ def test_single_samples_are_drawn_when_asked_and_the_url_says_so(open_page: Open
     assert len(samples[0]["data"]["values"]) == 24 * stores.NUM_NIGHTS
     page.checkbox(key="raw").uncheck().run()
     assert "raw" not in page.query_params
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Room for three runs.
+    monkeypatch.setattr("app.part.MAX_SAMPLES", 24 * 3)
+    whole = open_page("series", **SERIES, raw="yes")
+    assert "of the newest 3 runs" in text_of(whole)
+    part = {"since": "2026-01-03T00:00", "until": "2026-01-05T00:00"}
+    assert "of the newest" not in text_of(open_page("series", **SERIES, raw="yes", **part))
 
 
 @pytest.mark.usefixtures("seeded")

@@ -9,7 +9,7 @@ import pytest
 from db.shown_settings import SETTINGS_VARIABLE, settings_from_json, settings_to_json
 from runner.config import parse_config
 from runner.settings import SETTINGS
-from runner.shown_settings import number_text, shown_settings, shown_value
+from runner.shown_settings import number_text, shown_settings, shown_value, without_links
 from runner.supervise import dashboard_environment
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows
@@ -81,6 +81,17 @@ def test_no_secret_is_shown_or_handed_over(handed_over: str, open_page: OpenPage
             "...@example.org, *@example.org, team",
         ),
         ("nights", None, ""),
+        (
+            "sizes",
+            {"small": {"num_tokens": 32, "kinds": [1, 2]}},
+            "{ small = { num_tokens = 32, kinds = 1, 2 } }",
+        ),
+        ("headers", {"Authorization": "abc"}, "(not shown)"),
+        (
+            "options",
+            {"token": "abc", "url": "https://a.example/b"},
+            "{ token = (not shown), url = https://a.example/... }",
+        ),
         ("models", ["x" * 500], "x" * 157 + "..."),
     ],
 )
@@ -115,6 +126,20 @@ def test_a_number_has_its_unit(section: str, key: str, value: float, shown: str)
 def test_every_number_that_holds_by_default_has_a_unit_or_is_a_port() -> None:
     bare = {(item.section, item.key) for item in shown_settings(None) if item.value.isdigit()}
     assert bare == {("server", "port")}
+
+
+def test_what_a_setting_is_for_is_told_whole_and_without_markdown() -> None:
+    for item in shown_settings(None):
+        assert "](" not in item.description
+        assert not item.description.endswith("...")
+    assert without_links("Kept ([which](a.md#b)), as `x` in [a list](#c).") == (
+        "Kept, as `x` in a list."
+    )
+
+
+@pytest.mark.usefixtures("handed_over", "seeded")
+def test_names_in_what_a_setting_is_for_are_code(open_page: OpenPage) -> None:
+    assert "<code>env:NAME</code>" in html_of(open_page("settings"))
 
 
 def test_all_settings_fit_into_a_variable_of_the_environment(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_running_run_shows_its_progress_on_every_page(
         open_page(path, case=stores.cases()[0].key) if path == "series" else open_page(path)
     )
     assert "Run run-going (quick, stable): 7 of 20 cases, now resnet50 reduce-overhead" in text
-    assert "1 min 10 s so far, about 2 min 34 s left" in text
+    assert "1 min 10 s of work so far, about 2 min 34 s left" in text
 
 
 @every_view

@@ -22,8 +22,9 @@ def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(
 
 
 def test_nights_that_were_judged_before_leave_nothing_where_the_soak_looks(tmp_path: Path) -> None:
-    judge_before(tmp_path / "before", num_nights=2)
+    before = judge_before(tmp_path / "before", num_nights=2, num_shapes=2)
     assert not (tmp_path / "ends.jsonl").exists()
+    assert before.found()["outcomes"] == {"ok": 4}
     assert len((tmp_path / "before" / "ends.jsonl").read_text().splitlines()) == 2
 
 
