@@ -128,8 +128,20 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
             f"cannot read the settings in {chosen}: there is no such file. Name one that is there"
             " with --config or HUD_CONFIG, or none to go without"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the settings in {chosen}: {error}") from error
+    except IsADirectoryError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: it is a folder. Name the file in it"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: byte {error.start} is no UTF-8. Save the file"
+            " as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: {error.strerror}. Who runs hud must be able"
+            " to read the file"
+        ) from error
     return parse_config(
         content, path=chosen, env=env, built=built_toolchains, installed=installed_models
     )

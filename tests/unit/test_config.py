@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runner.config import Config, demo_store_url, find_line, parse_config
+from runner.config import Config, demo_store_url, find_line, load_config, parse_config
 from runner.errors import ConfigError
 from runner.settings import SETTINGS
 from runner.suites import BUILTIN_SUITES
@@ -282,3 +283,22 @@ def test_no_more_launches_are_asked_for_than_there_may_be(section: str) -> None:
 def test_of_the_numbers_of_launches_a_default_gives_way() -> None:
     assert parse("[run]\nlaunches = 9").measure.num_launches == 9
     assert parse("[run]\nmax_launches = 2").measure.max_launches == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[machine]\nname = '\xff'", "byte 18 is no UTF-8. Save the file as UTF-8"),
+        (None, "it is a folder. Name the file in it"),
+    ],
+)
+def test_settings_that_cannot_be_read_say_why_and_what_to_do(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "hud.toml"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=re.escape(f"in {path}: {message}")):
+        load_config(path, env={})
