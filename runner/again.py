@@ -35,6 +35,10 @@ LOST_DEVICE_TEXTS = (
     "uncorrectable NVLink error",
     "system not yet initialized",
 )
+_GOES_ON = (
+    "`hud run --resume RUN` (`hud runs` has its id) goes on from this case then, and `hud schedule`"
+    " does by itself"
+)
 
 
 def was_disturbed(result: CaseResult) -> bool:
@@ -71,13 +75,12 @@ def measure_undisturbed(
     else:
         if is_device_lost(disturbed[0]):
             raise DeviceLost(
-                f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. The run goes on"
-                " from this case when it is back; `hud doctor` looks at it"
+                f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. `hud doctor`"
+                f" looks at it; {_GOES_ON}"
             )
         if disturbed[0].details.get("ended_by") == DISK_FULL:
             raise DiskFull(
-                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; the run"
-                " goes on from this case"
+                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; {_GOES_ON}"
             )
         reasons.pop()
     return tuple(_with_attempts(result, reasons=reasons) for result in results)

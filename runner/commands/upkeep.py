@@ -10,6 +10,7 @@ import click
 
 from db.records import RunDocument
 from db.store import Store
+from db.text import counted
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import (
@@ -48,7 +49,9 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     for broken in report.broken:
         stderr().print(f"set aside {broken.path}: {broken.reason}", markup=False)
     if report.trouble:
-        stderr().print(f"{report.num_left} results still wait: {report.trouble}", markup=False)
+        stderr().print(
+            f"{counted(report.num_left, 'result')} still waiting: {report.trouble}", markup=False
+        )
     if as_json:
         print_json(
             {
@@ -61,7 +64,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
         )
     else:
         click.echo(
-            f"{num_ingested} results stored, {num_duplicates} were in already,"
+            f"{counted(num_ingested, 'result')} stored, {num_duplicates} in already,"
             f" {len(report.broken)} set aside, {report.num_left} left"
         )
     sys.exit(int(bool(report.trouble or report.broken)))

@@ -406,7 +406,7 @@ def test_ingest_takes_result_files_once(terminal: Terminal) -> None:
     first = terminal.json("ingest", "a.json", "--json")
     assert (first["ingested"], first["duplicates"]) == (1, 0)
     again = terminal.hud("ingest", "a.json")
-    assert again.stdout == "0 results stored, 1 were in already, 0 set aside, 0 left\n"
+    assert again.stdout == "no results stored, 1 in already, 0 set aside, 0 left\n"
 
 
 def test_ingest_says_what_it_sets_aside(terminal: Terminal) -> None:
