@@ -1,7 +1,8 @@
 // Keys for those who do without a mouse: j and k move through alerts, x selects one, d leads to the
-// form that decides, / to the search of models. Enter is the browser's own: j and k move the focus from link to link, which
-// screen readers announce. What Streamlit and Vega leave out of reach is mended as it appears: code that
-// scrolls takes the focus, and the brush of a chart, empty without a mouse, is not announced.
+// form that decides, / to a search. Enter is the browser's own: j and k move the focus from link to
+// link, which screen readers announce. What Streamlit and Vega leave out of reach is mended as it
+// appears: code that scrolls takes the focus, and the brush of a chart, empty without a mouse, is
+// not announced.
 const OFF = "hud-keys-off";
 const SEARCH = "#search";
 const CODE = "[data-testid=stCode] pre";
@@ -15,7 +16,9 @@ export default function (component) {
   page.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (localStorage.getItem(OFF) || isTyping(event.target)) return;
-    const acts = { j: () => move(1), k: () => move(-1), x: pick, d: () => decide(), "/": () => search() };
+    const acts = {
+      j: () => move(1), k: () => move(-1), x: pick, d: () => decide(), "/": () => search(),
+    };
     const act = acts[event.key];
     if (act && act()) event.preventDefault();
   }, heard);

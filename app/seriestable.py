@@ -153,9 +153,8 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
     """Return a sentence for each alert of the series."""
     texts = []
     for alert in alerts_of(page, metric=metric):
-        parts = [f"{alert_label(alert)}"]
-        if alert.interval_pct:
-            parts[0] += f" {percent_interval(alert.interval_pct)}"
+        interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+        parts = [alert_label(alert, interval=interval)]
         if levels := levels_text(alert):
             parts.append(levels)
         parts.append(sightings_text(alert))

@@ -20,7 +20,7 @@ from app.trend import samples_chart, scale_of
 from app.trendview import TREND_KEY, show_repro
 
 
-def show_header(page: SeriesPage, state: SeriesState) -> None:
+def show_header(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw which series it is, the choices and the alerts that it has."""
     name = f"{page.case.model} {page.case.variant}"
     st.html(heading(name))
@@ -53,7 +53,7 @@ def show_header(page: SeriesPage, state: SeriesState) -> None:
         st.html(links)
 
 
-def show_series_share(page: SeriesPage, state: SeriesState) -> None:
+def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw how the series is passed on."""
     command = data.repro(page.case, toolchain=page.toolchain)
     share = Share(
@@ -66,23 +66,28 @@ def show_series_share(page: SeriesPage, state: SeriesState) -> None:
     show_share(share)
 
 
-def show_part(page: SeriesPage, state: SeriesState) -> None:
+def show_part(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw which part of the series is drawn, the way back, and the switch of single samples."""
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.session_state["raw"] = bool(state.raw)
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
-        drawn = _drawn(page, state)
+        drawn = drawn_part(page, state=state)
         if state.raw and (num := len(with_samples(drawn))) < len(drawn.points):
             st.html(f'<span class="note">of the newest {num} runs</span>', width="content")
         if state.since or state.until:
-            since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
-            words = f"{since or 'the first run'} to {until or 'the last'} UTC"
-            st.html(f'<span class="note">{escaped(words)}</span>', width="content")
+            st.html(f'<span class="note">{escaped(part_words(state))}</span>', width="content")
             st.button("Show all", key="whole", on_click=_show_whole)
 
 
-def _drawn(page: SeriesPage, state: SeriesState) -> SeriesPage:
+def drawn_part(page: SeriesPage, *, state: SeriesState) -> SeriesPage:
+    """Return `page` with the points of the part that `state` asks for."""
     return part_of(page, since=moment_in(state.since), until=moment_in(state.until))
+
+
+def part_words(state: SeriesState) -> str:
+    """Return the part that `state` asks for: `2026-01-03 00:00 to the last UTC`."""
+    since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
+    return f"{since or 'the first run'} to {until or 'the last'} UTC"
 
 
 def _switch_raw() -> None:
@@ -97,7 +102,7 @@ def _show_whole() -> None:
         st.query_params.pop(name, None)
 
 
-def show_no_points(page: SeriesPage, state: SeriesState) -> None:
+def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw what is known of a series without a number."""
     metrics = ", ".join(metric_label(name) for name in seriestable.metrics_of(page))
     has_several = len(page.toolchains) > 1
@@ -113,7 +118,7 @@ def show_no_points(page: SeriesPage, state: SeriesState) -> None:
     show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
 
 
-def show_points(page: SeriesPage, state: SeriesState) -> None:
+def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the points, newest first."""
     first = FirstRows(num_rows=len(page.points), asked=state.rows)
     rows = seriestable.point_table(
@@ -129,7 +134,7 @@ def show_points(page: SeriesPage, state: SeriesState) -> None:
     show_rest(first)
 
 
-def show_samples(page: SeriesPage, state: SeriesState, *, generation: int) -> None:
+def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> None:
     """Draw the samples of the chosen result, of the latest without one."""
     point = next((item for item in page.points if item.result_id == state.result), None)
     if state.result and point is None:

@@ -121,7 +121,11 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
 
 
 def latest_facts(
-    cells: Sequence[LatestCell], *, now: datetime, names_toolchain: bool = True
+    cells: Sequence[LatestCell],
+    *,
+    now: datetime,
+    names_toolchain: bool = True,
+    has_run_before: bool = True,
 ) -> str:
     """Return what all cells have in common, and the newest run among them."""
     newest = max(cells, key=lambda cell: cell.run_started_at)
@@ -138,7 +142,8 @@ def latest_facts(
     places = [("revision", newest.revision)]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
     told = [(name, Cell(text=text)) for name, text in places]
-    return facts([("newest run", run), ("compare it", compared), *told, *common])
+    links = [("newest run", run), *([("compare it", compared)] if has_run_before else [])]
+    return facts([*links, *told, *common])
 
 
 def _alert_table(

@@ -323,11 +323,14 @@ def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
     return [alert for alert in page.alerts if alert_metric(alert) in (metric, "")]
 
 
-def alert_label(alert: Alert) -> str:
-    """Return the words at an alert's line: `regression: +21.3 %`, `drift: +4 %`."""
+def alert_label(alert: Alert, *, interval: str = "") -> str:
+    """Return the words at an alert's line: `regression: +21.3 %`, `drift: +4 %, noise`.
+
+    `interval` is what stands behind the change.
+    """
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
     name = KIND_WORDS.get(alert.kind, alert.verdict)
-    return f"{name}: {change_text(alert)}{state}"
+    return f"{name}: {change_text(alert)}{interval and f' {interval}'}{state}"
 
 
 def change_label(change: EnvironmentChange) -> str:

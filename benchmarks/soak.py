@@ -53,7 +53,7 @@ from runner.wiring import Seams, Workplace
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.
 SCHEMA_VERSION = 4
 # Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
-# `PyTuple_MAXSAVESIZE`; one more than is kept.
+# `PyTuple_MAXSAVESIZE`; of each size one more is freed than is kept.
 NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
 TUPLE_CACHE_LENGTH, TUPLE_CACHE_COUNT = 20, 2001
 PER = 1000

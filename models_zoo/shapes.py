@@ -21,12 +21,13 @@ ZOO_SIZES = ("tiny", "small", "full")
 class Axis:
     """One number of a configuration that shapes vary, and the letter for it in their names.
 
-    `at_most` and `above` are the numbers of the same configuration that bound it, where it has
-    them.
+    `unit` is what it counts, one of them. `at_most` and `above` are the numbers of the same
+    configuration that bound it, where it has them.
     """
 
     letter: str
     key: str
+    unit: str
     at_most: str = ""
     above: str = ""
 
@@ -51,12 +52,12 @@ class Axis:
 
 # In the order in which a name has them.
 AXES = (
-    Axis(letter="b", key="batch"),
-    Axis(letter="l", key="length", at_most="max_length"),
-    Axis(letter="s", key="source_length"),
-    Axis(letter="t", key="target_length"),
-    Axis(letter="c", key="cache_length", above="position"),
-    Axis(letter="i", key="image_size"),
+    Axis(letter="b", key="batch", unit="sample"),
+    Axis(letter="l", key="length", unit="token", at_most="max_length"),
+    Axis(letter="s", key="source_length", unit="token"),
+    Axis(letter="t", key="target_length", unit="token"),
+    Axis(letter="c", key="cache_length", unit="token", above="position"),
+    Axis(letter="i", key="image_size", unit="pixel"),
 )
 # Beyond it no tensor fits anywhere, and torch says so in words of C++.
 MAX_VALUE = 10**9

@@ -16,6 +16,7 @@ from db.notifications import NotificationState
 from db.outbox import count_outbox, count_unclaimed
 from db.queries import load_runs
 from db.store import Store
+from db.text import counted
 from runner.check import Check, CheckState
 from runner.machine_checks import COSTS
 from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable
@@ -120,7 +121,7 @@ def check_spool(spool: Spool) -> Check:
     """Return whether results wait for the store or were set aside."""
     num_broken = len(list(spool.broken_directory.glob("*.json")))
     num_waiting = len(spool.pending())
-    text = f"{num_waiting} results waiting, {num_broken} set aside as broken"
+    text = f"{counted(num_waiting, 'result')} waiting, {num_broken} set aside as broken"
     if num_broken:
         hint = f"look at {spool.broken_directory}; move a file back once its cause is gone"
         return Check(name="spool", state=CheckState.WARN, text=text, hint=hint)

@@ -18,6 +18,7 @@ from typing import Any
 
 from db.live_log import LiveLog
 from db.records import Case, CaseResult, Run, RunDocument, RunState
+from db.text import counted
 from models_zoo.spec import ModelSpec
 from runner.again import measure_undisturbed
 from runner.budget import TimeBudget, Worth
@@ -269,7 +270,8 @@ def _put_off(
     for execution, sides in zip(executions, zip(*cases, strict=True), strict=True):
         run_id = execution.run.id
         execution.keep_all([budget.put_off(side.order.case, run_id=run_id) for side in sides])
-    around.notify(Said(text=f"{budget.text}; {len(cases)} cases are put off to the next run"))
+    put_off = counted(len(cases), "case")
+    around.notify(Said(text=f"{budget.text}; put off to the next run: {put_off}"))
 
 
 def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:

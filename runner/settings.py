@@ -319,6 +319,7 @@ SETTINGS = (
             section="shapes.NAME",
             key=axis.key,
             accept=counts,
+            unit=axis.unit,
             description=f"Axis `{axis.letter}`: its value, or a list for a shape of each.",
         )
         for axis in AXES

@@ -72,7 +72,7 @@ def _rows(row: Setting, section: str, table: Mapping[str, Any]) -> Iterable[Show
         ShownSetting(
             section=section,
             key=key,
-            value=_value(row, key, table.get(key, row.default)),
+            value=_value(row, key=key, value=table.get(key, row.default)),
             is_set=key in table,
             description=shortened(without_links(row.description), limit=_MAX_DESCRIPTION),
         )
@@ -88,24 +88,27 @@ def without_links(text: str) -> str:
     return _LINK.sub(r"\1", _LINK_ALONE.sub("", one_line(text)))
 
 
-def _value(row: Setting, key: str, value: object) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return number_text(row, value)
+def _value(row: Setting, *, key: str, value: object) -> str:
+    *before, last = value if isinstance(value, (list, tuple)) and value else (value,)
+    # Of several numbers the last has the unit.
+    if type(last) in (int, float) and (row.unit or not before):
+        return ", ".join([*map(str, before), number_text(last, row=row)])
     return shown_value(key, value)
 
 
-def number_text(row: Setting, value: float) -> str:
+def number_text(value: float, *, row: Setting) -> str:
     """Return a number with the unit that `row` takes it in: `12 h`, `2 GB`, `20 %`, `1 night`.
 
     Nothing is rounded: of units the largest is taken that goes into a duration without a rest.
     """
     if row.accept in _DURATIONS:
-        fits = [(size, name) for name, size in DURATION_UNITS.items() if value % size == 0]
-        size, name = max(fits) if value and fits else (1.0, "s")
-        return f"{value / size:.12g} {name}"
+        fits = [(unit_s, name) for name, unit_s in DURATION_UNITS.items() if value % unit_s == 0]
+        unit_s, name = max(fits) if value and fits else (1.0, "s")
+        return f"{value / unit_s:.12g} {name}"
     if row.accept is size_bytes:
-        size, name = max((size, name) for name, size in SIZE_UNITS.items() if size <= max(value, 1))
-        return f"{value / size:.12g} {name or 'B'}"
+        units = ((num_bytes, name) for name, num_bytes in SIZE_UNITS.items())
+        num_bytes, name = max(unit for unit in units if unit[0] <= max(value, 1))
+        return f"{value / num_bytes:.12g} {name or 'B'}"
     if row.accept in _SHARES:
         return f"{100 * value:.12g} %"
     return counted(value, row.unit) if row.unit and isinstance(value, int) else str(value)

@@ -66,7 +66,8 @@ def show() -> None:
     stale_note(loaded)
     page = loaded.value
     state = _resolved(state, page)
-    st.html(heading(headline(page)))
+    is_same = page.baseline.id == page.candidate.id and _is_same_variant(state)
+    st.html(heading("Compare" if is_same else headline(page)))
     show_choices(state, summaries, variants=page.variants)
     st.html(side_table(page))
     rows = shown_rows(page, state)
@@ -76,7 +77,7 @@ def show() -> None:
     show_environment(page)
     if page.refusal:
         show_refusal(page, state)
-    elif page.baseline.id == page.candidate.id and _is_same_variant(state):
+    elif is_same:
         text = ["Both sides are the same run. Choose two variants of it, or another run."]
         state_page("Nothing can differ", text=text)
     else:

@@ -51,7 +51,7 @@ def show() -> None:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)
         return
-    _show_cells(state, place)
+    _show_cells(state, place=place, has_run_before=len(overview.runs) > 1)
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:
@@ -84,7 +84,7 @@ def _show_alerts(state: OverviewState, place: Placed) -> None:
         st.html("".join(sections))
 
 
-def _show_cells(state: OverviewState, place: Placed) -> None:
+def _show_cells(state: OverviewState, *, place: Placed, has_run_before: bool) -> None:
     cells, alerts = place.cells, place.alerts_in_toolchain
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
     trends = load_trends(
@@ -103,7 +103,14 @@ def _show_cells(state: OverviewState, place: Placed) -> None:
     results = [cell.summary.measurements for cell in cells]
     shown = speedup_label(results) if state.metric == "speedup" else metric_label(state.metric)
     st.html(heading(f"Latest results: {shown}", level=2))
-    st.html(latest_facts(cells, now=now, names_toolchain=place.has_several_toolchains))
+    st.html(
+        latest_facts(
+            cells,
+            now=now,
+            names_toolchain=place.has_several_toolchains,
+            has_run_before=has_run_before,
+        )
+    )
     rows = table(matrix.columns, matrix.rows, label="latest results, model by variant")
     st.html(first_note(first, order="what needs attention comes first") + rows)
     show_rest(first)

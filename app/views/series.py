@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import streamlit as st
 
 from app import data
@@ -9,6 +11,8 @@ from app.annotating import show_annotations
 from app.annotation_data import annotated
 from app.components import notices, stale_note, state_page
 from app.seriesview import (
+    drawn_part,
+    part_words,
     show_header,
     show_no_points,
     show_part,
@@ -53,13 +57,16 @@ def show() -> None:
         return
     stale_note(loaded)
     page = annotated(loaded.value, metric=state.metric)
-    show_header(page, state)
+    show_header(page, state=state)
     if not page.points:
-        show_no_points(page, state)
+        show_no_points(page, state=state)
         return
-    show_part(page, state)
+    if not drawn_part(page, state=state).points:
+        notices([f"Nothing was measured in {part_words(state)}; all is drawn."])
+        state = dataclasses.replace(state, since="", until="")
+    show_part(page, state=state)
     show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
-    show_series_share(page, state)
+    show_series_share(page, state=state)
     show_annotations(page, metric=state.metric)
-    show_samples(page, state, generation=loaded.generation)
-    show_points(page, state)
+    show_samples(page, state=state, generation=loaded.generation)
+    show_points(page, state=state)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from db.records import Case, CaseResult, Outcome, Run, RunDocument
+from db.text import counted
 from db.traces import trace_name
 from models_zoo.reference import REFERENCES
 from runner.again import MAX_ATTEMPTS
@@ -367,7 +368,8 @@ class _Driver:
         for planned in waiting:
             self._board.drop(planned)
         run.keep_all([self._budget.put_off(planned.case, run_id=run.run.id) for planned in waiting])
-        text = f"{self._budget.text}; {len(waiting)} cases are put off to the next run"
+        put_off = counted(len(waiting), "case")
+        text = f"{self._budget.text}; put off to the next run: {put_off}"
         self._around.notify(Said(text=text))
 
     def _lose_the_rest(self) -> None:

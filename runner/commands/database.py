@@ -9,6 +9,7 @@ import click
 
 from db.backup import restore_backup, write_backup
 from db.check import find_orphans, remove_orphans
+from db.errors import BackupError
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.orphan_files import find_orphan_files, remove_orphan_files
 from runner.text import quantity
@@ -40,7 +41,12 @@ def backup(workplace: Workplace, *, file: Path | None) -> None:
     at = workplace.seams.now()
     folder = workplace.config.state_dir / "backups"
     path = file or folder / f"compile-hud-{at:%Y%m%dT%H%M%SZ}.zip"
-    made = write_backup(workplace.store(), path, at=at)
+    try:
+        made = write_backup(workplace.store(), path, at=at)
+    except OSError as error:
+        raise BackupError(
+            f"cannot write {path}: {error.strerror}. Name a place that can be written and has room"
+        ) from error
     size = quantity(path.stat().st_size, unit="B")
     click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
 

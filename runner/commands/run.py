@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from db.metrics import speedup_name
-from db.queries import load_document
+from db.queries import load_document, load_runs
 from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
 from db.text import counted, first_line
 from runner.commands.common import (
@@ -39,6 +39,8 @@ from runner.text import distinct, metric, mode_text
 from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
 
 _REASON_WIDTH = 100
+_LATEST = "latest"
+_NUM_RUNS_SEARCHED = 1000
 # What a narrow terminal does without: first what is the same in every row, then these.
 _TOLD_ONCE = ("shape", "phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold")
@@ -69,7 +71,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     "resume_id",
     metavar="RUN",
     is_flag=False,
-    flag_value="latest",
+    flag_value=_LATEST,
     help="Measure what is left of an interrupted run (the latest, or RUN).",
 )
 @click.option("--no-reference", is_flag=True, help="Leave the reference cases out.")
@@ -122,7 +124,7 @@ def run(
     if resume_id is not None:
         if toolchains:
             raise click.UsageError("--resume continues a run in its toolchain; omit --toolchain")
-        orders = [_resume_order(resume_id, workplace=workplace)]
+        orders = [_resume_order(resume_id, workplace=workplace, is_ray=executor.is_ray)]
     else:
         names = toolchains or (CURRENT_TOOLCHAIN,)
         orders = make_orders(
@@ -219,7 +221,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     found = [result for document in documents for result in document.results]
     # Toolchains in turn put off the same cases.
     if num_put_off := len({result.case.key for result in found if result.is_put_off}):
-        text = f"{num_put_off} cases are put off: the suite's time budget was spent"
+        text = f"put off {counted(num_put_off, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
     if told := warning_text([result for _, result in results]):
         console.print(told, markup=False)
@@ -259,9 +261,12 @@ def shorten(reason: str) -> str:
     return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
 
 
-def _resume_order(run_id: str, *, workplace: Workplace) -> RunOrder:
+def _resume_order(run_id: str, *, workplace: Workplace, is_ray: bool) -> RunOrder:
     if not workplace.has_store:
         raise ResumeError("--resume needs the store; leave out --no-store")
+    if run_id == _LATEST:
+        # One of another machine is for that to go on with.
+        run_id = _unfinished_run(workplace, machine=None if is_ray else workplace.config.machine)
     run = load_document(workplace.store(), run_id).run
     suites = workplace.config.suites
     return RunOrder(
@@ -271,6 +276,15 @@ def _resume_order(run_id: str, *, workplace: Workplace) -> RunOrder:
         device=run.plan[0].device if run.plan else AUTO_DEVICE,
         resume_id=run.id,
     )
+
+
+def _unfinished_run(workplace: Workplace, *, machine: str | None) -> str:
+    """Return the id of the newest run that has not finished; `latest` where all have."""
+    for summary in load_runs(workplace.store(), limit=_NUM_RUNS_SEARCHED):
+        run = summary.run
+        if run.state is not RunState.FINISHED and machine in (None, run.machine):
+            return run.id
+    return _LATEST
 
 
 def _check_folder(path: str) -> None:

@@ -34,6 +34,15 @@ def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> 
 
 
 @pytest.mark.usefixtures("seeded")
+def test_a_part_in_which_nothing_was_measured_says_so(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="9999-01-01T00:00")
+    assert "Nothing was measured in 9999-01-01 00:00 to the last UTC; all is drawn." in text_of(
+        page
+    )
+    assert len(texts_of_rows(page, "points")) == stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
 def test_single_samples_are_drawn_when_asked_and_the_url_says_so(open_page: OpenPage) -> None:
     page = open_page("series", **SERIES)
     num_layers = len(trend_of(page)["layer"])

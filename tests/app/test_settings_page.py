@@ -8,6 +8,7 @@ import pytest
 
 from db.shown_settings import SETTINGS_VARIABLE, settings_from_json, settings_to_json
 from runner.config import parse_config
+from runner.setting import SecretRefused
 from runner.settings import SETTINGS
 from runner.shown_settings import number_text, shown_settings, shown_value, without_links
 from runner.supervise import dashboard_environment
@@ -120,12 +121,28 @@ def test_a_value_is_text_without_a_secret(key: str, value: object, shown: str) -
 )
 def test_a_number_has_its_unit(section: str, key: str, value: float, shown: str) -> None:
     row = next(item for item in SETTINGS if (item.section, item.key) == (section, key))
-    assert number_text(row, value) == shown
+    assert number_text(value, row=row) == shown
 
 
-def test_every_number_that_holds_by_default_has_a_unit_or_is_a_port() -> None:
-    bare = {(item.section, item.key) for item in shown_settings(None) if item.value.isdigit()}
+def test_every_number_that_a_setting_takes_has_a_unit_or_is_a_port() -> None:
+    bare = set()
+    for row in SETTINGS:
+        try:
+            row.accept(2)
+        except (ValueError, SecretRefused):
+            continue
+        if number_text(2, row=row) == "2":
+            bare.add((row.section, row.key))
     assert bare == {("server", "port")}
+
+
+def test_of_several_numbers_the_last_has_the_unit(tmp_path: Path) -> None:
+    path = tmp_path / "hud.toml"
+    path.write_text(
+        '[shapes.mine]\nsize = "small"\nbatch = 4\nlength = [16, 32]\n', encoding="utf-8"
+    )
+    shown = {item.key: item.value for item in shown_settings(path) if item.section == "shapes.mine"}
+    assert (shown["batch"], shown["length"]) == ("4 samples", "16, 32 tokens")
 
 
 def test_what_a_setting_is_for_is_told_whole_and_without_markdown() -> None:

@@ -110,11 +110,11 @@ def test_what_is_left_in_the_spool_is_said(tmp_path: Path) -> None:
     assert checks.check_spool(spool).state is OK
     run = make_run()
     path = spool.write(run, result=make_result(run=run))
-    assert checks.check_spool(spool).text == "1 results waiting, 0 set aside as broken"
+    assert checks.check_spool(spool).text == "1 result waiting, 0 set aside as broken"
     path.write_text("{")
     spool.drain(Store("duckdb:///:memory:"))
     broken = checks.check_spool(spool)
-    assert broken.text == "0 results waiting, 1 set aside as broken"
+    assert broken.text == "no results waiting, 1 set aside as broken"
     assert broken.state is WARN
 
 

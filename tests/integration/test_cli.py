@@ -212,6 +212,18 @@ def test_resume_alone_means_the_latest_run(terminal: Terminal) -> None:
     assert "is finished; there is nothing to resume" in result.stderr
 
 
+def test_resume_alone_finds_the_interrupted_run_behind_one_that_finished(
+    terminal: Terminal,
+) -> None:
+    interrupt_second(terminal)
+    terminal.hud("run", "--suite", "mine")
+    terminal.on_execute = lambda _order: None
+    assert terminal.hud("run", "--suite", "mine").exit_code == 0
+    result = terminal.hud("run", "--resume")
+    assert result.exit_code == 0
+    assert terminal.executors[-1].executed == ["net/inference/default/fp32/default/cpu"]
+
+
 def test_resume_needs_the_store(terminal: Terminal) -> None:
     result = terminal.hud("run", "--resume", "--no-store")
     assert result.exit_code == 2

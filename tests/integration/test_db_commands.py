@@ -64,6 +64,15 @@ def test_nothing_is_pruned_that_the_settings_keep(terminal: Terminal) -> None:
     assert len(list(TRACES.iterdir())) == 3
 
 
+def test_a_backup_that_cannot_be_written_says_where_not_and_leaves_nothing(
+    terminal: Terminal,
+) -> None:
+    said = terminal.hud("db", "backup", "hud.toml/copy.zip")
+    assert said.exit_code == 2
+    assert said.stderr.startswith("hud: cannot write hud.toml/copy.zip: ")
+    assert "Name a place that can be written" in said.stderr
+
+
 def test_a_dry_run_says_what_prune_then_does(terminal: Terminal) -> None:
     configure("[samples]", "nights = 1", "[traces]", "nights = 2")
     before = num_samples()

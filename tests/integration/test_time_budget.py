@@ -42,7 +42,7 @@ def test_no_case_is_started_when_the_time_is_over(place: Place) -> None:
     assert left[0].outcome is Outcome.SKIPPED
     assert left[0].reason.startswith("time budget of 0:15 is spent: the next run of the suite")
     assert place.load("latest") == document
-    assert place.said()[-1] == ("time budget of 0:15 is spent; 2 cases are put off to the next run")
+    assert place.said()[-1] == ("time budget of 0:15 is spent; put off to the next run: 2 cases")
 
 
 def test_the_next_run_begins_with_what_waited_longest(place: Place) -> None:
