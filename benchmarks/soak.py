@@ -11,8 +11,9 @@ keeps freed blocks of up to 1 kB, seven of each size, and CPython 2,000 tuples o
 20, while a history that is longer by a night brings new sizes and more tuples. Then the process
 judges a longer history than it is going to measure, of simulated nights in a store of their own:
 to judge more points takes more room, and allocators keep pages that something small still lies in.
-How it grew by that is reported beside what grows then. Slopes are of Theil and Sen, over the
-ends of runs after the first quarter, when other caches have filled; their interval is that of Sen
+How it grew by that is reported beside what grows then. The first thousand of the cases that are
+measured warm up what is left: logs, kernels and errors are of other lengths than simulated ones.
+Slopes are of Theil and Sen, over the ends of the runs after that; their interval is that of Sen
 (1968) at 95 %, which takes neighbours as independent.
 """
 
@@ -51,7 +52,8 @@ from runner.wiring import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.
-SCHEMA_VERSION = 4
+# 5: slopes after `num_warm_up` cases, not after a quarter of them.
+SCHEMA_VERSION = 5
 # Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
 # `PyTuple_MAXSAVESIZE`; of each size one more is freed than is kept.
 NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
@@ -247,18 +249,20 @@ class Soak:
         with self._ends.open("a", encoding="ascii") as file:
             file.write(json.dumps(asdict(self._look())) + "\n")
 
-    def found(self) -> dict[str, Any]:
-        """Return what grew so far, as a JSON object."""
+    def found(self, *, num_warm_up: int) -> dict[str, Any]:
+        """Return what grew so far once `num_warm_up` cases were measured, as a JSON object."""
         lines = self._ends.read_text(encoding="ascii").splitlines()
         ends = [Look(**json.loads(line)) for line in lines]
+        later = [item for item in ends if item.num_cases > num_warm_up] or ends[-1:]
         return {
             "schema_version": SCHEMA_VERSION,
             "num_cases": ends[-1].num_cases,
+            "num_warm_up": num_warm_up,
             "num_runs": len(ends),
             "wall_s": ends[-1].at_s,
             "outcomes": dict(self.outcomes),
             "num_open_jobs": len(load_health(self.workplace.store()).open_jobs),
-            "slopes": {name: slope_of(ends, name) for name in QUANTITIES},
+            "slopes": {name: slope_of(later, name) for name in QUANTITIES},
             "most_while_measuring": dict(self.most),
             "ends": [asdict(item) for item in ends],
         }
@@ -289,11 +293,10 @@ class Soak:
 
 def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
     """Return by how much quantity `name` grew per 1,000 cases, with the ends of its interval."""
-    later = looks[len(looks) // 4 :]
-    values = [float(getattr(item, name)) for item in later]
+    values = [float(getattr(item, name)) for item in looks]
     slope: dict[str, float] = {}
-    if len(later) > 1:
-        found = theilslopes(values, [item.num_cases for item in later], 0.95)
+    if len(looks) > 1:
+        found = theilslopes(values, [item.num_cases for item in looks], 0.95)
         ends = {"slope": found.slope, "low": found.low_slope, "high": found.high_slope}
         slope = {f"{key}_per_{PER}_cases": PER * float(value) for key, value in ends.items()}
     return {"first": values[0], "last": values[-1], **slope}
@@ -347,17 +350,19 @@ def judge_before(folder: Path, *, num_nights: int, num_shapes: int) -> Soak:
 
 
 @click.command()
-@click.option("--cases", "num_cases", default=2000, show_default=True)
+@click.option("--cases", "num_cases", default=2000, show_default=True, help="After the warm-up.")
+@click.option("--warm-up", "num_warm_up", default=1000, show_default=True, help="Cases before.")
 @click.option("--shapes", "num_shapes", default=50, show_default=True, help="Cases of a run.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "soak.json")
-def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
+def main(*, num_cases: int, num_warm_up: int, num_shapes: int, output: Path) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
+    num_cases += num_warm_up
     num_nights = math.ceil(LENGTH_BEFORE * num_cases / num_shapes)
     fill_caches()
     with tempfile.TemporaryDirectory() as folder:
         before = judge_before(
             Path(folder, "before"), num_nights=num_nights, num_shapes=num_shapes
-        ).found()
+        ).found(num_warm_up=num_warm_up)
         facts = {
             "num_nights_before": num_nights,
             "slopes_before": before["slopes"],
@@ -365,15 +370,14 @@ def main(*, num_cases: int, num_shapes: int, output: Path) -> None:
         }
         del before
         for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
-            _write(it, output=output, facts=facts)
-        found = it.found()
+            _write(it.found(num_warm_up=num_warm_up), output=output, facts=facts)
+        found = it.found(num_warm_up=num_warm_up)
     for name, slope in found["slopes"].items():
         click.echo(f"{name}: {slope}")
     sys.exit(int(found["outcomes"] != {str(Outcome.OK): found["num_cases"]}))
 
 
 # A function of its own, which keeps nothing while the next run is measured.
-def _write(it: Soak, *, output: Path, facts: dict[str, Any]) -> None:
-    found = it.found()
+def _write(found: dict[str, Any], *, output: Path, facts: dict[str, Any]) -> None:
     output.write_text(json.dumps({**found, **facts}, indent=1) + "\n", encoding="ascii")
     click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
