@@ -168,8 +168,7 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
     else:
         if progress.current is not None:
             words.append(f"now {progress.current.model} {progress.current.variant}")
-        if progress.num_done:
-            words.append(f"{duration(progress.elapsed_s)} of work so far")
+        words.append(f"started {duration(progress.since_start_s)} ago")
         if progress.left_s is not None:
             words.append(f"about {duration(progress.left_s)} left")
     run = summary.run

@@ -14,13 +14,15 @@ class Progress:
     """Where a run stands; `current` is None when all are done.
 
     `left_s` is None before the first result, and while only eager ones of compiled cases are there.
-    `elapsed_s` is what its results took, without the pauses of a run that was resumed.
+    `elapsed_s` is what its results took, without the pauses of a run that was resumed;
+    `since_start_s` goes on with the clock.
     """
 
     num_done: int
     num_planned: int
     current: Case | None
     elapsed_s: float
+    since_start_s: float
     left_s: float | None
     silent_s: float
 
@@ -47,6 +49,7 @@ def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
         num_planned=num_planned,
         current=run.plan[num_done] if num_done < num_planned else None,
         elapsed_s=elapsed_s,
+        since_start_s=(now - run.started_at).total_seconds(),
         left_s=left_s,
         silent_s=(now - (summary.heartbeat_at or run.started_at)).total_seconds(),
     )

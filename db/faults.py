@@ -120,4 +120,4 @@ def _from_os(error: OSError, *, name: str) -> StoreError | None:
 def _text(error: BaseException) -> str:
     # SQLAlchemy adds the statement; the driver's own text may have more lines, each of them news.
     text = str(getattr(error, "orig", None) or error)
-    return " ".join(text.split()).rstrip(".!") or type(error).__name__
+    return " ".join(text.split()).rstrip(".!?") or type(error).__name__

@@ -68,6 +68,8 @@ def _show_header(page: RunPage) -> None:
     outcomes = ", ".join(
         f"{number} {outcome_label(outcome)}" for outcome, number in counts.items() if number
     )
+    # A case that is going has taken nothing yet.
+    took = "results took" if run.state is RunState.RUNNING else "took"
     pairs = [
         ("state", Cell(text=str(run.state))),
         ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
@@ -78,7 +80,7 @@ def _show_header(page: RunPage) -> None:
         ("toolchain", Cell(text=run.toolchain)),
         ("trigger", Cell(text=run.trigger)),
         ("started", Cell(text=moment(run.started_at))),
-        ("took", Cell(text=duration(took_s) if page.results else "-")),
+        (took, Cell(text=duration(took_s) if page.results else "-")),
         *([("machine moved", moved_cell(page.machine))] if page.machine else []),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]

@@ -102,7 +102,7 @@ def test_progress_reads_as_a_sentence_over_a_bar() -> None:
     going = summary(1, heartbeat_at=START)
     html = progress_html(going, progress_of(going, now=START + timedelta(seconds=30)))
     assert '<a href="run?run=run-1">Run run-1</a> (quick, stable): ' in html
-    assert "1 of 4 cases, now vit default, 30 s of work so far, about 1 min 30 s left" in html
+    assert "1 of 4 cases, now vit default, started 30 s ago, about 1 min 30 s left" in html
     assert 'style="width:25.0%"' in html
 
 
