@@ -44,7 +44,7 @@ run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboa
 
 .PHONY: test
 test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" narrows it down)
-	@# Files in their order: those of few but long tests come early, so that no process waits at the end.
+	@# Files in the order that tests/conftest.py gives them: long ones come early, so that no process waits at the end.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: check

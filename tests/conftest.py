@@ -12,6 +12,14 @@ from hypothesis import settings
 settings.register_profile("hud", deadline=None)
 settings.load_profile("hud")
 
+# They take minutes each and would come late: no process is to wait for another at the end.
+LONG_FILES = ("test_zoo.py", "test_zoo_training.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of LONG_FILES first; the others stay in their order."""
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
+
 
 @pytest.fixture(autouse=True)
 def own_main_module() -> Iterator[None]:
