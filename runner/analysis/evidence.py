@@ -1,24 +1,25 @@
 """How much the nights since a certain one speak for another level, held against the noise before.
 
-Method: a log likelihood ratio, by each of three densities: the kernel, which knows any modes, the
-bell, which knows clean noise (densities.py), and the chain, which knows two modes (chain.py). Their
-ratios are joined as by Bayes' theorem where the chances of all are known: 1 / (sum of chance /
-ratio), which is about the least of them unless that one is unlikely. A slow mode that holds for
-days is thereby expected to hold.
-A step by d makes a distance x as likely as x - d was before. No single night counts for more than
-5, so that one outlier, or two, are no step; nor for much more than the log(n + 1) that the rank
-of the largest of n + 1 nights can tell, unless it lies beyond everything by floors.
-Rivals are weighed the same way: a step of half the floor, and noise that doubled; and a mode that
-came new, slow in some of the nights only (modes.py). What is enough depends on how far the nights
-stand out from the noise, on how many points tell it, and on whether it has modes.
+Method: the odds of Bayes' theorem. What may have happened - a step of the floor or more, a smaller
+one, a blip of one or two nights, a slower mode that came new (modes.py) - has a likelihood: the
+mean over its sizes and the sum over its first nights, each as likely as another, over that of no
+change. Nights are told by three densities: the kernel, which knows any modes, the bell, which knows
+clean noise (densities.py), and the chain, which knows two modes (chain.py). Each counts as much as
+it is likely to tell the noise, and then the nights, so that a slow mode that holds for days is
+expected to hold. A step by d makes a distance x as likely as x - d was before.
+A step is told where it is so much likelier than no change and all its rivals together as what it
+costs to be wrong about each of them says.
+No single night counts for more than 5, so that one outlier, or two, are no step; nor for much more
+than the log(n + 1) that the rank of the largest of n + 1 nights can tell, unless it lies beyond
+everything by floors.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,15 +28,14 @@ import numpy as np
 from runner.analysis.chain import Chain, two_modes
 from runner.analysis.densities import MIN_BANDWIDTH, Bell, Density, Kernel
 from runner.analysis.history import middle
-from runner.analysis.modes import explanations
+from runner.analysis.modes import log_mode
 from runner.analysis.stats import robust_sd
 
 # Steps that are tried, besides the median of the distances themselves.
 STEPS = (1.0, 1.2, 1.5, 1.9)
-# What is no step: changes of up to half the floor, and noise that doubled.
+# What is no step: changes of up to half the floor.
 SMALL_STEPS = (0.25, 0.5, -0.3)
-NOISE_FACTOR = 2.0
-# Two outliers in a row and an ordinary night stay below what a step of their contrast needs.
+# Two outliers in a row and an ordinary night stay below what a step needs.
 MAX_NIGHT = 5.0
 MIN_NIGHT = -4.0
 # Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
@@ -50,78 +50,89 @@ MORE_FOR_BELL = 1.0
 MAX_ODDS = 6.0
 MAX_ODDS_FAR = 2.0
 HIGH_CONTRAST = 5.0
-# What any step needs, and how much more than its rivals.
-NEEDED_EVIDENCE = 5.5
-NEEDED_ADVANTAGE = 2.0
-# Three clear nights lead over a new mode by ln(10) = 2.3, and are told where hardly anything else
-# speaks for one. With one night more there is more to go by.
-NEEDED_LEAD = 2.1
-NEEDED_LEAD_EARLY = 2.24
+# How much likelier, as logarithms, a step must be than no change at all, which is the rule on any
+# night, and than each of its rivals, which are rare themselves.
+NEEDED_EVIDENCE = 6.0
+LEAD_OVER_SMALL = 0.2
+LEAD_OVER_BLIP = 2.5
+LEAD_OVER_MODE = 1.4
+# Of three nights; those that are as clear as can be lead by ln(10) = 2.3 over a mode.
+LEAD_OVER_MODE_EARLY = 1.1
 EARLY_NIGHTS = 3
-# A mode that was never seen stands out from the noise, what the noise does by itself does not.
-# Times the logarithm of the contrast.
-MORE_FOR_CONTRAST = 3.8
-MAX_CONTRAST = 7.0
 # Noise that is told by its points rather than by a bell has modes, and a mode may hold for days.
-MORE_FOR_MODES = 1.0
-# Of the noise, fewer points than these: times the logarithm of how many times fewer.
-LITTLE_NOISE = 34
-MORE_FOR_LITTLE_NOISE = 1.5
-# One row a hypothesis: steps, what is no step, and last no change, which all are held against.
-_SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0, 0.0]]).T
-_FACTORS = np.array([[*(1.0 for _ in (*STEPS, *SMALL_STEPS)), NOISE_FACTOR, 1.0]]).T
-_LOG_FACTORS = np.log(_FACTORS)
+MORE_FOR_MODES = 3.0
+# Of the noise, and of the level, fewer points than these: times the logarithm of how many times
+# fewer. A mode may not have been there yet.
+FEW_POINTS = 34
+MORE_FOR_LITTLE_NOISE = 7.0
+MORE_FOR_YOUNG_LEVEL = 2.0
+# One row a hypothesis: steps, small ones, and last no change, which all are held against.
+_SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0]]).T
 # Of the rows above, and of one below them.
 _PLACES = np.arange(_SHIFTS.size + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Log likelihood ratios over no change: of a step, and of the best of its rivals.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rivals:
+    """Log likelihood ratios over no change of what a step may be taken for."""
 
-    `size` is that of the likeliest step, `offset` says how many nights after the first one it is
-    most likely, `contrast` how many times the width of the noise the median of the nights from
-    there on lies from the old level.
-    `has_modes` where the noise is likelier by the kernel than by the bell.
-    """
-
-    step: float
-    rival: float
-    offset: int
-    contrast: float
-    size: float = 1.0
-    has_modes: bool = False
+    small: float
+    blip: float
+    mode: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """How much evidence is a step.
 
-    `num_noise` is the number of points that tell the noise; `factor` multiplies all.
+    `num_noise` and `num_level` are the numbers of points that tell the noise and the level;
+    `factor` multiplies what is needed.
     """
 
     num_noise: int
+    num_level: int
     factor: float = 1.0
 
-    def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
-        """Return whether `found` exceeds `share` of what is needed, and its rival."""
-        needed = self.needed(found.contrast, has_modes=found.has_modes)
-        is_enough = found.step > share * needed
-        return is_enough and found.step - found.rival > NEEDED_ADVANTAGE
-
-    def is_lead(self, lead: float, *, num_nights: int) -> bool:
-        """Return whether a step of `num_nights`, by `lead` likelier than a new mode, is none."""
-        return lead > (NEEDED_LEAD if num_nights > EARLY_NIGHTS else NEEDED_LEAD_EARLY)
-
-    def needed(self, contrast: float, *, has_modes: bool = False) -> float:
-        """Return what the evidence for a step of `contrast` must exceed."""
-        contrast = min(MAX_CONTRAST, max(1.0, contrast))
-        missing = math.log(max(1.0, LITTLE_NOISE / self.num_noise))
-        needed = NEEDED_EVIDENCE + MORE_FOR_CONTRAST * math.log(contrast)
-        needed += MORE_FOR_LITTLE_NOISE * missing
+    def needed(self, *, has_modes: bool = False) -> float:
+        """Return what the evidence for a step must exceed."""
+        needed = NEEDED_EVIDENCE
+        needed += MORE_FOR_LITTLE_NOISE * _missing(self.num_noise)
+        needed += MORE_FOR_YOUNG_LEVEL * _missing(self.num_level)
         if has_modes:
             needed += MORE_FOR_MODES
         return self.factor * needed
+
+    def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
+        """Return whether `found` exceeds `share` of what is needed."""
+        # Whether the noise has modes takes longer.
+        if found.step <= share * self.needed():
+            return False
+        return found.step > share * self.needed(has_modes=found.has_modes)
+
+    def is_step(self, found: Evidence) -> bool:
+        """Return whether `found` exceeds what is needed, beside all rivals too."""
+        if not self.is_met(found):
+            return False
+        needed = self.needed_beside(
+            found.rivals, num_nights=found.num_nights, has_modes=found.has_modes
+        )
+        return found.step > needed
+
+    def needed_beside(self, rivals: Rivals, *, num_nights: int, has_modes: bool = False) -> float:
+        """Return what that of a step of `num_nights` must exceed: the sum of what each asks for."""
+        is_early = num_nights <= EARLY_NIGHTS
+        needed = (
+            self.needed(has_modes=has_modes),
+            rivals.small + LEAD_OVER_SMALL,
+            rivals.blip + LEAD_OVER_BLIP,
+            rivals.mode + (LEAD_OVER_MODE_EARLY if is_early else LEAD_OVER_MODE),
+        )
+        return _log_add(needed)
+
+
+def _missing(num_points: int) -> float:
+    """Return the logarithm of how many times fewer points there are than are enough."""
+    return math.log(max(1.0, FEW_POINTS / num_points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +144,9 @@ class _Nights:
     most: np.ndarray
 
     @property
-    def is_median_tried(self) -> bool:
-        """Whether the median is a step of its own."""
-        return self.median > STEPS[0]
+    def sizes(self) -> tuple[float, ...]:
+        """The steps that are tried, of which the median may be one."""
+        return (self.median, *STEPS) if self.median > STEPS[0] else STEPS
 
 
 class _Told:
@@ -146,28 +157,100 @@ class _Told:
         # One row a hypothesis: another night changes nothing of those before it.
         self.logs = np.empty((_SHIFTS.size, 0))
 
-    def ratios(self, nights: _Nights) -> np.ndarray:
-        """Return the log likelihood ratio of each night over no change, one row a hypothesis.
-
-        `nights` begin with those of the call before. The first row is of a step by their median,
-        where that is tried.
-        """
+    def weigh(self, nights: _Nights) -> _Weights:
+        """Return what `nights` say, which begin with those of the call before."""
         num_known = self.logs.shape[1]
         # With the last one known, which the first new one follows.
         new = nights.distances[max(0, num_known - 1) :]
-        rows = ((new - _SHIFTS) / _FACTORS).ravel()
-        runs, starts = rows, _PLACES[:-1] * new.size
-        if nights.is_median_tried:
+        is_median_tried = len(nights.sizes) > len(STEPS)
+        runs, starts = (new - _SHIFTS).ravel(), _PLACES[:-1] * new.size
+        if is_median_tried:
             # In one go: on so few numbers calls take longer than arithmetic.
-            runs = np.concatenate([rows, nights.distances - nights.median])
+            runs = np.concatenate([runs, nights.distances - nights.median])
             starts = _PLACES * new.size
         logs = self.density.log_runs(runs, starts=starts)
-        of_rows = logs[: rows.size].reshape(_SHIFTS.size, new.size) - _LOG_FACTORS
+        of_rows = logs[: _SHIFTS.size * new.size].reshape(_SHIFTS.size, new.size)
         self.logs = np.concatenate([self.logs, of_rows[:, min(1, num_known) :]], axis=1)
-        ratios = self.logs[:-1] - self.logs[-1]
-        if nights.is_median_tried:
-            ratios = np.concatenate([(logs[rows.size :] - self.logs[-1])[None], ratios])
-        return np.asarray(ratios)
+        rows = self.logs[:-1]
+        if is_median_tried:
+            rows = np.concatenate([logs[None, _SHIFTS.size * new.size :], rows])
+        ratios = _limited(rows - self.logs[-1], most=nights.most)
+        return _Weights(float(self.logs[-1].sum()), ratios)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """By one density: the logarithm of the likelihood of no change, and the ratios over that.
+
+    Those are logarithms, one row a hypothesis and one column a night.
+    """
+
+    log_none: float
+    ratios: np.ndarray
+
+
+class Evidence:
+    """What the nights of an excursion say, in log likelihood ratios over no change.
+
+    `step` is that of a step, which has most likely begun `offset` nights after the first one and so
+    has `num_nights`. What the rivals say takes longer, and is asked of few nights.
+    """
+
+    def __init__(
+        self,
+        scales: Scales,
+        nights: _Nights,
+        *,
+        weights: Sequence[_Weights],
+        log_chances: Sequence[float],
+        min_nights: int,
+    ) -> None:
+        self._scales = scales
+        self._sizes = nights.sizes
+        self._min_nights = min_nights
+        # How likely each density tells these nights, where there is no change.
+        logs = [chance + each.log_none for chance, each in zip(log_chances, weights, strict=True)]
+        total = _log_add(logs)
+        self._log_chances = np.array([log - total for log in logs])[:, None, None]
+        self._ratios = np.stack([each.ratios for each in weights])
+        num_first = nights.distances.size - min_nights + 1
+        # From each night on.
+        self._sums = self._ratios[:, :, ::-1].cumsum(axis=2)[:, :, ::-1][:, :, :num_first]
+        num_sizes = len(self._sizes)
+        logs_of_places = self._log_chances + self._sums[:, :num_sizes]
+        most = float(logs_of_places.max())
+        places = np.exp(logs_of_places - most).sum(axis=0)
+        self.step = most + math.log(float(places.sum()) / num_sizes)
+        self.offset = int(places.argmax()) % num_first
+        self.num_nights = nights.distances.size - self.offset
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether the points tell the noise better than a bell does."""
+        return self._scales.odds < 0.0
+
+    @cached_property
+    def rivals(self) -> Rivals:
+        """What else may have happened."""
+        return Rivals(small=self._small(), blip=self._blip(), mode=self._mode())
+
+    def _small(self) -> float:
+        return _log_sum(self._log_chances + self._sums[:, len(self._sizes) :], len(SMALL_STEPS))
+
+    def _blip(self) -> float:
+        """Return that of one night, or two in a row, as far away as a step."""
+        ratios = self._ratios[:, : len(self._sizes)]
+        nights = np.concatenate([ratios, ratios[:, :, 1:] + ratios[:, :, :-1]], axis=2)
+        return _log_sum(self._log_chances + nights, len(self._sizes))
+
+    def _mode(self) -> float:
+        num_sizes = len(self._sizes)
+        earlier = self._scales.earlier(self._sizes)
+        logs = [
+            chance + log_mode(ratios[:num_sizes], earlier=earlier, min_nights=self._min_nights)
+            for chance, ratios in zip(self._log_chances.ravel().tolist(), self._ratios, strict=True)
+        ]
+        return _log_add(logs)
 
 
 class Scales:
@@ -185,7 +268,6 @@ class Scales:
         below = -float(np.sort(noise)[int(SHARE_BELOW * noise.size)])
         self.width_below = max(MIN_BANDWIDTH, below)
         self.kernel = Kernel(noise, sd=self.sd, level_error=level_error)
-        self._by_kernel = _Told(self.kernel)
 
     @cached_property
     def bell(self) -> Bell:
@@ -203,62 +285,35 @@ class Scales:
         return two_modes(self.noise, sd=self.sd) if self.odds < 0.0 else None
 
     @cached_property
-    def others(self) -> tuple[Density, ...]:
-        """What may tell the noise better than its points do."""
-        return (self.bell,) if self.chain is None else (self.bell, self.chain)
+    def _by_bell(self) -> _Told:
+        return _Told(self.bell)
 
     @cached_property
     def _by_others(self) -> tuple[_Told, ...]:
-        return tuple(_Told(density) for density in self.others)
+        others = (self.kernel,) if self.chain is None else (self.kernel, self.chain)
+        return tuple(_Told(density) for density in others)
 
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
-        """Return the evidence that the last nights lie on a higher level, from the likeliest on.
+        """Return the evidence that the last nights lie on a higher level, `min_nights` at least.
 
-        `distances` are upwards and begin with those of the call before. At least the last
-        `min_nights` are taken to be on the new level.
+        `distances` are upwards and begin with those of the call before. It is by the bell alone
+        where that says too little for any step.
         """
         nights = self._nights(distances)
-        sizes = (nights.median, *STEPS) if nights.is_median_tried else STEPS
-        num_steps = len(sizes)
-        num_offsets = distances.size - min_nights + 1
-        sums = _sums(self._by_kernel, nights)[:, :num_offsets]
-        missing = NEEDED_EVIDENCE - float(sums[:num_steps].max())
-        # What is too little however much the others would add is not worth their time.
-        is_close = missing < MAX_ODDS
-        if is_close:
-            chances = self._log_chances(nights.median)
-            if missing < -chances[0]:
-                others = [_sums(told, nights)[:, :num_offsets] for told in self._by_others]
-                sums = _joined([sums, *others], log_chances=chances)
-        best, offset = divmod(int(sums[:num_steps].argmax()), num_offsets)
-        return Evidence(
-            step=float(sums[best, offset]),
-            rival=float(sums[num_steps:, offset].max()),
-            offset=offset,
-            contrast=middle(sorted(distances[offset:].tolist())) / self.width_below,
-            size=sizes[best],
-            has_modes=is_close and self.odds < 0.0,
-        )
+        weights = [self._by_bell.weigh(nights)]
+        found = Evidence(self, nights, weights=weights, log_chances=[0.0], min_nights=min_nights)
+        if found.step <= NEEDED_EVIDENCE:
+            return found
+        weights += [told.weigh(nights) for told in self._by_others]
+        chances = self._log_chances(nights.median)
+        return Evidence(self, nights, weights=weights, log_chances=chances, min_nights=min_nights)
 
-    def lead_over_mode(self, distances: np.ndarray, *, size: float, min_nights: int) -> float:
-        """Return by how much a step of `size` is likelier than a mode that came new, in logarithms.
-
-        `distances` and `min_nights` are those of `weigh`.
-        """
-        # Neither began on a night that was nearer to the old level.
-        is_slow = self.noise > size / 2
-        earlier = self.noise[is_slow.argmax() :] if is_slow.any() else self.noise[:0]
-        earlier = _limited(_ratios(self.bell, earlier, size=size), most=MAX_NIGHT)
-        nights = self._nights(distances)
-
-        def explained(density: Density) -> np.ndarray:
-            ratios = _limited(_ratios(density, distances, size=size), most=nights.most)
-            found = explanations(ratios, earlier=earlier, min_nights=min_nights)
-            return np.array([found.step, found.mode])
-
-        each = [explained(density) for density in (self.kernel, *self.others)]
-        step, mode = _joined(each, log_chances=self._log_chances(nights.median))
-        return float(step - mode)
+    def earlier(self, sizes: Sequence[float]) -> np.ndarray:
+        """Return how much likelier each night of the noise is `sizes` farther away, one a row."""
+        noise = self.noise
+        away = noise - np.array(sizes)[:, None]
+        logs = self.bell.log_density(np.concatenate([away, noise[None]]))
+        return _limited(logs[:-1] - logs[-1], most=MAX_NIGHT)
 
     def _nights(self, distances: np.ndarray) -> _Nights:
         median = middle(sorted(distances.tolist()))
@@ -267,7 +322,7 @@ class Scales:
         return _Nights(distances, median, most)
 
     def _log_chances(self, median: float) -> list[float]:
-        """Return the logarithms of how likely each density, the kernel first, tells the noise."""
+        """Return the logarithms of how likely each density, the bell first, tells the noise."""
         is_far = median > HIGH_CONTRAST * self.width_below
         return self._chances_far if is_far else self._chances
 
@@ -280,30 +335,24 @@ class Scales:
         return self._chances_within(MAX_ODDS_FAR)
 
     def _chances_within(self, max_odds: float) -> list[float]:
-        odds = [0.0, min(max_odds, self.odds + MORE_FOR_BELL)]
+        odds = [min(max_odds, self.odds + MORE_FOR_BELL), 0.0]
         if self.chain is not None:
             over_bell = self.chain.log_likelihood() - self.bell.log_likelihood()
             odds.append(min(MAX_ODDS, over_bell + self.odds))
-        total = float(np.logaddexp.reduce(odds))
+        total = _log_add(odds)
         return [each - total for each in odds]
 
 
-def _ratios(density: Density, distances: np.ndarray, *, size: float) -> np.ndarray:
-    """Return the log likelihood ratio of each night for a step of `size`."""
-    step, none = density.log_density(np.stack([distances - size, distances]))
-    return np.asarray(step - none)
+def _log_sum(logs: np.ndarray, num_equal: int) -> float:
+    """Return the logarithm of a sum of likelihoods over `num_equal`, of which each is as likely."""
+    most = float(logs.max())
+    return most + math.log(float(np.exp(logs - most).sum()) / num_equal)
 
 
-def _joined(ratios: list[np.ndarray], *, log_chances: list[float]) -> np.ndarray:
-    """Return log likelihood ratios by all densities, from those by each."""
-    logs = (chance - ratio for chance, ratio in zip(log_chances, ratios, strict=True))
-    return np.asarray(-functools.reduce(np.logaddexp, logs))
-
-
-def _sums(told: _Told, nights: _Nights) -> np.ndarray:
-    """Return the log likelihood ratios of all hypotheses, over each night and all after it."""
-    ratios = _limited(told.ratios(nights), most=nights.most)
-    return np.asarray(ratios[:, ::-1].cumsum(axis=1)[:, ::-1])
+def _log_add(logs: Sequence[float]) -> float:
+    """Return the logarithm of the sum of a few numbers that have these."""
+    most = max(logs)
+    return most + math.log(sum(math.exp(log - most) for log in logs))
 
 
 def _limited(ratios: np.ndarray, *, most: np.ndarray | float) -> np.ndarray:

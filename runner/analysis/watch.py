@@ -47,7 +47,7 @@ LEFT_EVIDENCE = 0.9
 # A level that lasts for two weeks and goes back is part of what the series does.
 RETURN_POINTS = 14
 RETURN_SHARE = 0.25
-MORE_AFTER_RETURN = 0.6
+MORE_AFTER_RETURN = 1.0
 # How far before an excursion its change may lie.
 LOOK_BACK = 20
 # Sums of absolute distances that differ by less are equal.
@@ -179,12 +179,7 @@ class _Watch:
         distances = self._distances(first, night, sign=sign)
         demand = self._demand(first)
         found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
-        if not demand.is_met(found):
-            return None
-        lead = excursion.scales.lead_over_mode(
-            distances, size=found.size, min_nights=SUSTAINED_POINTS
-        )
-        if not demand.is_lead(lead, num_nights=distances.size - found.offset):
+        if not demand.is_step(found):
             return None
         place, likeliest = self._best_place(first, night), first + found.offset
         if self._is_drift(place, night):
@@ -196,8 +191,9 @@ class _Watch:
         return likeliest if demand.is_met(found, share=LEFT_EVIDENCE) else None
 
     def _demand(self, first: int) -> Demand:
-        num_noise = self._num_past(first) + min(LEVEL_POINTS, self._num_points(first))
-        return Demand(factor=self.factor, num_noise=num_noise)
+        num_level = min(LEVEL_POINTS, self._num_points(first))
+        num_noise = self._num_past(first) + num_level
+        return Demand(factor=self.factor, num_noise=num_noise, num_level=num_level)
 
     def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
         return sign * (self.values[first : night + 1] - self.levels[first])
