@@ -3,7 +3,7 @@
 `python -m benchmarks.soak_start`. Of blocks that are freed the GNU C library keeps up to seven of
 each of 64 sizes for the thread that freed them, some 230 kB a thread, and counts them as given out.
 Which those are changes for hours: by a few kB in 1,000 cases, which could be told from nothing and
-has an end. Without them the count is that of what is in use, to some dozen bytes.
+has an end. Without them the count is that of what is in use, to about a hundred bytes.
 """
 
 from __future__ import annotations

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.soak import Look, judge_before, look, simulated, soak
+import pytest
+
+from benchmarks.soak import Look, judge_before, look, simulated, slope_of, soak
+from benchmarks.startup import RESULTS
 from db.runs import load_run_ids
 from runner.config import load_config
 
@@ -75,3 +80,16 @@ def test_a_leak_is_found(tmp_path: Path) -> None:
     )
     slope = it.found(num_warm_up=1)["slopes"]["heap_bytes"]
     assert slope["low_per_1000_cases"] > 900 * leak_bytes
+
+
+@pytest.mark.parametrize("name", ["heap_bytes", "anonymous_bytes", "resident_bytes"])
+def test_a_leak_of_1_kb_a_case_would_be_found_in_the_soak_that_is_kept(name: str) -> None:
+    kept = json.loads((RESULTS / "soak.json").read_text())
+    later = [Look(**item) for item in kept["ends"] if item["num_cases"] > kept["num_warm_up"]]
+    assert slope_of(later, name)["low_per_1000_cases"] <= 0
+    leaking = [
+        Look(**{**asdict(item), name: getattr(item, name) + 1000 * item.num_cases})
+        for item in later
+    ]
+    slope = slope_of(leaking, name)
+    assert 0 < slope["low_per_1000_cases"] <= 1e6 <= slope["high_per_1000_cases"]
