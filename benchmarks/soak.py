@@ -13,8 +13,10 @@ judges a longer history than it is going to measure, of simulated nights in a st
 to judge more points takes more room, and allocators keep pages that something small still lies in.
 How it grew by that is reported beside what grows then. The first thousand of the cases that are
 measured warm up what is left: logs, kernels and errors are of other lengths than simulated ones.
-Slopes are of Theil and Sen, over the ends of the runs after that; their interval is that of Sen
-(1968) at 95 %, which takes neighbours as independent.
+After them each run begins with the store as it was then. A history that is longer by a night takes
+more room to read and judge, which is no leak; what that amounts to is seen in the nights before.
+
+Slopes and their intervals are those of `trend.py`, over the ends of the runs after that.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import gc
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -36,10 +39,11 @@ from typing import Any
 
 import click
 import numpy as np
-from scipy.stats import theilslopes
+from sqlalchemy.engine import make_url
 
 from benchmarks.nights.faults import FOLDER_VARIABLE
 from benchmarks.startup import RESULTS, ROOT, describe_machine
+from benchmarks.trend import trend_of
 from db.health import load_health
 from db.records import Outcome
 from runner.alerts.outlet import send_waiting
@@ -52,8 +56,9 @@ from runner.wiring import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.
-# 5: slopes after `num_warm_up` cases, not after a quarter of them.
-SCHEMA_VERSION = 5
+# 5: slopes after `num_warm_up` cases, not after a quarter of them. 6: the history stays the same
+# after the warm-up, and intervals count that neighbours are alike.
+SCHEMA_VERSION = 6
 # Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
 # `PyTuple_MAXSAVESIZE`; of each size one more is freed than is kept.
 NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
@@ -208,7 +213,12 @@ def descendants(pid: int) -> Iterator[int]:
 class Soak:
     """A process that measures cases in a row and looks at itself."""
 
-    def __init__(self, folder: Path, *, num_shapes: int, toolchains: str) -> None:
+    def __init__(
+        self, folder: Path, *, num_shapes: int, toolchains: str, leak_bytes: int = 0
+    ) -> None:
+        self._leak_bytes = leak_bytes
+        self._leaked: list[bytes] = []
+        self._history = folder / "history"
         self.most = dict.fromkeys(QUANTITIES, 0)
         # A file, not a list: this process must not grow by what it knows of itself.
         self._ends = folder / "ends.jsonl"
@@ -233,7 +243,9 @@ class Soak:
         self._wake = threading.Event()
 
     def run(self, number: int) -> None:
-        """Measure one run as job `number`."""
+        """Measure one run as job `number`, after the history that is held if there is one."""
+        if self._history.exists():
+            shutil.copyfile(self._history, self._store_path())
         self._requests.write(
             JobRequest(
                 dedupe_key=f"soak {number:05d}",
@@ -248,6 +260,21 @@ class Soak:
         gc.collect()
         with self._ends.open("a", encoding="ascii") as file:
             file.write(json.dumps(asdict(self._look())) + "\n")
+
+    def num_cases(self) -> int:
+        """Return how many cases were measured so far."""
+        return sum(self.outcomes.values())
+
+    def hold_history(self) -> None:
+        """Let each run from now on begin with the store as it is now."""
+        if not self._history.exists():
+            shutil.copyfile(self._store_path(), self._history)
+
+    def _store_path(self) -> Path:
+        path = make_url(self.workplace.config.store_url).database
+        assert path is not None
+        assert not Path(f"{path}.wal").exists(), "somebody has the store open"
+        return Path(path)
 
     def found(self, *, num_warm_up: int) -> dict[str, Any]:
         """Return what grew so far once `num_warm_up` cases were measured, as a JSON object."""
@@ -283,12 +310,13 @@ class Soak:
         if isinstance(event, CaseFinished):
             outcome = str(event.result.outcome)
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+            if self._leak_bytes:
+                self._leaked.append(bytes(self._leak_bytes))
             seen = self._look()
             self.most = {name: max(most, getattr(seen, name)) for name, most in self.most.items()}
 
     def _look(self) -> Look:
-        num_cases = sum(self.outcomes.values())
-        return look(num_cases, config=self.workplace.config, started_s=self._started_s)
+        return look(self.num_cases(), config=self.workplace.config, started_s=self._started_s)
 
 
 def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
@@ -296,20 +324,30 @@ def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
     values = [float(getattr(item, name)) for item in looks]
     slope: dict[str, float] = {}
     if len(looks) > 1:
-        found = theilslopes(values, [item.num_cases for item in looks], 0.95)
-        ends = {"slope": found.slope, "low": found.low_slope, "high": found.high_slope}
-        slope = {f"{key}_per_{PER}_cases": PER * float(value) for key, value in ends.items()}
+        found = trend_of(np.array(values), at=np.array([item.num_cases for item in looks]))
+        slope = {f"{key}_per_{PER}_cases": PER * value for key, value in asdict(found).items()}
     return {"first": values[0], "last": values[-1], **slope}
 
 
-def soak(folder: Path, *, num_cases: int, num_shapes: int, toolchains: str = "") -> Iterator[Soak]:
+def soak(
+    folder: Path,
+    *,
+    num_cases: int,
+    num_shapes: int,
+    num_warm_up: int = 0,
+    toolchains: str = "",
+    leak_bytes: int = 0,
+) -> Iterator[Soak]:
     """Measure at least `num_cases`, `num_shapes` in a run, and yield the process after each run.
 
-    `toolchains` is that table of hud.toml, where it is to be another than this Python.
+    `toolchains` is that table of hud.toml, where it is to be another than this Python. Each case
+    leaks `leak_bytes`, to see whether that is found.
     """
-    it = Soak(folder, num_shapes=num_shapes, toolchains=toolchains)
+    it = Soak(folder, num_shapes=num_shapes, toolchains=toolchains, leak_bytes=leak_bytes)
     for number in range(-(-num_cases // num_shapes)):
         it.run(number)
+        if it.num_cases() >= num_warm_up:
+            it.hold_history()
         yield it
 
 
@@ -353,8 +391,18 @@ def judge_before(folder: Path, *, num_nights: int, num_shapes: int) -> Soak:
 @click.option("--cases", "num_cases", default=2000, show_default=True, help="After the warm-up.")
 @click.option("--warm-up", "num_warm_up", default=1000, show_default=True, help="Cases before.")
 @click.option("--shapes", "num_shapes", default=50, show_default=True, help="Cases of a run.")
+@click.option("--leak", "leak_bytes", default=0, help="Bytes that each case leaks on purpose.")
+@click.option("--simulated", "is_simulated", is_flag=True, help="By workers without torch.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "soak.json")
-def main(*, num_cases: int, num_warm_up: int, num_shapes: int, output: Path) -> None:
+def main(
+    *,
+    num_cases: int,
+    num_warm_up: int,
+    num_shapes: int,
+    leak_bytes: int,
+    is_simulated: bool,
+    output: Path,
+) -> None:
     """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
     num_cases += num_warm_up
     num_nights = math.ceil(LENGTH_BEFORE * num_cases / num_shapes)
@@ -366,10 +414,18 @@ def main(*, num_cases: int, num_warm_up: int, num_shapes: int, output: Path) -> 
         facts = {
             "num_nights_before": num_nights,
             "slopes_before": before["slopes"],
+            "leak_bytes": leak_bytes,
             "machine": describe_machine(),
         }
         del before
-        for it in soak(Path(folder), num_cases=num_cases, num_shapes=num_shapes):
+        for it in soak(
+            Path(folder),
+            num_cases=num_cases,
+            num_shapes=num_shapes,
+            num_warm_up=num_warm_up,
+            toolchains=simulated(Path(folder)) if is_simulated else "",
+            leak_bytes=leak_bytes,
+        ):
             _write(it.found(num_warm_up=num_warm_up), output=output, facts=facts)
         found = it.found(num_warm_up=num_warm_up)
     for name, slope in found["slopes"].items():

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.soak import Look, judge_before, look, simulated, soak
+import pytest
+
+from benchmarks.soak import Look, judge_before, look, simulated, slope_of, soak
+from benchmarks.startup import RESULTS
+from db.runs import load_run_ids
 from runner.config import load_config
 
 
@@ -45,3 +51,45 @@ def test_a_look_does_not_count_the_names_of_the_files_it_counts(tmp_path: Path) 
     assert after.num_trace_files - before.num_trace_files == 1000
     assert after.num_files == before.num_files
     assert after.num_blocks - before.num_blocks < 500
+
+
+def test_the_history_stays_as_it_was_after_the_warm_up(tmp_path: Path) -> None:
+    numbers = [
+        len(load_run_ids(it.workplace.store()))
+        for it in soak(
+            tmp_path,
+            num_cases=5,
+            num_shapes=1,
+            num_warm_up=2,
+            toolchains=simulated(tmp_path),
+        )
+    ]
+    assert numbers == [1, 2, 3, 3, 3]
+
+
+def test_a_leak_is_found(tmp_path: Path) -> None:
+    # Far more than what a process grows by in its first runs.
+    leak_bytes = 1_000_000
+    *_, it = soak(
+        tmp_path,
+        num_cases=5,
+        num_shapes=1,
+        num_warm_up=1,
+        toolchains=simulated(tmp_path),
+        leak_bytes=leak_bytes,
+    )
+    slope = it.found(num_warm_up=1)["slopes"]["heap_bytes"]
+    assert slope["low_per_1000_cases"] > 900 * leak_bytes
+
+
+@pytest.mark.parametrize("name", ["heap_bytes", "anonymous_bytes", "resident_bytes"])
+def test_a_leak_of_1_kb_a_case_would_be_found_in_the_soak_that_is_kept(name: str) -> None:
+    kept = json.loads((RESULTS / "soak.json").read_text())
+    later = [Look(**item) for item in kept["ends"] if item["num_cases"] > kept["num_warm_up"]]
+    assert slope_of(later, name)["low_per_1000_cases"] <= 0
+    leaking = [
+        Look(**{**asdict(item), name: getattr(item, name) + 1000 * item.num_cases})
+        for item in later
+    ]
+    slope = slope_of(leaking, name)
+    assert 0 < slope["low_per_1000_cases"] <= 1e6 <= slope["high_per_1000_cases"]

@@ -268,3 +268,24 @@ def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
     text = words("benchmarks/README.md")
     assert f"the machine switched off {found['num_kills']} times, the {len(fates)} times" in text
     assert f"all {found['num_notifications_taken']} notifications came, once each" in text
+
+
+def test_what_grows_while_cases_are_measured_in_a_row_is_told_as_it_came_out() -> None:
+    found, text = result("soak"), words("benchmarks/README.md")
+    assert found["outcomes"] == {"ok": found["num_cases"]}
+    assert found["num_cases"] - found["num_warm_up"] >= 2000
+    assert found["leak_bytes"] == 0
+    slopes = found["slopes"]
+
+    def told(name: str, *, unit: float, digits: int) -> str:
+        values = [slopes[name][f"{key}_per_1000_cases"] / unit for key in ("slope", "low", "high")]
+        assert values[1] <= 0 <= values[2]
+        # No negative zero.
+        return "{} ({} to {})".format(*(f"{value + 0.0:.{digits}f}" for value in values))
+
+    for name in ("num_descriptors", "num_threads", "num_processes", "num_files"):
+        assert told(name, unit=1, digits=0) == "0 (0 to 0)"
+    assert f"resident memory {told('resident_bytes', unit=1e6, digits=2)} MB" in text
+    assert f"of no file {told('anonymous_bytes', unit=1e6, digits=2)} MB" in text
+    assert f"given out {told('heap_bytes', unit=1, digits=0)} bytes" in text
+    assert f"Python's blocks {told('num_blocks', unit=1, digits=0)} of" in text
