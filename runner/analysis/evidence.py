@@ -212,7 +212,7 @@ class Evidence:
         logs = [chance + each.log_none for chance, each in zip(log_chances, weights, strict=True)]
         total = _log_add(logs)
         self._log_chances = np.array([log - total for log in logs])[:, None, None]
-        self._ratios = np.stack([each.ratios for each in weights])
+        self._ratios = np.array([each.ratios for each in weights])
         num_first = nights.distances.size - min_nights + 1
         # From each night on.
         self._sums = self._ratios[:, :, ::-1].cumsum(axis=2)[:, :, ::-1][:, :, :num_first]
