@@ -3,11 +3,10 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
 night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
 night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is likelier than no change by 5.5 (natural logarithm), and the more the farther it stands
-  out from the noise, the fewer nights tell the noise, where that has modes, and after a level that
-  came back; and
-- 2 likelier than its rivals, and than a mode that came new; and
-- both still hold for the night at which two medians fit best, give or take a tenth; and
+- a step is so much likelier than no change as it takes, more where few nights tell the noise or the
+  level, where the noise has modes, and after a level that came back; and
+- than its rivals, each by its lead; and
+- nine tenths of the former are left from the night on at which two medians fit best; and
 - no line fits better than those medians: that is a drift.
 It begins on the night from which on it is likeliest.
 An excursion of more than 20 nights without that is a change too small to report: a new level, but
