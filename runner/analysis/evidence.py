@@ -9,9 +9,9 @@ it is likely to tell the noise, and then the nights, so that a slow mode that ho
 expected to hold. A step by d makes a distance x as likely as x - d was before.
 A step is told where it is so much likelier than no change and all its rivals together as what it
 costs to be wrong about each of them says.
-No single night counts for more than 5, so that one outlier, or two, are no step; nor for much more
-than the log(n + 1) that the rank of the largest of n + 1 nights can tell, unless it lies beyond
-everything by floors.
+No single night counts for more than 5, nor for much more than the log(n + 1) that the rank of the
+largest of n + 1 nights can tell, unless it lies beyond everything by floors: how far out an outlier
+lies says nothing of a step.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
@@ -31,11 +31,12 @@ from runner.analysis.history import middle
 from runner.analysis.modes import log_mode
 from runner.analysis.stats import robust_sd
 
-# Steps that are tried, besides the median of the distances themselves.
+# Steps that are tried, besides the median of the distances themselves: from one floor to two, near
+# enough to each other that noise of half a floor does not tell them apart.
 STEPS = (1.0, 1.2, 1.5, 1.9)
 # What is no step: changes of up to half the floor.
 SMALL_STEPS = (0.25, 0.5, -0.3)
-# Two outliers in a row and an ordinary night stay below what a step needs.
+# How far out a night lies is not to decide alone; two outliers in a row are a blip (below).
 MAX_NIGHT = 5.0
 MIN_NIGHT = -4.0
 # Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
@@ -51,8 +52,12 @@ MAX_ODDS = 6.0
 MAX_ODDS_FAR = 2.0
 HIGH_CONTRAST = 5.0
 # How much likelier, as logarithms, a step must be than no change at all, which is the rule on any
-# night, and than each of its rivals, which are rare themselves.
+# night, and than each of its rivals, which are rare themselves. These and what is asked more below
+# are a balance of delay, false alarms and modes that stay silent, chosen on labelled histories and
+# told on others (docs/judging.md).
 NEEDED_EVIDENCE = 6.0
+# The bell alone must come to this, else nothing else is asked: less than any step needs.
+NEEDED_OF_BELL = 5.0
 LEAD_OVER_SMALL = 0.2
 LEAD_OVER_BLIP = 2.5
 LEAD_OVER_MODE = 1.4
@@ -66,6 +71,8 @@ MORE_FOR_MODES = 3.0
 FEW_POINTS = 34
 MORE_FOR_LITTLE_NOISE = 7.0
 MORE_FOR_YOUNG_LEVEL = 2.0
+# Both together: three nights that are as clear as can be are a step in a young series, too.
+MAX_FOR_FEW_POINTS = 5.5
 # One row a hypothesis: steps, small ones, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0]]).T
 # Of the rows above, and of one below them.
@@ -95,9 +102,9 @@ class Demand:
 
     def needed(self, *, has_modes: bool = False) -> float:
         """Return what the evidence for a step must exceed."""
-        needed = NEEDED_EVIDENCE
-        needed += MORE_FOR_LITTLE_NOISE * _missing(self.num_noise)
-        needed += MORE_FOR_YOUNG_LEVEL * _missing(self.num_level)
+        more = MORE_FOR_LITTLE_NOISE * _missing(self.num_noise)
+        more += MORE_FOR_YOUNG_LEVEL * _missing(self.num_level)
+        needed = NEEDED_EVIDENCE + min(MAX_FOR_FEW_POINTS, more)
         if has_modes:
             needed += MORE_FOR_MODES
         return self.factor * needed
@@ -145,7 +152,7 @@ class _Nights:
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """The steps that are tried, of which the median may be one."""
+        """Return the steps that are tried, of which the median may be one."""
         return (self.median, *STEPS) if self.median > STEPS[0] else STEPS
 
 
@@ -226,12 +233,12 @@ class Evidence:
 
     @property
     def has_modes(self) -> bool:
-        """Whether the points tell the noise better than a bell does."""
+        """Return whether the points tell the noise better than a bell does."""
         return self._scales.odds < 0.0
 
     @cached_property
     def rivals(self) -> Rivals:
-        """What else may have happened."""
+        """Return what else may have happened."""
         return Rivals(small=self._small(), blip=self._blip(), mode=self._mode())
 
     def _small(self) -> float:
@@ -302,7 +309,7 @@ class Scales:
         nights = self._nights(distances)
         weights = [self._by_bell.weigh(nights)]
         found = Evidence(self, nights, weights=weights, log_chances=[0.0], min_nights=min_nights)
-        if found.step <= NEEDED_EVIDENCE:
+        if found.step <= NEEDED_OF_BELL:
             return found
         weights += [told.weigh(nights) for told in self._by_others]
         chances = self._log_chances(nights.median)

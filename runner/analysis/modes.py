@@ -1,7 +1,9 @@
 """Whether nights are a mode that came new: slow in some nights, and not in all as after a step.
 
 Method: the likelihood of a mixture. A mode as far away as a step is slow in an unknown share of the
-nights, each by itself. The share has Beta(1, 3) for a prior, 3 (1 - share)^2: a quarter on average.
+nights, each by itself (a finite mixture: McLachlan and Peel, 2000, whose share is integrated out).
+The share has Beta(1, 3) for a prior, 3 (1 - share)^2: a quarter on average, since what is slow in
+most nights is the level itself.
 What r nights of evidence for the step say for the mode is the mean of share e^r + (1 - share),
 multiplied over the nights. As for a step, all first nights count: a mode may have come on any
 night of the excursion that is looked at, or before it.

@@ -41,7 +41,7 @@ MAX_INCREMENT = 4.0
 # A sum that a step of the floor reaches in two nights and noise seldom does.
 NOTICED = 1.0
 MAX_EXCURSION = 20
-# The share of both that must be left at the place that fits best.
+# The share of what is needed that must be left at the place that fits best.
 LEFT_EVIDENCE = 0.9
 # A level that lasts for two weeks and goes back is part of what the series does.
 RETURN_POINTS = 14

@@ -53,6 +53,9 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("a share of {:g} (`SHARE_BELOW`)", evidence.SHARE_BELOW),
         ("exceeds {:g} times (`HIGH_CONTRAST`)", evidence.HIGH_CONTRAST),
         ("the sum of {:g} (`NEEDED_EVIDENCE`)", evidence.NEEDED_EVIDENCE),
+        ("{} nights (`LOOK_BACK`) before", watch.LOOK_BACK),
+        ("{:g} (`NEEDED_OF_BELL`) or less", evidence.NEEDED_OF_BELL),
+        ("{:g} (`MAX_FOR_FEW_POINTS`) at most", evidence.MAX_FOR_FEW_POINTS),
         ("more by {:g} (`LEAD_OVER_SMALL`)", evidence.LEAD_OVER_SMALL),
         ("more by {:g} (`LEAD_OVER_BLIP`)", evidence.LEAD_OVER_BLIP),
         (

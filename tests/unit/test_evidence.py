@@ -14,8 +14,10 @@ from runner.analysis.evidence import (
     LEAD_OVER_MODE,
     LEAD_OVER_MODE_EARLY,
     LEAD_OVER_SMALL,
+    MAX_FOR_FEW_POINTS,
     MAX_NIGHT,
     MAX_ODDS,
+    NEEDED_EVIDENCE,
     STEPS,
     SURPRISE,
     Demand,
@@ -139,11 +141,17 @@ def test_noise_that_doubled_is_no_step(seed: int) -> None:
 
 
 def test_a_step_needs_more_evidence_the_fewer_nights_tell_noise_and_level() -> None:
-    few_of_noise = [Demand(num_noise=num, num_level=42).needed() for num in (34, 20, 8)]
+    few_of_noise = [Demand(num_noise=num, num_level=42).needed() for num in (34, 25, 20)]
     few_of_level = [Demand(num_noise=60, num_level=num).needed() for num in (34, 20, 8)]
     for needed in (few_of_noise, few_of_level):
         assert needed == sorted(set(needed))
         assert needed[0] == Demand(num_noise=60, num_level=42).needed()
+
+
+def test_few_points_ask_for_no_more_than_three_clear_nights_say() -> None:
+    needed = [Demand(num_noise=num, num_level=num).needed() for num in (12, 10, 8)]
+    assert needed == [NEEDED_EVIDENCE + MAX_FOR_FEW_POINTS] * 3
+    assert needed[0] < 3 * MAX_NIGHT - math.log(1 + len(STEPS))
 
 
 def test_noise_that_has_modes_and_a_level_that_came_back_raise_all_that_is_needed() -> None:

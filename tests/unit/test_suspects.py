@@ -65,7 +65,7 @@ def test_a_night_outside_the_noise_is_a_suspect_with_all_its_facts() -> None:
 
 
 def test_a_suspect_is_the_alert_that_the_judge_will_raise() -> None:
-    values = [*noisy(10, 0.010), *noisy(4, 0.0112, seed=1)]
+    values = [*noisy(10, 0.010), *noisy(3, 0.0112, seed=1)]
     (judged,) = judged_in(values)
     for stop in (11, 12):
         (alert,) = suspects_of(make_series(values[:stop], metric="latency_cpu_s"))
@@ -286,7 +286,7 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
 
 
 def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
-    values = [*noisy(10, 0.010), *noisy(4, 0.0112, seed=1)]
+    values = [*noisy(10, 0.010), *noisy(3, 0.0112, seed=1)]
     alert = confirmed(values[:11])
     found = judged_in(values)
     assert standing(alert, values, found=found) == []
