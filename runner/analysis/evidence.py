@@ -71,8 +71,9 @@ MORE_FOR_MODES = 3.0
 FEW_POINTS = 34
 MORE_FOR_LITTLE_NOISE = 7.0
 MORE_FOR_YOUNG_LEVEL = 2.0
-# Both together: three nights that are as clear as can be are a step in a young series, too.
-MAX_FOR_FEW_POINTS = 5.5
+# So much less of both for nights at x floors, times log(x): what noise may yet do is not as far,
+# and three nights that are as clear as can be are a step in a young series, too.
+LESS_FOR_FAR = 6.0
 # One row a hypothesis: steps, small ones, and last no change, which all are held against.
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0]]).T
 # Of the rows above, and of one below them.
@@ -100,11 +101,12 @@ class Demand:
     num_level: int
     factor: float = 1.0
 
-    def needed(self, *, has_modes: bool = False) -> float:
-        """Return what the evidence for a step must exceed."""
+    def needed(self, *, median: float = 1.0, has_modes: bool = False) -> float:
+        """Return what the evidence for a step must exceed whose nights are `median` floors away."""
         more = MORE_FOR_LITTLE_NOISE * _missing(self.num_noise)
         more += MORE_FOR_YOUNG_LEVEL * _missing(self.num_level)
-        needed = NEEDED_EVIDENCE + min(MAX_FOR_FEW_POINTS, more)
+        more -= LESS_FOR_FAR * math.log(max(1.0, median))
+        needed = NEEDED_EVIDENCE + max(0.0, more)
         if has_modes:
             needed += MORE_FOR_MODES
         return self.factor * needed
@@ -112,29 +114,32 @@ class Demand:
     def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
         """Return whether `found` exceeds `share` of what is needed."""
         # Whether the noise has modes takes longer.
-        if found.step <= share * self.needed():
+        if found.step <= share * self.needed(median=found.median):
             return False
-        return found.step > share * self.needed(has_modes=found.has_modes)
+        return found.step > share * self.needed(median=found.median, has_modes=found.has_modes)
 
     def is_step(self, found: Evidence) -> bool:
         """Return whether `found` exceeds what is needed, beside all rivals too."""
         if not self.is_met(found):
             return False
-        needed = self.needed_beside(
-            found.rivals, num_nights=found.num_nights, has_modes=found.has_modes
-        )
-        return found.step > needed
+        needed = self.needed(median=found.median, has_modes=found.has_modes)
+        return found.step > beside(found.rivals, needed=needed, num_nights=found.num_nights)
 
-    def needed_beside(self, rivals: Rivals, *, num_nights: int, has_modes: bool = False) -> float:
-        """Return what that of a step of `num_nights` must exceed: the sum of what each asks for."""
-        is_early = num_nights <= EARLY_NIGHTS
-        needed = (
-            self.needed(has_modes=has_modes),
+
+def beside(rivals: Rivals, *, needed: float, num_nights: int) -> float:
+    """Return what the evidence for a step of `num_nights` must exceed: the sum of what all ask for.
+
+    `needed` is what it must exceed where there are no rivals.
+    """
+    is_early = num_nights <= EARLY_NIGHTS
+    return _log_add(
+        (
+            needed,
             rivals.small + LEAD_OVER_SMALL,
             rivals.blip + LEAD_OVER_BLIP,
             rivals.mode + (LEAD_OVER_MODE_EARLY if is_early else LEAD_OVER_MODE),
         )
-        return _log_add(needed)
+    )
 
 
 def _missing(num_points: int) -> float:
@@ -200,7 +205,8 @@ class Evidence:
     """What the nights of an excursion say, in log likelihood ratios over no change.
 
     `step` is that of a step, which has most likely begun `offset` nights after the first one and so
-    has `num_nights`. What the rivals say takes longer, and is asked of few nights.
+    has `num_nights`; `median` is the distance of all nights, in floors. What the rivals say takes
+    longer, and is asked of few nights.
     """
 
     def __init__(
@@ -213,6 +219,7 @@ class Evidence:
         min_nights: int,
     ) -> None:
         self._scales = scales
+        self.median = nights.median
         self._sizes = nights.sizes
         self._min_nights = min_nights
         # How likely each density tells these nights, where there is no change.

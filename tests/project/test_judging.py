@@ -55,7 +55,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("the sum of {:g} (`NEEDED_EVIDENCE`)", evidence.NEEDED_EVIDENCE),
         ("{} nights (`LOOK_BACK`) before", watch.LOOK_BACK),
         ("{:g} (`NEEDED_OF_BELL`) or less", evidence.NEEDED_OF_BELL),
-        ("{:g} (`MAX_FOR_FEW_POINTS`) at most", evidence.MAX_FOR_FEW_POINTS),
+        ("less {:g} ln(x) (`LESS_FOR_FAR`)", evidence.LESS_FOR_FAR),
         ("more by {:g} (`LEAD_OVER_SMALL`)", evidence.LEAD_OVER_SMALL),
         ("more by {:g} (`LEAD_OVER_BLIP`)", evidence.LEAD_OVER_BLIP),
         (

@@ -14,16 +14,15 @@ from runner.analysis.evidence import (
     LEAD_OVER_MODE,
     LEAD_OVER_MODE_EARLY,
     LEAD_OVER_SMALL,
-    MAX_FOR_FEW_POINTS,
     MAX_NIGHT,
     MAX_ODDS,
-    NEEDED_EVIDENCE,
     STEPS,
     SURPRISE,
     Demand,
     Evidence,
     Rivals,
     Scales,
+    beside,
 )
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -148,10 +147,13 @@ def test_a_step_needs_more_evidence_the_fewer_nights_tell_noise_and_level() -> N
         assert needed[0] == Demand(num_noise=60, num_level=42).needed()
 
 
-def test_few_points_ask_for_no_more_than_three_clear_nights_say() -> None:
-    needed = [Demand(num_noise=num, num_level=num).needed() for num in (12, 10, 8)]
-    assert needed == [NEEDED_EVIDENCE + MAX_FOR_FEW_POINTS] * 3
-    assert needed[0] < 3 * MAX_NIGHT - math.log(1 + len(STEPS))
+def test_few_points_ask_for_less_of_nights_that_are_far() -> None:
+    young, old = Demand(num_noise=10, num_level=10), Demand(num_noise=60, num_level=42)
+    needed = [young.needed(median=median) for median in (0.5, 1.0, 1.5, 2.3)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[0] == needed[1] > needed[2] > needed[3]
+    assert needed[3] < 3 * MAX_NIGHT - math.log(1 + len(STEPS))
+    assert young.needed(median=99.0) == old.needed(median=99.0) == old.needed()
 
 
 def test_noise_that_has_modes_and_a_level_that_came_back_raise_all_that_is_needed() -> None:
@@ -172,19 +174,15 @@ def test_noise_that_has_modes_and_a_level_that_came_back_raise_all_that_is_neede
     ],
 )
 def test_a_step_must_lead_over_each_of_its_rivals(rival: str, num_nights: int, more: float) -> None:
-    demand = Demand(num_noise=60, num_level=42)
     nothing = {"small": -99.0, "blip": -99.0, "mode": -99.0}
-    needed = demand.needed_beside(Rivals(**nothing), num_nights=num_nights)
-    assert needed == pytest.approx(demand.needed())
-    beside = Rivals(**{**nothing, rival: 30.0})
-    assert demand.needed_beside(beside, num_nights=num_nights) == pytest.approx(30.0 + more)
+    assert beside(Rivals(**nothing), needed=6.0, num_nights=num_nights) == pytest.approx(6.0)
+    rivals = Rivals(**{**nothing, rival: 30.0})
+    assert beside(rivals, needed=6.0, num_nights=num_nights) == pytest.approx(30.0 + more)
 
 
 def test_rivals_add_up() -> None:
-    demand = Demand(num_noise=60, num_level=42)
-    needed = demand.needed()
-    beside = Rivals(small=needed - LEAD_OVER_SMALL, blip=needed - LEAD_OVER_BLIP, mode=-99.0)
-    assert demand.needed_beside(beside, num_nights=3) == pytest.approx(needed + math.log(3))
+    rivals = Rivals(small=6.0 - LEAD_OVER_SMALL, blip=6.0 - LEAD_OVER_BLIP, mode=-99.0)
+    assert beside(rivals, needed=6.0, num_nights=3) == pytest.approx(6.0 + math.log(3))
 
 
 def test_nights_that_went_between_are_less_of_a_step_than_of_a_mode() -> None:
@@ -280,9 +278,9 @@ def test_the_example_of_the_documentation_is_right() -> None:
     assert rivals.small == pytest.approx(3.2, abs=0.05)
     assert rivals.blip == pytest.approx(9.9, abs=0.05)
     assert rivals.mode == pytest.approx(11.8, abs=0.05)
-    demand = Demand(num_noise=40, num_level=40)
-    assert demand.needed() == pytest.approx(6.0)
-    assert demand.needed_beside(rivals, num_nights=3) == pytest.approx(13.4, abs=0.05)
+    needed = Demand(num_noise=40, num_level=40).needed(median=distance)
+    assert needed == pytest.approx(6.0)
+    assert beside(rivals, needed=needed, num_nights=3) == pytest.approx(13.4, abs=0.05)
     assert found.step <= 3 * MAX_NIGHT
     values = np.array([10.0] * 40 + [10.6] * 3)
     assert find_steps(values[:-1]) == []
