@@ -9,6 +9,8 @@ RUN_EXTRAS := app,runner,zoo,gpu,postgres
 # Writing byte code for every module of torch and transformers takes half of the installation;
 # Python writes it anyway for the few modules that are imported.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+# Else every process that is started compiles torch's modules again, which takes it seconds.
+unexport PYTHONDONTWRITEBYTECODE
 # torch is pinned by TORCH alone, so that another build of it can be asked for.
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=

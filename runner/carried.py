@@ -28,7 +28,7 @@ from db.store import Store
 from db.summaries import Series
 from runner import analysis
 from runner.analysis.fdr import Claim
-from runner.analysis.judge import NEEDED_METRICS, judge_histories
+from runner.analysis.judge import NEEDED_METRICS, judge_batch
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRules
 
@@ -87,19 +87,13 @@ def _judge(
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
     metrics = (*NEEDED_METRICS, *load_foreign_metrics(store))
     histories = load_histories(store, metrics=metrics, case_keys=case_keys)
-    judge = functools.partial(_judge_batch, references=references, rules=rules)
+    judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     found: dict[str, list[Claim]] = defaultdict(list)
     for claims in _shared(judge, _batches(watch.look(histories)), num_processes=num_processes):
         for claim in claims:
             found[claim.alert.case.key].append(claim)
     return found
-
-
-def _judge_batch(
-    histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
-) -> list[Claim]:
-    return list(judge_histories(histories, references=references, rules=rules))
 
 
 def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
@@ -126,6 +120,7 @@ def _shared(
         yield from map(judge, batches)
         return
     # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
+    # They get a function of runner.analysis: to import this module takes twice as long.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(num_processes, mp_context=context) as pool:
         waiting: deque[Future[list[Claim]]] = deque()

@@ -67,6 +67,13 @@ def judge_histories(
         yield from judge_case(list(group), witnesses=witnesses, rules=rules)
 
 
+def judge_batch(
+    histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
+) -> list[Claim]:
+    """Return what `judge_histories` yields: what another process is asked for."""
+    return list(judge_histories(histories, references=references, rules=rules))
+
+
 def judge_case(
     histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
 ) -> list[Claim]:

@@ -17,12 +17,14 @@ Assumptions: those of detector.py. Values are logarithms in units of the floor.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
 
 from runner.analysis.evidence import Demand, Scales
+from runner.analysis.fit import best_split, fits_line
 from runner.analysis.history import (
     BACK_SHARE,
     LEVEL_POINTS,
@@ -31,6 +33,7 @@ from runner.analysis.history import (
     SUSTAINED_POINTS,
     middle,
 )
+from runner.analysis.quiet import Quiet
 
 # Fewer points say nothing of the noise.
 MIN_NOISE_POINTS = 8
@@ -49,8 +52,8 @@ RETURN_SHARE = 0.25
 MORE_AFTER_RETURN = 1.0
 # How far before an excursion its change may lie.
 LOOK_BACK = 20
-# Sums of absolute distances that differ by less are equal.
-ROUNDING = 1e-9
+# Fewer nights are sooner taken in one by one.
+MIN_QUIET = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +100,9 @@ class _Departure:
 class _Watch:
     """What is known after the nights so far."""
 
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
+    def __init__(self) -> None:
+        # Those of nights to come may be among them already.
+        self.values = np.empty(0)
         self.onsets: list[Onset] = []
         self.start = 0
         # The points of the level, oldest first, and the last of them in order of size.
@@ -115,6 +119,24 @@ class _Watch:
         self.departure: _Departure | None = None
         self.factor = 1.0
 
+    def is_begin_of(self, values: np.ndarray) -> bool:
+        """Return whether `values` begin with all that were seen, to the bit."""
+        num_seen = len(self.levels)
+        return num_seen <= values.size and np.array_equal(self.values, values[:num_seen])
+
+    def follow(self, values: np.ndarray) -> None:
+        """Take in those of `values` that were not seen yet, which must begin with the others."""
+        self.values = values.copy()
+        num_new = values.size - len(self.levels)
+        quiet = Quiet(values, allowance=ALLOWANCE) if num_new > LEVEL_POINTS else None
+        numbers = values.tolist()
+        while (night := len(self.levels)) < values.size:
+            end = quiet.end(night) if quiet is not None and self._is_settled(night) else night
+            if quiet is not None and end - night >= MIN_QUIET:
+                self._see_quiet(night, quiet.levels(night, end))
+            else:
+                self.see(night, numbers[night])
+
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
         level = self._record(value)
@@ -128,6 +150,27 @@ class _Watch:
         self._keep(value, level)
         if self.departure is not None:
             self._end_soon(self.departure, night)
+
+    def _is_settled(self, night: int) -> bool:
+        """Return whether `night` may begin nights that are quiet: nothing departs from the level.
+
+        All points that tell the level are of nights in a row, and no level may come back at once.
+        """
+        up, down = self.excursions
+        return (
+            night - self.start >= LEVEL_POINTS
+            and up.total <= 0.0
+            and down.total <= 0.0
+            and (self.departure is None or night - self.departure.index >= LEVEL_POINTS)
+        )
+
+    def _see_quiet(self, night: int, levels: np.ndarray) -> None:
+        """Take in as many nights from `night` on as there are `levels`, all of them near those."""
+        end = night + levels.size
+        self.levels += levels.tolist()
+        self.points += self.values[night:end].tolist()
+        self.past += (self.values[night - LEVEL_POINTS : end - LEVEL_POINTS] - levels).tolist()
+        self.ordered = sorted(self.points[-LEVEL_POINTS:])
 
     def _end_soon(self, last: _Departure, night: int) -> None:
         """Go on with the level before, where nights are back before the new one has points enough.
@@ -223,12 +266,7 @@ class _Watch:
     def _is_drift(self, place: int, night: int) -> bool:
         """Return whether one line fits better than two medians, in absolute distances."""
         begin = max(self.start, place - LEVEL_POINTS)
-        points = self.values[begin : night + 1]
-        nights = np.arange(points.size) - (points.size - 1) / 2
-        slope = float(nights @ points) / float(nights @ nights)
-        old, new = points[: place - begin].tolist(), points[place - begin :].tolist()
-        line = sorted((points - slope * nights).tolist())
-        return _misfit(line) < _misfit(sorted(old)) + _misfit(sorted(new))
+        return fits_line(self.values[begin : night + 1], place=place - begin)
 
     def _begin(self, index: int, night: int, *, sign: int) -> None:
         old, last = self.levels[index], self.departure
@@ -287,45 +325,30 @@ class _Watch:
             del self.ordered[bisect_left(self.ordered, oldest)]
 
 
+class _Last(threading.local):
+    """The watch that this thread followed last."""
+
+    watch: _Watch | None = None
+
+
+_last = _Last()
+
+
 def find_onsets(values: np.ndarray) -> list[Onset]:
     """Return the first point of every level but the first in `values`, oldest first.
 
-    `values` are logarithms in units of the floor.
+    `values` are logarithms in units of the floor. What begins with the history that was asked about
+    last is followed from there on: the same comes out, and one more night costs one night.
     """
-    watch = _Watch(values)
-    for night, value in enumerate(values.tolist()):
-        watch.see(night, value)
-    return watch.onsets
+    watch = _last.watch
+    if watch is None or not watch.is_begin_of(values):
+        watch = _Watch()
+    _last.watch = None
+    watch.follow(values)
+    _last.watch = watch
+    return list(watch.onsets)
 
 
 def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: int) -> bool:
     is_soon = sign == -last.sign and index - last.index <= RETURN_POINTS
     return is_soon and abs(new - last.level) < RETURN_SHARE * abs(old - last.level)
-
-
-def best_split(points: list[float], *, low: int, high: int) -> int:
-    """Return from which of `points` on, `low` to `high`, a second median fits best.
-
-    Measured by the sum of absolute distances from both medians. The last of equals counts: the
-    fewer nights are slow, the better.
-    """
-    before = _misfits(points[:high], num_first=low)
-    after = _misfits(points[: low - 1 : -1], num_first=len(points) - high)[::-1]
-    both = [old + new for old, new in zip(before, after, strict=True)]
-    least = min(both) + ROUNDING
-    return max(low + place for place, misfit in enumerate(both) if misfit <= least)
-
-
-def _misfits(points: list[float], *, num_first: int) -> list[float]:
-    """Return how far the first of `points` lie from their median in all, for more of them each."""
-    ordered = sorted(points[:num_first])
-    misfits = [_misfit(ordered)]
-    for point in points[num_first:]:
-        insort(ordered, point)
-        misfits.append(_misfit(ordered))
-    return misfits
-
-
-def _misfit(ordered: list[float]) -> float:
-    half = len(ordered) // 2
-    return sum(ordered[-half:]) - sum(ordered[:half])

@@ -86,6 +86,13 @@ def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
     assert found["are_identical"]
     assert new["wall_s"] < 10
     assert every["wall_s"] < 300
+    look = found["look"]
+    assert (
+        f"{look['followed_ms']:.2f} ms of CPU time in the mean of {look['num_looks']:,} looks at"
+        f" {look['num_series']} histories" in text
+    )
+    assert f"was not asked about before, takes {look['afresh_ms']:.2f} ms" in text
+    assert look["followed_ms"] < 0.5
 
 
 def test_how_traces_are_read_is_told_as_it_came_out() -> None:

@@ -1,9 +1,13 @@
-"""Measure how long judging takes: one new night of many series, and all of them again.
+"""Measure how long judging takes: one new night of many series, all of them again, and one look.
 
 Builds a store of made-up nights: cases of ten judged metrics each (seven with noise, three counts),
 the noise of each series that of a nightly suite, a step in one of fifty models. Then times
 `detect` as it runs after a run (only cases with new results) and as `hud detect` runs it (all), the
-reads and writes of the store included, and checks that both give the same. Writes one document.
+reads and writes of the store included, and checks that both give the same. What one look at one
+series costs is measured beside it (looks.py). Writes one document.
+
+A package, so that the processes that judge import what judges and not what measures it: as those of
+`hud detect`, which start from a script that imports next to nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.judge_speed.looks import measure_looks
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
 from db.bulk import put_documents
 from db.judged import load_events, load_judged
@@ -40,8 +45,8 @@ from db.records import (
 from db.store import Store
 from runner.detect import detect
 
-# 1: first version.
-SCHEMA_VERSION = 1
+# 2: looks at one series.
+SCHEMA_VERSION = 2
 LEVELS = {
     "latency_s": 0.012,
     "latency_cpu_s": 0.011,
@@ -195,6 +200,7 @@ def measure(folder: Path, *, num_series: int, num_nights: int) -> dict[str, Any]
         "store_bytes": (folder / "judged.duckdb").stat().st_size,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "are_identical": True,
+        "look": measure_looks(),
         "load_after": [round(value, 2) for value in os.getloadavg()],
         **found,
     }
@@ -210,7 +216,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         document = measure(Path(folder), num_series=arguments.series, num_nights=arguments.nights)
     arguments.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps({name: document[name] for name in ("one_new_night", "all")}))
+    print(json.dumps({name: document[name] for name in ("one_new_night", "all", "look")}))
 
 
 if __name__ == "__main__":
