@@ -20,6 +20,7 @@ from runner.interop.dynamo_name import parse_name
 from runner.interop.foreign import (
     DEVICES,
     DTYPES,
+    MAX_NUMBER,
     PHASES,
     UNKNOWN,
     as_number,
@@ -55,6 +56,7 @@ _CASE_KEYS = frozenset(
 # A longer text is a description, and one with a slash a path.
 _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
+_NO_QUANTITY = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 @dataclass(slots=True)
@@ -284,7 +286,7 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
         return "a metric without a name"
     if not _numbers(metric) and not _words(metric):
         is_empty = not get_list(metric, "benchmark_values")
-        return "a metric without a number" if is_empty else "a metric whose number no quantity has"
+        return "a metric without a number" if is_empty else _NO_QUANTITY
     if not _model_name(record):
         return "no model"
     unit = _text(get_mapping(metric, "extra_info").get("unit"))

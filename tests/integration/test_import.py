@@ -113,7 +113,7 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
         "no metric": 2,
         "a metric without a name": 1,
         "a metric without a number": 1,
-        "a metric whose number no quantity has": 2,
+        "a metric without a number between -1e+100 and 1e+100": 2,
         "no model": 1,
     }
 
