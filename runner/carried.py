@@ -32,7 +32,7 @@ from runner.analysis.judge import NEEDED_METRICS, judge_batch
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRules
 
-# A process takes a second to start; so many cases take one core five.
+# A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400
 CASES_PER_BATCH = 25
 
@@ -120,7 +120,7 @@ def _shared(
         yield from map(judge, batches)
         return
     # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
-    # They get a function of runner.analysis: to import this module takes twice as long.
+    # They get a function of runner.analysis: to import this module takes more than twice as long.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(num_processes, mp_context=context) as pool:
         waiting: deque[Future[list[Claim]]] = deque()

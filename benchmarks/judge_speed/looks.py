@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.limits.histories import Event, draw
+from benchmarks.limits.histories import FIRST_NIGHT, SPREADS, Event, Shape, draw
 from benchmarks.startup import BenchmarkError
 from runner.analysis.detector import find_steps
 
 SEED = 7
-NUM_EACH = 9
-FIRST_NIGHT = 10
+# Of each event: every spread in every shape of noise.
+NUM_EACH = len(SPREADS) * len(Shape)
 # What was asked about last is followed from there on; after another history nothing is.
 OTHER = np.ones(1)
 

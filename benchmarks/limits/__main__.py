@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.limits.histories import NUM_NIGHTS, Event, History, draw
+from benchmarks.limits.histories import FIRST_NIGHT, NUM_NIGHTS, Event, History, draw
 from benchmarks.limits.observer import chances_of_step, known_from
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.startup import RESULTS, describe_machine
@@ -28,8 +28,8 @@ from runner.analysis.detector import find_steps
 SCHEMA_VERSION = 1
 SEED = 1
 LIMITS = (0.8, 0.9, 0.95, 0.97, 0.975, 0.98, 0.985, 0.99, 0.998)
-# The first nights tell what the level is. What is told later than a month is not found.
-FIRST_NIGHT, LAST_DELAY = 10, 30
+# What is told later than a month is not found.
+LAST_DELAY = 30
 # Alerts whose first nights lie no farther apart are one.
 SAME_NIGHTS = 5
 NIGHTS_PER_YEAR = 365

@@ -16,6 +16,8 @@ import numpy as np
 
 NUM_NIGHTS = 90
 FIRST, LAST = 25, 70
+# The first nights tell what the level is.
+FIRST_NIGHT = 10
 SPREADS = (0.005, 0.01, 0.02)
 # Noise with two modes: how many nights are slow, and how likely one is as the night before was.
 SLOW_SHARE, STAYS = 0.3, (0.0, 0.6)

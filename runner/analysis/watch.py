@@ -12,6 +12,8 @@ It begins on the night from which on it is likeliest.
 An excursion of more than 20 nights without that is a change too small to report: a new level, but
 no step. Noise is how far the points of the level lie from it, those of an excursion that ended
 among them, and how far those before lay from theirs, those of a level that came back among them.
+Whoever asks again on every night pays for the new night alone: what is known after so many nights
+follows from those nights, and is kept for the history that was asked about last.
 Assumptions: those of detector.py. Values are logarithms in units of the floor.
 """
 
@@ -33,7 +35,7 @@ from runner.analysis.history import (
     SUSTAINED_POINTS,
     middle,
 )
-from runner.analysis.quiet import Quiet
+from runner.analysis.near import NearNights
 
 # Fewer points say nothing of the noise.
 MIN_NOISE_POINTS = 8
@@ -52,8 +54,10 @@ RETURN_SHARE = 0.25
 MORE_AFTER_RETURN = 1.0
 # How far before an excursion its change may lie.
 LOOK_BACK = 20
-# Fewer nights are sooner taken in one by one.
-MIN_QUIET = 10
+# Fewer nights near their levels are sooner taken in one by one; to look for them takes as long as
+# to take in so many more.
+MIN_NEAR = 10
+MIN_TO_LOOK = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class _Departure:
     num_past: int
 
 
-class _Watch:
+class Follower:
     """What is known after the nights so far."""
 
     def __init__(self) -> None:
@@ -120,22 +124,23 @@ class _Watch:
         self.factor = 1.0
 
     def is_begin_of(self, values: np.ndarray) -> bool:
-        """Return whether `values` begin with all that were seen, to the bit."""
-        num_seen = len(self.levels)
-        return num_seen <= values.size and np.array_equal(self.values, values[:num_seen])
+        """Return whether `values` begin with all that were to be seen, and all of those were."""
+        return np.array_equal(self.values, values[: len(self.levels)])
 
     def follow(self, values: np.ndarray) -> None:
         """Take in those of `values` that were not seen yet, which must begin with the others."""
+        # Whoever asks may write to theirs afterwards.
         self.values = values.copy()
-        num_new = values.size - len(self.levels)
-        quiet = Quiet(values, allowance=ALLOWANCE) if num_new > LEVEL_POINTS else None
+        is_long = values.size - len(self.levels) >= max(MIN_TO_LOOK, LEVEL_POINTS + 1)
+        near = NearNights(values, allowance=ALLOWANCE) if is_long else None
         numbers = values.tolist()
         while (night := len(self.levels)) < values.size:
-            end = quiet.end(night) if quiet is not None and self._is_settled(night) else night
-            if quiet is not None and end - night >= MIN_QUIET:
-                self._see_quiet(night, quiet.levels(night, end))
-            else:
-                self.see(night, numbers[night])
+            if near is not None and self._is_settled(night):
+                end = near.end(night)
+                if end - night >= MIN_NEAR:
+                    self._see_near(night, near.levels(night, end))
+                    continue
+            self.see(night, numbers[night])
 
     def see(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
@@ -152,19 +157,14 @@ class _Watch:
             self._end_soon(self.departure, night)
 
     def _is_settled(self, night: int) -> bool:
-        """Return whether `night` may begin nights that are quiet: nothing departs from the level.
+        """Return whether nothing departs from the level, which nights in a row before `night` tell.
 
-        All points that tell the level are of nights in a row, and no level may come back at once.
+        By then a level that a step began no longer comes back as `_end_soon` would have it.
         """
         up, down = self.excursions
-        return (
-            night - self.start >= LEVEL_POINTS
-            and up.total <= 0.0
-            and down.total <= 0.0
-            and (self.departure is None or night - self.departure.index >= LEVEL_POINTS)
-        )
+        return night - self.start >= LEVEL_POINTS and up.total <= 0.0 and down.total <= 0.0
 
-    def _see_quiet(self, night: int, levels: np.ndarray) -> None:
+    def _see_near(self, night: int, levels: np.ndarray) -> None:
         """Take in as many nights from `night` on as there are `levels`, all of them near those."""
         end = night + levels.size
         self.levels += levels.tolist()
@@ -326,9 +326,9 @@ class _Watch:
 
 
 class _Last(threading.local):
-    """The watch that this thread followed last."""
+    """Who followed the history that this thread asked about last."""
 
-    watch: _Watch | None = None
+    follower: Follower | None = None
 
 
 _last = _Last()
@@ -337,16 +337,14 @@ _last = _Last()
 def find_onsets(values: np.ndarray) -> list[Onset]:
     """Return the first point of every level but the first in `values`, oldest first.
 
-    `values` are logarithms in units of the floor. What begins with the history that was asked about
-    last is followed from there on: the same comes out, and one more night costs one night.
+    `values` are logarithms in units of the floor. What begins with the history that this thread
+    asked about last is followed on from there.
     """
-    watch = _last.watch
-    if watch is None or not watch.is_begin_of(values):
-        watch = _Watch()
-    _last.watch = None
-    watch.follow(values)
-    _last.watch = watch
-    return list(watch.onsets)
+    follower = _last.follower
+    if follower is None or not follower.is_begin_of(values):
+        follower = _last.follower = Follower()
+    follower.follow(values)
+    return list(follower.onsets)
 
 
 def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: int) -> bool:

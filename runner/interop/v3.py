@@ -56,7 +56,7 @@ _CASE_KEYS = frozenset(
 # A longer text is a description, and one with a slash a path.
 _MAX_SETTING_LENGTH = 32
 _NO_QUANTIZATION = ("", "none", "noquant")
-_NO_QUANTITY = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
+_NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 @dataclass(slots=True)
@@ -285,8 +285,9 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     if not _metric_name(metric):
         return "a metric without a name"
     if not _numbers(metric) and not _words(metric):
-        is_empty = not get_list(metric, "benchmark_values")
-        return "a metric without a number" if is_empty else _NO_QUANTITY
+        values = get_list(metric, "benchmark_values")
+        has_number = any(isinstance(value, int | float) for value in values)
+        return _NO_NUMBER_IN_RANGE if has_number else "a metric without a number"
     if not _model_name(record):
         return "no model"
     unit = _text(get_mapping(metric, "extra_info").get("unit"))

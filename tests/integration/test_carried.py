@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,16 +145,22 @@ def test_processes_that_share_the_cases_find_what_one_finds(
     monkeypatch.setattr(carried, "MIN_CASES_TO_SHARE", 1)
     monkeypatch.setattr(carried, "CASES_PER_BATCH", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1})
-    processes = []
-    plain = carried.ProcessPoolExecutor
+    processes, modules = [], set()
 
-    def counted(num_processes: int, **facts: object) -> object:
-        processes.append(num_processes)
-        return plain(num_processes, **facts)  # type: ignore[arg-type]
+    class Counted(ProcessPoolExecutor):
+        def __init__(self, num_processes: int, **facts: Any) -> None:
+            processes.append(num_processes)
+            super().__init__(num_processes, **facts)
 
-    monkeypatch.setattr(carried, "ProcessPoolExecutor", counted)
+        def submit(self, judge: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+            modules.add(judge.func.__module__)
+            return super().submit(judge, *arguments, **named)
+
+    monkeypatch.setattr(carried, "ProcessPoolExecutor", Counted)
     detect(ours)
     assert processes == [2]
+    # What it lies in is imported there: nothing of the store.
+    assert modules == {"runner.analysis.judge"}
     assert len(load_alerts(ours)) > 3
     assert state(ours) == state(theirs)
 

@@ -104,6 +104,7 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
         make_record(),
         make_record(metric_is_gone=1) | {"metric": {"benchmark_values": [1.0]}},
         make_record("speedup", []),
+        make_record("speedup", ["n/a"]),
         make_record("speedup", [float("nan")]),
         make_record("speedup", [1e308]),
         make_record() | {"model": {}},
@@ -112,7 +113,7 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
     assert report["skipped"] == {
         "no metric": 2,
         "a metric without a name": 1,
-        "a metric without a number": 1,
+        "a metric without a number": 2,
         "a metric without a number between -1e+100 and 1e+100": 2,
         "no model": 1,
     }

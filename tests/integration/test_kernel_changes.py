@@ -279,10 +279,12 @@ def test_lookups_that_miss_every_cache_are_the_same_code_slower(bench: Bench) ->
     assert (row.kind, row.matched_by) == (ChangeKind.SLOWER, MatchedBy.CODE_AND_SHAPES)
     assert row.baseline[0].source_hash == row.candidate[0].source_hash != ""
     assert row.text.startswith("Same code; +")
-    # All of what the two recordings say. They cannot be held against latencies: those were taken at
-    # another time, and what waits for memory takes ten times as long when others wait for it too.
-    recorded_s = row.candidate[0].total_s - row.baseline[0].total_s
-    assert row.contribution_s == pytest.approx(recorded_s, rel=1e-9)
+    # No recording is held against latencies: those were taken at another time, and what waits for
+    # memory takes ten times as long when others wait for it too.
+    (hit,), (missed,) = row.baseline, row.candidate
+    assert row.contribution_s == missed.total_s - hit.total_s > 0.5 * missed.total_s
+    assert far.profile is not None
+    assert 0 < missed.total_s < far.profile.iteration_s
     faster = rows_of(diff_of_kernels(far, near))["cpp_fused_index_mul"]
     assert (faster.kind, faster.contribution_s) == (ChangeKind.FASTER, -row.contribution_s)
 

@@ -91,7 +91,7 @@ def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
         f"{look['followed_ms']:.2f} ms of CPU time in the mean of {look['num_looks']:,} looks at"
         f" {look['num_series']} histories" in text
     )
-    assert f"was not asked about before, takes {look['afresh_ms']:.2f} ms" in text
+    assert f"A look afresh takes {look['afresh_ms']:.2f} ms" in text
     assert look["followed_ms"] < 0.5
 
 

@@ -20,6 +20,10 @@ if [[ "$*" = */dev/stdin* ]]; then requirements=" <<< $(tr '\\n' ' ')"; fi
 echo "$*$requirements" >> {log}
 [[ ! -e {log}.fail || "$*" != *"$(cat {log}.fail)"* ]]
 """
+FAKE_HUD = """#!/bin/sh
+echo "hud $*" >> {log}
+if [ -n "$PYTHONDONTWRITEBYTECODE" ]; then echo "keeps no compiled modules" >> {log}; fi
+"""
 
 
 class Workshop:
@@ -33,19 +37,19 @@ class Workshop:
         programs = folder / ".venv" / "bin"
         programs.mkdir(parents=True)
         self._program(programs / "pip", "#!/bin/sh\n")
-        self._program(programs / "hud", f'#!/bin/sh\necho "hud $*" >> {self.log}\n')
+        self._program(programs / "hud", FAKE_HUD.format(log=self.log))
         self._program(
             programs / "python",
             FAKE_PYTHON.format(bash=shutil.which("bash"), python=sys.executable, log=self.log),
         )
 
-    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run make and return how it ended."""
+    def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run make with environment `variables` and return how it ended."""
         environment = {key: value for key, value in os.environ.items() if "MAKE" not in key}
         return subprocess.run(
             ["make", *arguments],
             cwd=self.folder,
-            env=environment,
+            env=environment | variables,
             capture_output=True,
             text=True,
             check=False,
@@ -166,3 +170,10 @@ def test_clean_keeps_measured_data(workshop: Workshop) -> None:
     workshop.make("clean")
     assert data.exists()
     assert not (workshop.folder / ".venv").exists()
+
+
+def test_what_make_starts_keeps_compiled_modules_whatever_the_shell_has_set(
+    workshop: Workshop,
+) -> None:
+    assert workshop.make("run", PYTHONDONTWRITEBYTECODE="1").returncode == 0
+    assert workshop.logged()[-1] == "hud up"

@@ -1,25 +1,28 @@
 from __future__ import annotations
 
+import threading
+from dataclasses import asdict
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.analysis.history import LEVEL_POINTS
-from runner.analysis.watch import Onset, find_onsets
+from runner.analysis.watch import Follower, Onset, find_onsets
 
-SEEDS = st.integers(min_value=0, max_value=10_000)
 OTHER = np.array([7.0])
 
 
 def history(seed: int, *, sd: float) -> np.ndarray:
-    """Return 160 nights, in units of the floor, with a step, a blip and a change too small."""
+    """Return 260 nights, in units of the floor, with a step that goes again, a blip and a step."""
     generator = np.random.default_rng(seed)
-    values = sd * generator.standard_normal(160)
-    values[60:75] += generator.uniform(-2.0, 2.0)
-    values[generator.integers(80, 100)] += 3.0
-    values[120:] += generator.uniform(1.0, 2.0)
-    return values
+    values = sd * generator.standard_normal(260)
+    values[70:85] += generator.uniform(-2.0, 2.0)
+    values[generator.integers(140, 150)] += 3.0
+    values[200:] += generator.uniform(1.0, 2.0)
+    return np.asarray(values * generator.choice([-1, 1]))
 
 
 def afresh(values: np.ndarray) -> list[Onset]:
@@ -28,26 +31,77 @@ def afresh(values: np.ndarray) -> list[Onset]:
     return find_onsets(values)
 
 
-@settings(max_examples=20, deadline=None)
-@given(SEEDS, st.sampled_from([0.02, 0.1, 0.2, 0.5]))
-def test_a_history_asked_about_every_night_has_what_it_has_when_asked_about_once(
-    seed: int, sd: float
+def state(follower: Follower) -> dict[str, Any]:
+    """Return all that `follower` knows, of excursions what it does not find out again."""
+    excursions = [(one.sign, one.total > 0 and asdict(one)) for one in follower.excursions]
+    for _, known in excursions:
+        if known:
+            del known["scales"]
+    return vars(follower) | {
+        "values": follower.values.tolist(),
+        "excursions": excursions,
+    }
+
+
+def seen(values: np.ndarray) -> Follower:
+    """Return who took in `values` one by one."""
+    follower = Follower()
+    follower.values = values
+    for night, value in enumerate(values.tolist()):
+        follower.see(night, value)
+    return follower
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(min_value=0, max_value=10_000),
+    st.sampled_from([0.02, 0.1, 0.15, 0.3]),
+    st.integers(min_value=1, max_value=260),
+)
+def test_nights_taken_in_at_once_leave_what_they_leave_one_by_one(
+    seed: int, sd: float, num_first: int
 ) -> None:
     values = history(seed, sd=sd)
-    nights = range(1, values.size + 1)
-    followed = [find_onsets(values[:night]) for night in nights]
-    assert followed == [afresh(values[:night]) for night in nights]
+    follower = Follower()
+    follower.follow(values[:num_first])
+    follower.follow(values)
+    assert state(follower) == state(seen(values))
 
 
-@pytest.mark.parametrize("sd", [0.02, 0.15])
-def test_quiet_nights_taken_in_at_once_are_those_taken_in_one_by_one(sd: float) -> None:
-    values = history(1, sd=sd)
-    values = np.concatenate([sd * np.random.default_rng(2).standard_normal(300), values + 5])
-    at_once = afresh(values)
+def test_nights_near_their_level_are_not_taken_in_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nights = counted(monkeypatch)
+    values = 0.1 * np.random.default_rng(1).standard_normal(300)
+    assert afresh(values) == []
+    assert len(nights) == LEVEL_POINTS + OTHER.size
+
+
+def test_one_more_night_of_the_same_history_is_all_that_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = history(2, sd=0.3)
+    expected = afresh(values)
     find_onsets(OTHER)
-    for num_nights in range(LEVEL_POINTS, values.size, LEVEL_POINTS // 2):
-        find_onsets(values[:num_nights])
-    assert find_onsets(values) == at_once != []
+    find_onsets(values[:-1])
+    nights = counted(monkeypatch)
+    assert find_onsets(values) == expected != []
+    assert nights == [values.size - 1]
+    assert find_onsets(values) == expected
+    assert nights == [values.size - 1]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by each night that is taken in alone."""
+    nights: list[int] = []
+    see = Follower.see
+
+    def noting(self: Follower, night: int, value: float) -> None:
+        nights.append(night)
+        see(self, night, value)
+
+    monkeypatch.setattr(Follower, "see", noting)
+    return nights
 
 
 def test_a_history_that_was_mended_is_followed_from_its_beginning() -> None:
@@ -63,11 +117,31 @@ def test_a_history_that_was_mended_is_followed_from_its_beginning() -> None:
 
 def test_what_is_done_to_the_numbers_or_the_answer_afterwards_changes_no_other_answer() -> None:
     values = history(4, sd=0.1)
-    night = 140
-    first = afresh(values[:night].copy())
-    given = values[:night].copy()
-    find_onsets(OTHER)
-    find_onsets(given).clear()
-    given[:] = 0.0
-    assert find_onsets(values[:night]) == first != []
-    assert find_onsets(values) == afresh(values)
+    expected = afresh(values)
+    find_onsets(values).clear()
+    assert find_onsets(values) == expected != []
+    values[20:60] += 4
+    assert find_onsets(values) == afresh(values) != expected
+
+
+def test_a_look_that_was_broken_off_spoils_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = history(5, sd=0.1)
+    expected = afresh(values)
+    find_onsets(values[:60])
+    with monkeypatch.context() as broken:
+        broken.setattr(Follower, "_keep", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            find_onsets(values)
+    assert find_onsets(values) == expected != []
+
+
+def test_threads_follow_histories_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = history(6, sd=0.1)
+    find_onsets(values[:-1])
+    nights = counted(monkeypatch)
+    other = threading.Thread(target=find_onsets, args=(OTHER,))
+    other.start()
+    other.join()
+    assert nights == [0]
+    find_onsets(values)
+    assert nights == [0, values.size - 1]

@@ -1,4 +1,4 @@
-"""Find the nights of a history that all lie near their levels, to take them in at once.
+"""Find stretches of nights that all lie near their levels, to take each in at once.
 
 Method: where all points that tell the level are of the nights just before, the level is a sliding
 median, and numpy has all of them in the time that the loop takes for a few.
@@ -14,7 +14,7 @@ from runner.analysis.history import LEVEL_POINTS
 from runner.analysis.stats import sliding_medians
 
 
-class Quiet:
+class NearNights:
     """What is known of the nights of `values` that have LEVEL_POINTS before them."""
 
     def __init__(self, values: np.ndarray, *, allowance: float) -> None:
