@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 
 SERIES = f"series?case={quote(stores.REGRESSED.key, safe='')}"
 POINTS = "[data-testid=stVegaLiteChart] g.mark-symbol path[aria-label*='run started']"
+# On a busy machine a browser begins with a download when other work leaves it the time.
+DOWNLOAD_MS = 60_000
 
 
 def open_series(page: Page, address: str) -> None:
@@ -82,7 +84,7 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     assert copied["Copy command"].startswith("hud run --model bert --mode default")
     saved = {}
     for name in ("PNG", "SVG", "CSV"):
-        with page.expect_download() as found:
+        with page.expect_download(timeout=DOWNLOAD_MS) as found:
             page.get_by_role("button", name=name, exact=True).click()
         path = tmp_path / found.value.suggested_filename
         found.value.save_as(path)
