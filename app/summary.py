@@ -125,7 +125,7 @@ def latest_facts(
     *,
     now: datetime,
     names_toolchain: bool = True,
-    has_run_before: bool = True,
+    has_run_before: bool,
 ) -> str:
     """Return what all cells have in common, and the newest run among them."""
     newest = max(cells, key=lambda cell: cell.run_started_at)

@@ -13,6 +13,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import signal
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,6 +32,7 @@ from runner.analysis.fdr import Claim
 from runner.analysis.judge import NEEDED_METRICS, judge_batch
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRules
+from runner.processes import begin_work, blocked
 
 # A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400
@@ -90,7 +92,7 @@ def _judge(
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     found: dict[str, list[Claim]] = defaultdict(list)
-    for claims in _shared(judge, _batches(watch.look(histories)), num_processes=num_processes):
+    for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
         for claim in claims:
             found[claim.alert.case.key].append(claim)
     return found
@@ -109,7 +111,7 @@ def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
         yield batch
 
 
-def _shared(
+def share(
     judge: Callable[[Sequence[Series]], list[Claim]],
     batches: Iterable[Sequence[Series]],
     *,
@@ -122,15 +124,20 @@ def _shared(
     # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
     # They get a function of runner.analysis: to import this module takes more than twice as long.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(num_processes, mp_context=context) as pool:
+    pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=begin_work)
+    try:
         waiting: deque[Future[list[Claim]]] = deque()
         for batch in batches:
-            waiting.append(pool.submit(judge, batch))
+            # They inherit what is blocked: Ctrl-C is for this process, which ends them.
+            with blocked(signal.SIGINT):
+                waiting.append(pool.submit(judge, batch))
             # Not more than is being worked on: a history of years need not fit into memory.
             if len(waiting) > 2 * num_processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _text(claims: Sequence[Claim]) -> str:

@@ -70,6 +70,11 @@ class _Commands(click.Group):
             else:
                 click.echo(f"hud: {error}", err=True)
             ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
+        except KeyboardInterrupt:
+            if os.environ.get("HUD_DEBUG"):
+                raise
+            click.echo("hud: stopped", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
 
 
 def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:

@@ -21,7 +21,9 @@ class Interrupts:
     signal finds the handlers that were there before. Outside the main thread nothing is changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, said: str = "stopped before a case was running") -> None:
+        """Be ready to be entered; `said` is the text of what is raised."""
+        self._said = said
         self._is_requested = False
         self._previous: dict[int, Any] = {}
         self._instead: Callable[[], None] | None = None
@@ -65,7 +67,7 @@ class Interrupts:
         self._is_requested = True
         self._restore()
         if self._instead is None:
-            raise RunInterrupted("stopped before a case was running")
+            raise RunInterrupted(self._said)
         self._instead()
 
     def _restore(self) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -12,3 +16,21 @@ _LIBC = ctypes.CDLL(None)
 def die_with_parent() -> None:
     """Let SIGTERM end this process when the thread that started it does; for `preexec_fn`."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def begin_work() -> None:
+    """Let SIGTERM end this process with its parent, which may be gone by now; for pools."""
+    die_with_parent()
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def blocked(number: signal.Signals) -> Iterator[None]:
+    """Let the signal wait until the block is over; processes that it starts never get it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -16,20 +16,24 @@ from runner.confirm import confirm_run
 from runner.detect import DetectReport, detect
 from runner.errors import RunInterrupted
 from runner.events import Notify, Said
+from runner.interrupts import Interrupts
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
+
+STOPPED = "stopped while the history was judged, of which nothing is saved; `hud detect` judges it"
 
 
 def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
     """Judge the stored history, measure what these runs made suspect again, and tell what is news.
 
     Returns the alerts that fail the runs. A store that is busy is only said: `hud detect` judges
-    later. Raises RunInterrupted when it was stopped while it measured.
+    later. Raises RunInterrupted when it was stopped.
     """
     progress = new_progress(workplace)
     try:
         telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
-        report = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
+        with Interrupts(said=STOPPED):
+            report = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
         confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
     except StoreError as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))

@@ -20,11 +20,13 @@ from runner.commands.common import (
     stderr,
     with_workplace,
 )
+from runner.commands.judging import STOPPED
 from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
+from runner.interrupts import Interrupts
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
@@ -89,12 +91,13 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
 @with_workplace
 def detect(workplace: Workplace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
-    report = detect_alerts(
-        workplace.store(),
-        is_full=True,
-        timetable=timetable_of(workplace),
-        telling=make_telling(workplace),
-    )
+    with Interrupts(said=STOPPED):
+        report = detect_alerts(
+            workplace.store(),
+            is_full=True,
+            timetable=timetable_of(workplace),
+            telling=make_telling(workplace),
+        )
     send_waiting(workplace, notify=new_progress(workplace))
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))

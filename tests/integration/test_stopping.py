@@ -1,0 +1,42 @@
+"""Commands that somebody stops say so in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_detect_that_is_stopped_says_what_judges(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(
+        "runner.commands.upkeep.detect_alerts", lambda *_, **__: os.kill(os.getpid(), number)
+    )
+    result = terminal.hud("detect")
+    assert result.exit_code == 130
+    assert result.stderr == (
+        "hud: stopped while the history was judged, of which nothing is saved; `hud detect`"
+        " judges it\n"
+    )
+
+
+def test_ctrl_c_in_any_command_is_one_line(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "runner.commands.upkeep.fill_demo", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+    )
+    result = terminal.hud("demo")
+    assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
