@@ -167,11 +167,16 @@ def _title(kind: EventKind, group: _Group, run: PlannedRun | None) -> str:
 
 
 def _since(alerts: Sequence[Alert]) -> str:
-    """Return the revision, or the day where nothing was measured at one."""
+    """Return the revision of most alerts, or the day where nothing was measured at one.
+
+    Of several the one that was seen first.
+    """
     if all(topic_of(alert) == MISSING for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
         return min(days, key=lambda day: (-days[day], day))
-    return Counter(alert.first_bad.revision for alert in alerts).most_common(1)[0][0]
+    counts = Counter(alert.first_bad.revision for alert in alerts)
+    first = min(alerts, key=lambda item: (-counts[item.first_bad.revision], item.first_bad.at))
+    return first.first_bad.revision
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:

@@ -133,6 +133,15 @@ def test_title_says_who_what_and_since_when() -> None:
     assert title(alert()) == f"{make_case().key}: slower by 10.0 % since dev5 (stable on box)"
 
 
+def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come() -> None:
+    earlier, later = alert("bert", 5), alert("vit", 6)
+    both = "2 of 6 cases in 2 models: slower by 10.0 % since {} (stable on box)"
+    assert title(earlier, later) == title(later, earlier) == both.format("dev5")
+    assert title(earlier, later, alert("vit", 6, case=make_case("vit", mode="eager"))).endswith(
+        "since dev6 (stable on box)"
+    )
+
+
 def test_title_of_an_environment_says_so() -> None:
     same = {"last_good": seen(4, revision="dev5"), "verdict": Verdict.IMPROVEMENT}
     assert title(*(alert(model, **same) for model in MODELS)) == (
