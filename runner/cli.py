@@ -6,7 +6,7 @@ import importlib.metadata
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -65,16 +65,20 @@ class _Commands(click.Group):
         except _EXPECTED as error:
             if os.environ.get("HUD_DEBUG") or isinstance(error, BrokenPipeError):
                 raise
-            if ctx.params.get("log_format") == "json":
-                logging.getLogger("hud").error("%s", error)
-            else:
-                click.echo(f"hud: {error}", err=True)
-            ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
+            _end(ctx, error)
         except KeyboardInterrupt:
             if os.environ.get("HUD_DEBUG"):
                 raise
-            click.echo("hud: stopped", err=True)
-            ctx.exit(EXIT_INTERRUPTED)
+            _end(ctx, RunInterrupted("stopped"))
+
+
+def _end(ctx: click.Context, error: Exception) -> NoReturn:
+    """Tell `error` in one line, as logs are written, and exit with its code."""
+    if ctx.params.get("log_format") == "json":
+        logging.getLogger("hud").error("%s", error)
+    else:
+        click.echo(f"hud: {error}", err=True)
+    ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
 
 
 def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:

@@ -51,7 +51,7 @@ def show() -> None:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)
         return
-    _show_cells(state, place=place, has_run_before=len(overview.runs) > 1)
+    _show_cells(state, place=place, has_run_before=overview.has_run_before)
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:

@@ -54,10 +54,10 @@ RETURN_SHARE = 0.25
 MORE_AFTER_RETURN = 1.0
 # How far before an excursion its change may lie.
 LOOK_BACK = 20
-# Fewer nights near their levels are sooner taken in one by one; to look for them takes as long as
-# to take in so many more.
+# Fewer nights near their levels are as soon taken in one by one, and to look for them takes as long
+# as to take in so many, which must be more than LEVEL_POINTS.
 MIN_NEAR = 10
-MIN_TO_LOOK = 50
+MIN_TO_LOOK = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +124,15 @@ class Follower:
         self.factor = 1.0
 
     def is_begin_of(self, values: np.ndarray) -> bool:
-        """Return whether `values` begin with all that were to be seen, and all of those were."""
+        """Return whether `values` begin with those that were followed, all of which were seen."""
         return np.array_equal(self.values, values[: len(self.levels)])
 
     def follow(self, values: np.ndarray) -> None:
         """Take in those of `values` that were not seen yet, which must begin with the others."""
         # Whoever asks may write to theirs afterwards.
         self.values = values.copy()
-        is_long = values.size - len(self.levels) >= max(MIN_TO_LOOK, LEVEL_POINTS + 1)
-        near = NearNights(values, allowance=ALLOWANCE) if is_long else None
+        num_new = values.size - len(self.levels)
+        near = NearNights(values, allowance=ALLOWANCE) if num_new >= MIN_TO_LOOK else None
         numbers = values.tolist()
         while (night := len(self.levels)) < values.size:
             if near is not None and self._is_settled(night):

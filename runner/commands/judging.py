@@ -20,7 +20,7 @@ from runner.interrupts import Interrupts
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
-STOPPED = "stopped while the history was judged, of which nothing is saved; `hud detect` judges it"
+STOPPED = "stopped while the history was judged; `hud detect` does it again"
 
 
 def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from db.store import Store
+from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows
 
@@ -27,3 +29,15 @@ def test_a_search_is_in_the_url_and_says_when_nothing_fits(open_page: OpenPage) 
     page.text_input(key="choice-text").input("zzz").run()
     assert page.query_params["text"] == "zzz"
     assert "None of the 4 models has this text" in text_of(page)
+
+
+@pytest.mark.parametrize("page", ["overview", "models", "modes"])
+@pytest.mark.parametrize("num_nights", [1, 2])
+def test_the_first_run_is_not_offered_to_be_compared(
+    open_page: OpenPage, store: Store, page: str, num_nights: int
+) -> None:
+    stores.fill(store, num_nights=num_nights)
+    opened = open_page(page)
+    assert not opened.exception
+    is_offered = any("compare?candidate=" in link for link in links_of(opened))
+    assert is_offered is (num_nights > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -27,8 +28,7 @@ def test_detect_that_is_stopped_says_what_judges(
     result = terminal.hud("detect")
     assert result.exit_code == 130
     assert result.stderr == (
-        "hud: stopped while the history was judged, of which nothing is saved; `hud detect`"
-        " judges it\n"
+        "hud: stopped while the history was judged; `hud detect` does it again\n"
     )
 
 
@@ -40,3 +40,5 @@ def test_ctrl_c_in_any_command_is_one_line(
     )
     result = terminal.hud("demo")
     assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
+    told = json.loads(terminal.hud("--log-format", "json", "demo").stderr)
+    assert told["text"] == "stopped"
