@@ -41,20 +41,35 @@ export default function (component) {
 
 function watch(heard) {
   let frame = 0;
-  const soon = () => { frame ||= requestAnimationFrame(() => { frame = 0; mend(); }); };
+  const known = new WeakSet();
+  const soon = () => { frame ||= requestAnimationFrame(now); };
+  const now = () => {
+    frame = 0;
+    for (const code of mend()) {
+      // Who is observed anew is told of anew.
+      if (known.has(code)) continue;
+      known.add(code);
+      sizes.observe(code);
+    }
+  };
   const observer = new MutationObserver(soon);
   observer.observe(document.body, { childList: true, subtree: true });
+  // Code may begin to scroll while the page stays as it is: once it is shown, or in another font.
+  const sizes = new ResizeObserver(soon);
+  document.fonts.addEventListener("loadingdone", soon, heard);
   addEventListener("resize", soon, heard);
   soon();
-  return () => { observer.disconnect(); cancelAnimationFrame(frame); };
+  return () => { observer.disconnect(); sizes.disconnect(); cancelAnimationFrame(frame); };
 }
 
 function mend() {
-  for (const code of document.querySelectorAll(CODE)) {
+  const codes = document.querySelectorAll(CODE);
+  for (const code of codes) {
     const scrolls = code.scrollWidth > code.clientWidth || code.scrollHeight > code.clientHeight;
     if (scrolls !== (code.tabIndex === 0)) code.tabIndex = scrolls ? 0 : -1;
   }
   for (const brush of document.querySelectorAll(BRUSH)) brush.setAttribute("aria-hidden", "true");
+  return codes;
 }
 
 function isTyping(target) {

@@ -65,11 +65,6 @@ class Overview:
     machine: Mapping[tuple[str, str], tuple[MachineMove, ...]] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def has_run_before(self) -> bool:
-        """Return whether the newest run can be compared with one before it."""
-        return len(self.runs) > 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:

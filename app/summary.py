@@ -21,9 +21,10 @@ from app.ranking import (
 )
 from app.state import CompareState, OverviewState, compare_url, run_url
 from db.health import SchedulerState
-from db.records import Alert, Outcome, Verdict
-from db.summaries import LatestCell
+from db.records import Alert, Outcome, Run, Verdict
+from db.summaries import LatestCell, RunSummary
 from db.text import counted
+from runner.analysis.sides import run_before
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3
@@ -125,9 +126,12 @@ def latest_facts(
     *,
     now: datetime,
     names_toolchain: bool = True,
-    has_run_before: bool,
+    runs: Sequence[RunSummary],
 ) -> str:
-    """Return what all cells have in common, and the newest run among them."""
+    """Return what all cells have in common, and the newest run among them.
+
+    Of `runs`, the newest of the store, there may be one before it that it can be compared with.
+    """
     newest = max(cells, key=lambda cell: cell.run_started_at)
     run = Cell(
         text=age(newest.run_started_at, now=now),
@@ -142,8 +146,14 @@ def latest_facts(
     places = [("revision", newest.revision)]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
     told = [(name, Cell(text=text)) for name, text in places]
-    links = [("newest run", run), *([("compare it", compared)] if has_run_before else [])]
+    has_before = _has_before(newest.run_id, [summary.run for summary in runs])
+    links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
     return facts([*links, *told, *common])
+
+
+def _has_before(run_id: str, runs: Sequence[Run]) -> bool:
+    run = next((run for run in runs if run.id == run_id), None)
+    return run is not None and run_before(run, runs) is not None
 
 
 def _alert_table(

@@ -27,6 +27,7 @@ _DAMAGED: Final = re.compile(
     r"|could not read enough bytes|could not read all bytes",
     re.IGNORECASE,
 )
+_INTERRUPTED: Final = "Query interrupted"
 _FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _SQLSTATE_FULL: Final = ("53100",)
@@ -71,9 +72,16 @@ def store_full(name: str) -> StoreFull:
 
 @contextmanager
 def mapped_errors(name: str, *, timeout_s: float) -> Iterator[None]:
-    """Raise the errors of the store `name` as StoreError; let the rest pass."""
+    """Raise the errors of the store `name` as StoreError; let the rest pass.
+
+    What a signal raises in the middle of a query DuckDB wraps: it passes as it was.
+    """
     try:
         yield
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, BaseException) or _INTERRUPTED not in str(error):
+            raise
+        raise error.__cause__ from None
     except (DBAPIError, duckdb.Error, OSError) as error:
         mapped = _store_error(error, name=name, timeout_s=timeout_s)
         if mapped is None:

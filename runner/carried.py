@@ -17,6 +17,7 @@ import signal
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +33,13 @@ from runner.analysis.fdr import Claim
 from runner.analysis.judge import NEEDED_METRICS, judge_batch
 from runner.analysis.machine import CLOCKS
 from runner.analysis.rules import SeriesRules
+from runner.errors import JudgingLost
 from runner.processes import begin_work, blocked
 
 # A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400
 CASES_PER_BATCH = 25
+LOST = "a process that judged was ended from outside, maybe for want of memory; nothing was saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,22 @@ class Found:
     judged: Mapping[str, Judged]
 
 
-def find_claims(store: Store, *, rules: SeriesRules, watch: Watch, is_full: bool) -> Found:
+def go_on() -> None:
+    """Raise nothing: nobody stops the judging."""
+
+
+def find_claims(
+    store: Store,
+    *,
+    rules: SeriesRules,
+    watch: Watch,
+    is_full: bool,
+    check: Callable[[], None] = go_on,
+) -> Found:
     """Return what is found in every case; only those with a new stamp are read and judged.
 
     Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
+    `check` is called between batches of cases, and may raise. Raises JudgingLost.
     """
     common = _digest(rules)
     stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
@@ -69,7 +84,7 @@ def find_claims(store: Store, *, rules: SeriesRules, watch: Watch, is_full: bool
         if key in before and before[key].stamp == stamp and key not in watch.case_keys
     }
     stale = stamps.keys() - kept.keys()
-    fresh = _judge(store, stale, rules=rules, watch=watch)
+    fresh = _judge(store, stale, rules=rules, watch=watch, check=check)
     judged = dict(kept)
     for key in stale:
         judged[key] = Judged(stamp=stamps[key], claims=_text(fresh.get(key, ())))
@@ -82,7 +97,12 @@ def find_claims(store: Store, *, rules: SeriesRules, watch: Watch, is_full: bool
 
 
 def _judge(
-    store: Store, case_keys: Collection[str], *, rules: SeriesRules, watch: Watch
+    store: Store,
+    case_keys: Collection[str],
+    *,
+    rules: SeriesRules,
+    watch: Watch,
+    check: Callable[[], None],
 ) -> dict[str, list[Claim]]:
     if not case_keys:
         return {}
@@ -92,9 +112,15 @@ def _judge(
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
     found: dict[str, list[Claim]] = defaultdict(list)
-    for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
-        for claim in claims:
-            found[claim.alert.case.key].append(claim)
+    try:
+        for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
+            check()
+            for claim in claims:
+                found[claim.alert.case.key].append(claim)
+    except BrokenProcessPool:
+        # Who stops this process may end those at the same time.
+        check()
+        raise JudgingLost(LOST) from None
     return found
 
 

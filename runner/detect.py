@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from db.events import Event
@@ -29,7 +29,7 @@ from runner.analysis.lifecycle import update_alerts
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
 from runner.analysis.suspects import Standing
-from runner.carried import Watch, find_claims
+from runner.carried import Watch, find_claims, go_on
 from runner.ends import with_ends
 
 logger = logging.getLogger(__name__)
@@ -54,11 +54,13 @@ def detect(
     is_full: bool = False,
     timetable: Timetable | None = None,
     telling: Telling = NOBODY,
+    check: Callable[[], None] = go_on,
 ) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
     Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
     says which suites are late; `telling` makes the notifications that are saved with the alerts.
+    `check` is called now and then until something is saved; what it raises ends the judging.
     Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
     read and saved in one transaction, so that what people set meanwhile is kept.
     """
@@ -67,7 +69,7 @@ def detect(
     runs = load_plans(store)
     standing = Standing(stored, rules=rules)
     watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
-    found = find_claims(store, rules=rules, watch=watch, is_full=is_full)
+    found = find_claims(store, rules=rules, watch=watch, is_full=is_full, check=check)
     told = believed(
         found.claims,
         num_series=count_judged_series(store),
@@ -79,6 +81,7 @@ def detect(
     alerts = with_ends(store, alerts, stored=stored)
     alerts.extend(standing.beside(alerts))
     judged_runs = {run.id for run in runs}
+    check()
     update = store.revise_alerts(
         lambda now: update_alerts(
             alerts,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import sys
+import os
+import signal
 
 from runner.memory import use_one_heap
 
@@ -13,9 +14,11 @@ EXIT_INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; Ctrl-C while it is being loaded ends it without a traceback."""
-    try:
-        use_one_heap()
-        hud = importlib.import_module("runner.cli").main
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+    use_one_heap()
+    before = signal.getsignal(signal.SIGINT)
+    # Libraries that are half loaded do not bear an exception. In the background it may be ignored.
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
+    hud = importlib.import_module("runner.cli").main
+    signal.signal(signal.SIGINT, before)
     hud(prog_name="hud")

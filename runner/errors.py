@@ -19,6 +19,7 @@ RunnerError
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- CommentFailed     a pull request cannot be commented on
+|-- JudgingLost       a process that judged was ended; nothing was saved
 |-- ImportFailed      a file of another tool cannot be read; the message has file and line
 |-- TraceError        a profiler's trace cannot be read; the message has file and byte
 |-- ProfilerFailed    a profiler that somebody else makes did not do what it was asked
@@ -103,6 +104,10 @@ class DocumentNotWritten(RunnerError):
 
 class CommentFailed(RunnerError):
     """A pull request takes no comment: it is not known, or its server refuses."""
+
+
+class JudgingLost(RunnerError):
+    """A process that judged was ended from outside; what is stored is as it was."""
 
 
 class ImportFailed(RunnerError, ValueError):

@@ -21,8 +21,8 @@ class Interrupts:
     signal finds the handlers that were there before. Outside the main thread nothing is changed.
     """
 
-    def __init__(self, *, said: str = "stopped before a case was running") -> None:
-        """Be ready to be entered; `said` is the text of what is raised."""
+    def __init__(self, *, said: str = "") -> None:
+        """Be ready to be entered; `said` is what RunInterrupted says, else where a run stood."""
         self._said = said
         self._is_requested = False
         self._previous: dict[int, Any] = {}
@@ -51,7 +51,7 @@ class Interrupts:
         What a signal raises may end up in a library that logs whatever it catches and goes on.
         """
         if self._is_requested:
-            raise RunInterrupted("stopped between two jobs")
+            raise RunInterrupted(self._said or "stopped between two jobs")
 
     @contextmanager
     def deferred(self, instead: Callable[[], None]) -> Iterator[None]:
@@ -67,7 +67,7 @@ class Interrupts:
         self._is_requested = True
         self._restore()
         if self._instead is None:
-            raise RunInterrupted(self._said)
+            raise RunInterrupted(self._said or "stopped before a case was running")
         self._instead()
 
     def _restore(self) -> None:

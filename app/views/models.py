@@ -62,7 +62,7 @@ def show() -> None:
         st.link_button("Show everything", cases_url(without(state, "text")))
         return
     st.html(heading(models_title(shown)))
-    st.html(latest_facts(place.cells, now=data.now(), has_run_before=overview.has_run_before))
+    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
     first = FirstRows(num_rows=len(shown), asked=state.rows)
     note = first_note(first, order="the worst come first")
     st.html(note + models_table(shown, now=data.now(), num_shown=first.num_shown, **where))

@@ -46,7 +46,7 @@ def show() -> None:
         return
     page = modes_page(place.cells, alerts=place.alerts_in_toolchain, cache=state.cache)
     _show_answer(page, state)
-    st.html(latest_facts(place.cells, now=data.now(), has_run_before=overview.has_run_before))
+    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
     if page.rows:
         _show_models(page, place, asked=state.rows)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import data
@@ -29,6 +31,7 @@ from app.summary import (
     mode_tile,
     unwatched_text,
 )
+from db.summaries import RunSummary
 
 
 def show() -> None:
@@ -51,7 +54,7 @@ def show() -> None:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)
         return
-    _show_cells(state, place=place, has_run_before=overview.has_run_before)
+    _show_cells(state, place=place, runs=overview.runs)
 
 
 def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:
@@ -84,7 +87,7 @@ def _show_alerts(state: OverviewState, place: Placed) -> None:
         st.html("".join(sections))
 
 
-def _show_cells(state: OverviewState, *, place: Placed, has_run_before: bool) -> None:
+def _show_cells(state: OverviewState, *, place: Placed, runs: Sequence[RunSummary]) -> None:
     cells, alerts = place.cells, place.alerts_in_toolchain
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
     trends = load_trends(
@@ -108,7 +111,7 @@ def _show_cells(state: OverviewState, *, place: Placed, has_run_before: bool) ->
             cells,
             now=now,
             names_toolchain=place.has_several_toolchains,
-            has_run_before=has_run_before,
+            runs=runs,
         )
     )
     rows = table(matrix.columns, matrix.rows, label="latest results, model by variant")

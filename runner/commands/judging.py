@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from db.errors import StoreError
 from db.records import Alert, Run, RunDocument, Verdict
@@ -14,7 +15,7 @@ from runner.analysis.confirmation import fails_run, is_refuted
 from runner.commands.common import new_progress
 from runner.confirm import confirm_run
 from runner.detect import DetectReport, detect
-from runner.errors import RunInterrupted
+from runner.errors import JudgingLost, RunInterrupted
 from runner.events import Notify, Said
 from runner.interrupts import Interrupts
 from runner.timetable import timetable_of
@@ -23,19 +24,33 @@ from runner.wiring import Workplace
 STOPPED = "stopped while the history was judged; `hud detect` does it again"
 
 
+@contextmanager
+def unless_stopped() -> Iterator[Callable[[], None]]:
+    """Yield what raises RunInterrupted once a signal has come; at the end it is called, too.
+
+    Nothing is raised in the middle of a query: libraries would log it, or raise what they like.
+    """
+    with Interrupts(said=STOPPED) as interrupts:
+        with interrupts.deferred(lambda: None):
+            yield interrupts.check
+        interrupts.check()
+
+
 def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
     """Judge the stored history, measure what these runs made suspect again, and tell what is news.
 
-    Returns the alerts that fail the runs. A store that is busy is only said: `hud detect` judges
-    later. Raises RunInterrupted when it was stopped.
+    Returns the alerts that fail the runs. A store that is busy is only said, as are processes
+    that were ended: `hud detect` judges later. Raises RunInterrupted when it was stopped.
     """
     progress = new_progress(workplace)
     try:
         telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
-        with Interrupts(said=STOPPED):
-            report = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
+        with unless_stopped() as check:
+            report = detect(
+                workplace.store(), timetable=timetable_of(workplace), telling=telling, check=check
+            )
         confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
-    except StoreError as error:
+    except (StoreError, JudgingLost) as error:
         progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return []
     now = workplace.seams.now()

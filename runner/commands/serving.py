@@ -29,6 +29,7 @@ from runner.config import Config
 from runner.detect import detect
 from runner.errors import (
     ConfigError,
+    JudgingLost,
     LockUnavailable,
     ResumeError,
     RunInterrupted,
@@ -210,7 +211,7 @@ def _catch_up(workplace: Workplace, *, notify: Notify) -> None:
     try:
         telling = make_telling(workplace)
         found = detect(workplace.store(), timetable=timetable_of(workplace), telling=telling)
-    except StoreError as error:
+    except (StoreError, JudgingLost) as error:
         notify(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
     now = workplace.seams.now()

@@ -20,13 +20,12 @@ from runner.commands.common import (
     stderr,
     with_workplace,
 )
-from runner.commands.judging import STOPPED
+from runner.commands.judging import unless_stopped
 from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
-from runner.interrupts import Interrupts
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
@@ -91,12 +90,13 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
 @with_workplace
 def detect(workplace: Workplace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
-    with Interrupts(said=STOPPED):
+    with unless_stopped() as check:
         report = detect_alerts(
             workplace.store(),
             is_full=True,
             timetable=timetable_of(workplace),
             telling=make_telling(workplace),
+            check=check,
         )
     send_waiting(workplace, notify=new_progress(workplace))
     if as_json:

@@ -77,9 +77,8 @@ def night(number: int, *, plan: Sequence[Case], **values: Any) -> Run:
         environment=environment,
         fingerprint=fingerprint,
         revision=f"2.13.0.dev202601{number + 1:02d}@{number:010x}",
-        suite="nightly",
         trigger="schedule",
-        **{"finished_at": at + timedelta(minutes=42), **values},
+        **{"suite": "nightly", "finished_at": at + timedelta(minutes=42), **values},
     )
 
 

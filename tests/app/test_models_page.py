@@ -33,10 +33,15 @@ def test_a_search_is_in_the_url_and_says_when_nothing_fits(open_page: OpenPage) 
 
 @pytest.mark.parametrize("page", ["overview", "models", "modes"])
 @pytest.mark.parametrize("num_nights", [1, 2])
-def test_the_first_run_is_not_offered_to_be_compared(
+def test_the_first_run_of_its_suite_is_not_offered_to_be_compared(
     open_page: OpenPage, store: Store, page: str, num_nights: int
 ) -> None:
     stores.fill(store, num_nights=num_nights)
+    # Older than all, of the same cases on the same machine, and of another suite.
+    other = stores.night(-1, plan=stores.cases(), suite="other")
+    for case in other.plan:
+        store.ingest(other, stores.result_of(other, case, number=-1), spool_id=case.key)
+    store.save_run(other)
     opened = open_page(page)
     assert not opened.exception
     is_offered = any("compare?candidate=" in link for link in links_of(opened))

@@ -34,6 +34,10 @@ PAGES = [
     *(f"{view.path}?{urlencode(OPENED.get(view.path, {}))}".rstrip("?") for view in VIEWS[1:]),
 ]
 GRAVE = ("serious", "critical")
+# What scrolls gets its place among the stops of the keyboard in the frame after the next.
+REACHABLE = """[...document.querySelectorAll("[data-testid=stCode] pre")].every(
+    code => code.tabIndex === 0 || code.scrollWidth <= code.clientWidth
+)"""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,7 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
     page.goto(f"{address}/{path}")
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.wait_for_load_state("networkidle")
+    page.wait_for_function(REACHABLE)
     page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
     found = {"light": hindrances(page.evaluate("axe.run({resultTypes: ['violations']})"))}
     page.emulate_media(color_scheme="dark")

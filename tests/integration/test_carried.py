@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
@@ -18,6 +20,7 @@ from db.records import REFERENCE_FAMILY, Case, RunDocument
 from db.store import Store
 from runner import carried
 from runner.detect import detect
+from runner.errors import JudgingLost, RunInterrupted
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 MODELS = ("bert", "t5", "vit")
@@ -163,6 +166,31 @@ def test_processes_that_share_the_cases_find_what_one_finds(
     assert modules == {"runner.analysis.judge"}
     assert len(load_alerts(ours)) > 3
     assert state(ours) == state(theirs)
+
+
+@pytest.fixture
+def unlucky(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Return a store whose cases are shared among processes that end at once."""
+    put(store, *(night(number) for number in range(15)))
+    monkeypatch.setattr(carried, "MIN_CASES_TO_SHARE", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1})
+    monkeypatch.setattr(carried, "begin_work", functools.partial(os._exit, 1))
+    return store
+
+
+def test_processes_that_are_ended_are_one_clear_error_and_nothing_is_saved(unlucky: Store) -> None:
+    with pytest.raises(JudgingLost, match="ended from outside, .* nothing was saved"):
+        detect(unlucky)
+    assert state(unlucky) == ((), {}, {})
+
+
+def test_processes_that_are_ended_by_who_stops_the_judging_are_no_error(unlucky: Store) -> None:
+    def stopped() -> None:
+        raise RunInterrupted("stopped")
+
+    with pytest.raises(RunInterrupted):
+        detect(unlucky, check=stopped)
+    assert state(unlucky) == ((), {}, {})
 
 
 def test_only_cases_with_new_results_are_read(store: Store, read: list[str]) -> None:

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +15,7 @@ from db.queries import load_runs
 from db.records import Outcome, RunState
 from db.store import Store
 from runner.detect import DetectReport
-from runner.errors import ExecutorError
+from runner.errors import ExecutorError, JudgingLost
 from runner.executor_api import CaseOrder
 from runner.jobloop import JobLoop
 from runner.keeper import Keeper
@@ -218,6 +219,19 @@ def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
     monkeypatch.setattr(JobLoop, "run_forever", ctrl_c)
     assert "regression: 2 of 2 cases of net: failing since" in terminal.hud(*command).stderr
     assert "regression: " not in terminal.hud(*command).stderr
+
+
+@pytest.mark.parametrize("where", ["serving", "judging"])
+def test_judging_whose_processes_are_ended_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def lost(*_: object, **__: object) -> NoReturn:
+        raise JudgingLost("ended from outside")
+
+    monkeypatch.setattr(f"runner.commands.{where}.detect", lost)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "not judged: ended from outside. `hud detect` does it later" in result.stderr
 
 
 def test_a_store_that_cannot_be_judged_at_the_start_is_said(

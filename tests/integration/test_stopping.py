@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
+from db.store import Store
 from tests.integration.terminal import Terminal
 
 
@@ -42,3 +45,20 @@ def test_ctrl_c_in_any_command_is_one_line(
     assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
     told = json.loads(terminal.hud("--log-format", "json", "demo").stderr)
     assert told["text"] == "stopped"
+
+
+def test_ctrl_c_in_the_middle_of_a_query_is_one_line(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+
+    def ask(store: Store, **_: object) -> None:
+        with store.read() as session:
+            timer.start()
+            session.execute(sqlalchemy.text("SELECT sum(hash(a)) FROM range(300000000) t(a)"))
+
+    terminal.store().migrate()
+    monkeypatch.setattr("runner.commands.upkeep.fill_demo", ask)
+    result = terminal.hud("demo", "--store", terminal.store().url)
+    timer.join()
+    assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
