@@ -6,8 +6,11 @@ window drifts when, on logarithms,
   mean or more;
 - the line through them moves by the floor or more from end to end (by 1.7 floors in 10 or 20
   points), and by 4 standard errors or more;
-- that line fits better than any one step (ratio of likelihoods under Laplace noise);
-- its last block is half a floor beyond every block before the window: a season comes back.
+- that line fits better than any one step, and than the levels between the steps that were found in
+  the window (ratio of likelihoods under Laplace noise, by Schwarz's criterion where these levels
+  have more numbers to fit: Annals of Statistics 6, 1978);
+- its last block is half a floor beyond every block before the window, back to the step before
+  it: a season comes back.
 Overlapping windows that drift the same way are one drift.
 Assumptions: those of detector.py. Only the order of the points counts: of a nightly series 1 % a
 week is found in 40 to 80 points, of a weekly one in 10. Half a season is a drift until it turns.
@@ -16,13 +19,14 @@ week is found in 40 to 80 points, of a weekly one in 10. Half a season is a drif
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from runner.analysis.history import MEDIAN_INEFFICIENCY, checked, parts
+from runner.analysis.history import MEDIAN_INEFFICIENCY, checked
 from runner.analysis.stats import CONFIDENCE, robust_sd, sliding_medians, student_quantile
 
 NUM_BLOCKS = 5
@@ -83,26 +87,17 @@ class _Window:
 def find_drifts(values: np.ndarray, *, floor: float, breaks: Iterable[int] = ()) -> list[Drift]:
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
-    `breaks` are the first points of new levels (the steps that were found): no drift reaches across
-    one. Raises ValueError unless all values are finite and above 0.
+    `breaks` are the first points of new levels (the steps that were found): a drift reaches across
+    some only where a line fits better than the levels between them. Raises ValueError unless all
+    values are finite and above 0.
     """
-    found = []
-    for first, numbers in parts(checked(values), breaks=breaks):
-        windows = _drifting_windows(np.log(numbers), needed=math.log1p(floor))
-        for group in _overlapping(windows):
-            drift = _describe(group)
-            found.append(
-                replace(
-                    drift,
-                    start=first + drift.start,
-                    index=first + drift.index,
-                    end=first + drift.end,
-                )
-            )
-    return found
+    numbers = checked(values)
+    places = sorted({place for place in breaks if 0 < place < numbers.size})
+    windows = _drifting_windows(np.log(numbers), needed=math.log1p(floor), breaks=places)
+    return [_describe(group) for group in _overlapping(windows)]
 
 
-def _drifting_windows(logs: np.ndarray, *, needed: float) -> list[_Window]:
+def _drifting_windows(logs: np.ndarray, *, needed: float, breaks: Sequence[int]) -> list[_Window]:
     """Return the windows that drift, by the night on which they end, the longest first."""
     windows: list[_Window] = []
     blocks = logs
@@ -111,7 +106,7 @@ def _drifting_windows(logs: np.ndarray, *, needed: float) -> list[_Window]:
         if NUM_BLOCKS * size > logs.size or _reach(blocks) < needed:
             break
         blocks = sliding_medians(logs, size)
-        windows += _windows_of(logs, blocks, needed=needed * _floors(size))
+        windows += _windows_of(logs, blocks, needed=needed * _floors(size), breaks=breaks)
     return sorted(windows, key=lambda window: (window.end, window.start))
 
 
@@ -124,7 +119,9 @@ def _reach(blocks: np.ndarray) -> float:
     return _MAX_RISE * float(blocks.max() - blocks.min())
 
 
-def _windows_of(logs: np.ndarray, blocks: np.ndarray, *, needed: float) -> Iterator[_Window]:
+def _windows_of(
+    logs: np.ndarray, blocks: np.ndarray, *, needed: float, breaks: Sequence[int]
+) -> Iterator[_Window]:
     """Yield the windows that drift of five `blocks`, the sliding medians of `logs`."""
     if _reach(blocks) < needed:
         return
@@ -137,30 +134,50 @@ def _windows_of(logs: np.ndarray, blocks: np.ndarray, *, needed: float) -> Itera
     goes_on = moves[:, -1] >= MIN_LAST_SHARE * moves.mean(axis=1)
     is_drift = (moves > 0).all(axis=1) & goes_on & (np.abs(rises) >= needed)
     for start in np.flatnonzero(is_drift).tolist():
-        earlier = blocks[: max(0, start - size + 1)] * signs[start]
+        end = start + NUM_BLOCKS * size
+        first, last = bisect_right(breaks, start), bisect_left(breaks, end)
+        # What was before another level is no season of this one.
+        since = breaks[first - 1] if first else 0
+        earlier = blocks[since : max(since, start - size + 1)] * signs[start]
         if earlier.size and earlier.max() > rows[start, -1] * signs[start] - needed / 2:
             continue
-        points = logs[start : start + NUM_BLOCKS * size]
-        error = _error(points, middle=float(rows[start].mean()), rise=float(rises[start]))
+        error = _error(
+            logs[start:end],
+            middle=float(rows[start].mean()),
+            rise=float(rises[start]),
+            breaks=[place - start for place in breaks[first:last]],
+        )
         if error is not None:
             begin, finish = float(rows[start, 0]), float(rows[start, -1])
-            yield _Window(start, start + points.size, begin, finish, error)
+            yield _Window(start, end, begin, finish, error)
 
 
-def _error(points: np.ndarray, *, middle: float, rise: float) -> float | None:
-    """Return the standard error of a block's median; None unless a line fits, beyond noise."""
+def _error(
+    points: np.ndarray, *, middle: float, rise: float, breaks: Sequence[int]
+) -> float | None:
+    """Return the standard error of a block's median; None unless a line fits, beyond noise.
+
+    It has to fit better than any one step, and better than the levels between `breaks`.
+    """
     places = (np.arange(points.size) + 0.5) / points.size - 0.5
     rest = points - middle - rise * places
     size = points.size // NUM_BLOCKS
     error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
     if abs(rise) < MIN_ERRORS * _RISE_ERRORS * error:
         return None
-    misfit_of_step = min(
-        _spread(points[:split]) + _spread(points[split:])
-        for split in range(size, points.size - size + 1, size // 2)
-    )
-    ratio = math.exp(MIN_LOG_LIKELIHOOD_RATIO / points.size)
-    return error if misfit_of_step >= ratio * float(np.abs(rest).sum()) else None
+    misfit = float(np.abs(rest).sum())
+    one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
+    for splits in (*one_step, breaks) if breaks else one_step:
+        # A further level has a place and a height of its own: two numbers more to fit.
+        needed = MIN_LOG_LIKELIHOOD_RATIO - (len(splits) - 1) * math.log(points.size)
+        if _misfit(points, splits=splits) < math.exp(needed / points.size) * misfit:
+            return None
+    return error
+
+
+def _misfit(points: np.ndarray, *, splits: Sequence[int]) -> float:
+    """Return how far `points` are in sum from the medians of the levels between `splits`."""
+    return sum(map(_spread, np.split(points, splits)))
 
 
 def _spread(points: np.ndarray) -> float:

@@ -137,6 +137,8 @@ def test_one_percent_a_week_for_ten_weeks_is_found(terminal: Terminal) -> None:
     alerts = open_regressions(terminal)
     assert {alert["model"] for alert in alerts} == {"model1"}
     assert all(alert["change_pct"] > 4 for alert in alerts)
+    # Told as what it is, with what it has come to.
+    assert [alert["change_pct"] > 8 for alert in alerts if alert["kind"] == "drift"] == [True]
 
 
 def test_a_lasting_step_is_still_open_after_three_weeks(terminal: Terminal) -> None:

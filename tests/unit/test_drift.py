@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.analysis.detector import describe_steps
 from runner.analysis.drift import Drift, find_drifts
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -75,10 +76,49 @@ def test_floor_moves_what_is_reported() -> None:
     assert drifts_of(values, floor=0.15) == []
 
 
-def test_no_drift_reaches_across_a_break() -> None:
+def stepped(values: np.ndarray) -> list[Drift]:
+    """Return the drifts of a history whose steps are those that the detector finds."""
+    return drifts_of(values, breaks=[step.index for step in describe_steps(values)])
+
+
+def test_drift_reaches_across_steps_that_it_was_taken_for() -> None:
     values = noisy(slope(0, 70), cv=0.003)
+    assert drifts_of(values, breaks=[20, 45]) == drifts_of(values)
     assert len(drifts_of(values)) == 1
-    assert drifts_of(values, breaks=[20, 45]) == []
+
+
+@pytest.mark.parametrize("num_levels", [3, 4])
+def test_levels_between_steps_are_no_drift(num_levels: int) -> None:
+    places = [10 * number for number in range(1, num_levels)]
+    values = noisy(np.repeat(0.08 * np.arange(num_levels), 10))
+    assert drifts_of(values, breaks=places) == []
+    # Who knows of no step takes them for a drift.
+    assert len(drifts_of(values)) == 1
+
+
+def test_drift_of_a_month_is_told_as_a_whole_though_it_looks_like_steps() -> None:
+    histories = [noisy(slope(60, 30, per_point=0.006), cv=0.015, seed=seed) for seed in range(40)]
+    found = [max((drift.change for drift in stepped(values)), default=0) for values in histories]
+    # 18 % in all; the medians of the first block and of the last lie somewhat within.
+    assert np.median(found) == pytest.approx(0.176, abs=0.02)
+    assert sum(change > 0.1 for change in found) >= 36
+
+
+def test_two_steps_in_ten_nights_are_rarely_a_drift() -> None:
+    levels = np.repeat([0.0, 0.08, 0.16], [60, 10, 30])
+    found = [stepped(noisy(levels, cv=0.02, seed=seed)) for seed in range(40)]
+    assert sum(map(bool, found)) < 0.15 * len(found)
+
+
+def test_what_was_before_the_last_step_is_no_season_of_the_drift() -> None:
+    # Better by a fifth, and then back within 120 points.
+    logs = np.concatenate([np.zeros(40), np.full(30, -0.2), np.linspace(-0.2, -0.05, 100)])
+    values = noisy(logs, cv=0.003)
+    assert drifts_of(values) == []
+    (drift,) = drifts_of(values, breaks=[40])
+    assert drift.change == pytest.approx(0.14, abs=0.03)
+    # A step that the drift was taken for does not hide it either.
+    assert drifts_of(values, breaks=[40, 115]) == [drift]
 
 
 def test_places_are_counted_from_the_start_of_the_history() -> None:
