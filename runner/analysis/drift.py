@@ -22,6 +22,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -167,7 +168,8 @@ def _error(
         return None
     misfit = float(np.abs(rest).sum())
     one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
-    for splits in (*one_step, breaks) if breaks else one_step:
+    # The steps that were found first: true ones decide at once.
+    for splits in chain([breaks] if breaks else [], one_step):
         # A further level has a place and a height of its own: two numbers more to fit.
         needed = MIN_LOG_LIKELIHOOD_RATIO - (len(splits) - 1) * math.log(points.size)
         if _misfit(points, splits=splits) < math.exp(needed / points.size) * misfit:

@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from db.logs import FORMATS
+from db.queries import load_runs
+from db.store import Store
 from db.text import printable
 from runner.config import load_config
 from runner.log_progress import LogProgress
@@ -100,6 +102,14 @@ def new_progress(workplace: Workplace) -> TerminalProgress | LogProgress:
 def as_store_url(text: str) -> str:
     """Return `text` as a store URL; a plain path is that of a DuckDB file."""
     return text if "://" in text else f"duckdb:///{text}"
+
+
+def say_when_empty(store: Store) -> bool:
+    """Return whether `store` has no run; say so, since it may be another than was meant."""
+    is_empty = not load_runs(store, limit=1)
+    if is_empty:
+        click.echo(f"no run in the store {store.name} yet; `hud run` makes one", err=True)
+    return is_empty
 
 
 def print_json(value: Any) -> None:

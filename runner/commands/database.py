@@ -10,7 +10,7 @@ import click
 from db.backup import restore_backup, write_backup
 from db.check import find_orphans, remove_orphans
 from db.errors import BackupError
-from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.common import json_option, print_json, say_when_empty, with_workplace
 from runner.orphan_files import find_orphan_files, remove_orphan_files
 from runner.text import quantity
 from runner.wiring import Workplace, prune
@@ -100,5 +100,6 @@ def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
         for item in found:
             click.echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
-        click.echo(end if found else f"{store.name}: nothing leads nowhere")
+        if found or not say_when_empty(store):
+            click.echo(end if found else f"{store.name}: nothing leads nowhere")
     sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))

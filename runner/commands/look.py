@@ -27,6 +27,7 @@ from runner.commands.common import (
     json_option,
     print_json,
     print_table,
+    say_when_empty,
     stdout,
     with_workplace,
 )
@@ -222,8 +223,7 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
     if as_json:
         print_json([_run_json(summary) for summary in found])
         return
-    if not found:
-        click.echo(f"no run in the store {store.name} yet; `hud run` makes one", err=True)
+    if say_when_empty(store):
         return
     rows = [
         (
@@ -316,7 +316,8 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
         print_json(alerts_json(alerts, workplace=workplace))
         return
     if not alerts:
-        click.echo(f"no alert in this state in the store {store.name}", err=True)
+        if not say_when_empty(store):
+            click.echo(f"no alert in this state in the store {store.name}", err=True)
         return
     print_alerts(alerts, at=workplace.seams.now())
     for line in _event_lines(alerts, store=store):

@@ -17,6 +17,7 @@ from runner.commands.common import (
     json_option,
     new_progress,
     print_json,
+    say_when_empty,
     stderr,
     with_workplace,
 )
@@ -101,7 +102,7 @@ def detect(workplace: Workplace, *, as_json: bool) -> None:
     send_waiting(workplace, notify=new_progress(workplace))
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))
-    else:
+    elif not say_when_empty(workplace.store()):
         click.echo(
             f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
             " `hud regressions` lists the open ones"

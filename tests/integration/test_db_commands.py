@@ -101,7 +101,17 @@ def test_a_run_prunes_by_itself(terminal: Terminal) -> None:
     assert num_samples()[2] > 0
 
 
+@pytest.mark.parametrize("command", [["runs"], ["regressions"], ["detect"], ["db", "check"]])
+def test_a_store_without_a_run_may_be_another_than_was_meant(
+    terminal: Terminal, command: list[str]
+) -> None:
+    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
+    told = "no run in the store mistyped.duckdb yet; `hud run` makes one\n"
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
+
+
 def test_a_sound_store_has_nothing_that_leads_nowhere(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine", "--store", URL)
     said = terminal.hud("db", "check")
     assert (said.exit_code, said.stdout) == (0, ".hud/store.duckdb: nothing leads nowhere\n")
 

@@ -97,6 +97,7 @@ def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal)
 
 
 def test_no_regression_is_said(terminal: Terminal) -> None:
+    terminal.store().save_run(make_run())
     told = "no alert in this state in the store .hud/store.duckdb\n"
     assert terminal.hud("regressions").stderr == told
 
