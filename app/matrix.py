@@ -173,6 +173,15 @@ def _is_regression(alert: Alert) -> bool:
     return alert.verdict is Verdict.REGRESSION
 
 
+def first_metric(cells: Sequence[LatestCell]) -> str:
+    """Return what a matrix of `cells` shows unless somebody asks: the speedup, where there is one.
+
+    Of what was imported often nobody knows more than latencies.
+    """
+    measured = {metric for cell in cells for metric in cell.summary.measurements}
+    return "latency_s" if "latency_s" in measured and "speedup" not in measured else "speedup"
+
+
 def shown_metrics(metric: str) -> list[str]:
     """Return the metrics that a matrix of `metric` shows of any variant."""
     return list(dict.fromkeys(_shown_metric(variant, metric) for variant in MODE_ORDER))

@@ -18,7 +18,6 @@ from db.text import shortened
 _MOMENT_FORM = "%Y-%m-%dT%H:%M"
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
-DEFAULT_OVERVIEW_METRIC = "speedup"
 DEFAULT_SERIES_METRIC = "latency_s"
 # Whether a process finds what it compiled before: that is what it pays for its mode.
 CACHES = COLD, WARM = ("cold", "warm")
@@ -57,9 +56,9 @@ class CaseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewState(CaseState):
-    """What the overview shows."""
+    """What the overview shows; an empty metric means the speedup, or latencies without one."""
 
-    metric: str = DEFAULT_OVERVIEW_METRIC
+    metric: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

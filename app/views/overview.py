@@ -15,11 +15,16 @@ from app.firstrows import FirstRows, first_note, show_rest
 from app.format import metric_label, speedup_label
 from app.machine import machine_notice
 from app.markup import caption, heading, notice, table, tiles
-from app.matrix import build_matrix, common_dimensions, num_rows_of, shown_metrics
+from app.matrix import (
+    build_matrix,
+    common_dimensions,
+    first_metric,
+    num_rows_of,
+    shown_metrics,
+)
 from app.overview_data import load_trends
 from app.pages import Overview
 from app.state import (
-    DEFAULT_OVERVIEW_METRIC,
     OVERVIEW_METRICS,
     OverviewState,
     parse_overview,
@@ -40,8 +45,10 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = load_placed(overview, state, metrics=["speedup", *shown_metrics(state.metric)])
-    _show_filters(state, overview, place=place)
+    asked = shown_metrics(state.metric or OVERVIEW_METRICS[0])
+    place = load_placed(overview, state, metrics=["speedup", "latency_s", *asked])
+    metric = state.metric or first_metric(place.cells)
+    _show_filters(state, overview, place=place, metric=metric)
     draw_silence(place)
     if undelivered := dead_letter_notice(overview.dead_letters):
         st.html(notice(undelivered))
@@ -54,18 +61,18 @@ def show() -> None:
         everything = OverviewState(metric=state.metric)
         show_nothing_fits(state, overview, place=place, everything=everything)
         return
-    _show_cells(state, place=place, runs=overview.runs)
+    _show_cells(state, place=place, metric=metric, runs=overview.runs)
 
 
-def _show_filters(state: OverviewState, overview: Overview, *, place: Placed) -> None:
+def _show_filters(state: OverviewState, overview: Overview, *, place: Placed, metric: str) -> None:
     with st.container(horizontal=True, gap="small"):
         draw_filters(state, overview, place=place)
         choose(
             "Table shows",
             name="metric",
             options=OVERVIEW_METRICS,
-            value=state.metric,
-            default=DEFAULT_OVERVIEW_METRIC,
+            value=metric,
+            default=first_metric(place.cells),
             format_func=metric_label,
             width=160,
         )
@@ -87,24 +94,24 @@ def _show_alerts(state: OverviewState, place: Placed) -> None:
         st.html("".join(sections))
 
 
-def _show_cells(state: OverviewState, *, place: Placed, runs: Sequence[RunSummary]) -> None:
+def _show_cells(
+    state: OverviewState, *, place: Placed, metric: str, runs: Sequence[RunSummary]
+) -> None:
     cells, alerts = place.cells, place.alerts_in_toolchain
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
-    trends = load_trends(
-        machine=place.machine, toolchain=place.toolchain, metric=state.metric
-    ).value
+    trends = load_trends(machine=place.machine, toolchain=place.toolchain, metric=metric).value
     now = data.now()
     first = FirstRows(num_rows=num_rows_of(cells), asked=state.rows)
     matrix = build_matrix(
         cells,
         alerts=alerts,
-        metric=state.metric,
+        metric=metric,
         now=now,
         trends=trends,
         num_shown=first.num_shown,
     )
     results = [cell.summary.measurements for cell in cells]
-    shown = speedup_label(results) if state.metric == "speedup" else metric_label(state.metric)
+    shown = speedup_label(results) if metric == "speedup" else metric_label(metric)
     st.html(heading(f"Latest results: {shown}", level=2))
     st.html(
         latest_facts(

@@ -80,3 +80,17 @@ def test_alerts_of_an_imported_history_are_never_confirmed(imported: Store) -> N
     alerts = load_alerts(imported)
     assert {alert.toolchain for alert in alerts} == {TOOLCHAIN}
     assert {alert.is_confirmed for alert in alerts} == {None}
+
+
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [(["abs_latency"], "latency"), (["abs_latency", "speedup"], "speedup")],
+)
+def test_the_overview_begins_with_latencies_where_nobody_knows_more(
+    tmp_path: Path, store: Store, open_page: OpenPage, records: list[str], shown: str
+) -> None:
+    found = [make_record(name, 1.5, model="bert", night=0) for name in records]
+    path = write_lines(tmp_path / "latencies.json", found)
+    import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=stores.NOW)
+    assert f"Latest results: {shown}" in text_of(open_page("overview"))
+    assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
