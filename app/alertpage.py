@@ -12,7 +12,6 @@ from app.markup import Cell, Column, Note, facts, table
 from app.pages import AlertPage
 from app.ranking import (
     ALERT_COLUMNS,
-    KIND_WORDS,
     alert_metric,
     alert_row,
     alert_topic,
@@ -25,7 +24,7 @@ from app.state import decide_url, event_url, kernels_url, run_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
-from db.text import counted
+from db.text import KIND_WORDS, counted
 from db.triage import ONGOING, AlertChange, ChangedField, is_muted
 
 # What a button says, and the state it leads to.

@@ -13,7 +13,7 @@ from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
-from db.text import shortened
+from db.text import KIND_WORDS, shortened, with_kind
 from db.triage import ONGOING
 
 ALERT_COLUMNS = (
@@ -31,8 +31,6 @@ IMPROVEMENT_COLUMNS = tuple(
     for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
-# What moved, by the kind of an alert, where it was no level at once.
-KIND_WORDS = {"drift": "drift", "variance": "noise"}
 
 
 def states_of(state: str) -> tuple[AlertState, ...] | None:
@@ -147,10 +145,9 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
 
 def alert_topic(alert: Alert) -> str:
     """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
-    label = metric_label(alert_metric(alert))
-    if alert.kind in KIND_WORDS:
-        return f"{label} ({KIND_WORDS[alert.kind]})"
-    return label if alert.kind == "step" else alert.kind
+    if alert.kind not in ("step", *KIND_WORDS):
+        return alert.kind
+    return with_kind(metric_label(alert_metric(alert)), kind=alert.kind)
 
 
 def alert_metric(alert: Alert) -> str:

@@ -18,13 +18,13 @@ from app.format import (
 )
 from app.pages import EnvironmentChange, SeriesPage
 from app.part import kept
-from app.ranking import KIND_WORDS, alert_metric, change_text
+from app.ranking import alert_metric, change_text
 from app.trendchart import Trend, trend_spec
 from db.annotations import Annotation
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
-from db.text import one_line, shortened
+from db.text import KIND_WORDS, one_line, shortened
 
 _LABEL_LENGTH = 60
 # There may be many, and the list below has all of each.

@@ -9,6 +9,9 @@ from typing import Any, Final
 # https://owasp.org/www-community/attacks/CSV_Injection.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
+# What moved, by the kind of an alert, where it was no level at once.
+KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
+
 
 def printable(text: str, *, kept: str = "\n") -> str:
     """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
@@ -48,6 +51,14 @@ def signed_percent(share: float, *, decimals: int = 1) -> str:
 def shortened(text: str, *, limit: int) -> str:
     """Return `text` cut to `limit` characters, the cut shown as `...`."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def with_kind(metric: str, *, kind: str) -> str:
+    """Return a metric with what of it an alert of `kind` is about: `latency_s (drift)`.
+
+    A step is about the metric itself.
+    """
+    return f"{metric} ({KIND_WORDS[kind]})" if kind in KIND_WORDS else metric
 
 
 def counted(number: int, noun: str) -> str:

@@ -240,9 +240,10 @@ def make_alert(
     is_confirmed: bool | None = None,
     cause_kind: str = "unknown",
 ) -> Alert:
-    """Return an alert; kinds other than `step` have no numbers."""
+    """Return an alert; that of an outcome has no numbers, that of noise no levels."""
     case = case or make_case()
-    is_step = kind == "step"
+    has_levels = kind in ("step", "drift")
+    has_change = has_levels or kind == "variance"
     return Alert(
         id=id,
         series_key=series_key(case, metric=metric, fingerprint=fingerprint),
@@ -258,10 +259,10 @@ def make_alert(
         first_bad=first_bad or make_sighting(),
         last_seen=last_seen,
         last_good=last_good,
-        baseline=baseline if is_step else None,
-        candidate=candidate if is_step else None,
-        change_pct=change_pct if is_step else None,
-        interval_pct=interval_pct if is_step else None,
+        baseline=baseline if has_levels else None,
+        candidate=candidate if has_levels else None,
+        change_pct=change_pct if has_change else None,
+        interval_pct=interval_pct if has_change else None,
         is_confirmed=is_confirmed,
         cause_kind=cause_kind,
     )

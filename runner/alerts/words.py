@@ -9,7 +9,7 @@ from typing import Any
 
 from db.notifications import NewsKind, Severity
 from db.records import AlertState
-from db.text import one_line, shortened, signed
+from db.text import one_line, shortened, signed, with_kind
 from db.triage import JUDGE
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
 from runner.analysis.explain import SINCE_LAST_GOOD
@@ -152,13 +152,17 @@ def _decided(alert: Mapping[str, Any], item: Item) -> str:
 def _what(alert: Mapping[str, Any]) -> str:
     """Return whose alert it is, and how much changed."""
     who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
-    metric = _short(alert["metric"], limit=60)
+    metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
     if alert["change_pct"] is None:
         return f"{who}: {metric}"
     interval = alert["interval_pct"]
     within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
+    changed = f"{who}: {metric} {percent(alert['change_pct'])}{within}"
+    if alert["baseline"] is None:
+        # Noise has no level.
+        return changed
     levels = (quantity(alert[name], unit=alert["unit"]) for name in ("baseline", "candidate"))
-    return f"{who}: {metric} {percent(alert['change_pct'])}{within}, {' -> '.join(levels)}"
+    return f"{changed}, {' -> '.join(levels)}"
 
 
 def _since(alert: Mapping[str, Any]) -> str:

@@ -28,6 +28,8 @@ from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_chang
 STEP = "step"
 DRIFT = "drift"
 VARIANCE = "variance"
+# What a run of ten series believes (fdr.py): a step that may not be told hides no drift.
+EVIDENT_P = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +78,28 @@ def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
         return _news(_count_changes(track, metric))
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
-    found = _news(list(_step_changes(costs, steps)))
-    breaks = [step.index for step in steps]
-    drifts = find_drifts(costs.values, floor=floor, breaks=breaks)
+    stepped = list(_step_changes(costs, steps))
+    found = _news(stepped)
+    drifts = find_drifts(costs.values, floor=floor, breaks=_evident(steps, stepped))
     found += [_drift_change(costs, drift) for drift in drifts]
     if metric.name in TIMED_METRICS:
+        breaks = [step.index for step in steps]
         found += [
             _noise_change(costs, change)
             for change in find_noise_changes(costs.values, breaks=breaks)
             if change.grew
         ]
     return found
+
+
+def _evident(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
+    """Return the first points of the levels that a drift has to be better than."""
+    doubtful = {
+        change.first
+        for change in changes
+        if change.p_value is not None and change.p_value > EVIDENT_P
+    }
+    return [step.index for step in steps if step.index not in doubtful]
 
 
 def _news(changes: Sequence[Change]) -> list[Change]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.records import Alert
-from db.text import one_line
+from db.text import one_line, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -52,7 +52,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             alert.id[:SHOWN_ID_LENGTH],
             alert.case.key,
             *([alert.toolchain] if has_toolchains else []),
-            alert.metric,
+            with_kind(alert.metric, kind=alert.kind),
             state_text(alert, at=at),
             *([alert.owner] if has_owners else []),
             verdict_text(alert),
@@ -89,6 +89,7 @@ def print_alert(alert: Alert, *, at: datetime) -> None:
         ("owner", alert.owner or "-"),
         ("note", alert.note or "-"),
         ("series", alert.series_key),
+        ("metric", with_kind(alert.metric, kind=alert.kind)),
         ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
         ("verdict", f"{verdict_text(alert)}, {' -> '.join(levels)}, {change}"),
         ("last good", "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),

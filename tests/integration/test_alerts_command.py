@@ -296,12 +296,13 @@ def test_floor_with_a_sign_is_refused_as_a_floor(terminal: Terminal, least: str)
 def test_one_alert_is_shown_with_its_changes(terminal: Terminal) -> None:
     terminal.hud("alerts", "assign", "aaa1", "ada", "--by", "bob", "--why", "knows bert")
     lines = terminal.hud("alerts", "show", "aaa1").stdout.splitlines()
-    assert [columns(line) for line in lines[:7]] == [
+    assert [columns(line) for line in lines[:8]] == [
         "alert | aaa1",
         "state | open",
         "owner | ada",
         "note | knows bert",
         f"series | {alert_of(terminal, 'aaa1').series_key}",
+        "metric | latency_s",
         "where | box, toolchain stable",
         "verdict | regression, 10.0 ms -> 12.0 ms, +20.0 % (+18.0 % to +22.0 %)",
     ]

@@ -53,6 +53,21 @@ def test_regressions_are_listed_worst_first(terminal: Terminal) -> None:
     assert len(terminal.json("regressions", "--state", "all", "--json")) == 5
 
 
+def test_a_drift_and_noise_are_listed_as_such(terminal: Terminal) -> None:
+    put_alerts(
+        terminal,
+        make_alert("a", kind="drift"),
+        make_alert("b", kind="variance", verdict="inconclusive", change_pct=10.0),
+    )
+    lines = terminal.hud("regressions", "--state", "all").stdout.splitlines()[1:]
+    assert [re.split("  +", line)[2] for line in lines] == [
+        "latency_s (drift)",
+        "latency_s (noise)",
+    ]
+    shown = terminal.hud("alerts", "show", "a").stdout
+    assert re.search("^metric +latency_s [(]drift[)]$", shown, re.MULTILINE)
+
+
 def test_a_regression_in_json_has_a_repro_command_and_an_address(terminal: Terminal) -> None:
     put_alerts(terminal, make_alert())
     (alert,) = terminal.json("regressions", "--json")

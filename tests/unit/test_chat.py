@@ -189,6 +189,13 @@ def test_every_receiver_is_told_everything(render: Render, what: str) -> None:
     assert EVERYTHING[what] in found
 
 
+def test_a_drift_and_noise_are_told_as_such() -> None:
+    (drift,) = in_words(message(item(kind="drift"))).paragraphs
+    assert ": latency_s (drift) +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms" in drift.lines[0]
+    (noise,) = in_words(message(item(kind="variance"))).paragraphs
+    assert noise.lines[0].endswith(": latency_s (noise) +20.0 % [+18.0 %, +22.0 %]")
+
+
 def test_an_alert_without_numbers_has_none() -> None:
     (paragraph,) = in_words(message(item(kind="vanished", change_pct=None))).paragraphs
     assert "->" not in paragraph.lines[0]

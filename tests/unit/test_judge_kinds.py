@@ -61,6 +61,17 @@ def test_one_percent_a_week_is_a_drift_with_its_size() -> None:
     assert alert.first_bad.at < alert.last_seen == night(89)
 
 
+def test_a_drift_is_told_with_all_of_it_though_steps_were_found_in_it() -> None:
+    # In half of them two steps and more are; those with little evidence would hide it.
+    found = []
+    for seed in range(40):
+        flat = noisy([(90, 0.01)], cv=0.02, seed=seed)
+        values = [value * 1.006 ** max(0, number - 59) for number, value in enumerate(flat)]
+        changes = [alert.change_pct or 0 for alert in judge(values) if alert.kind == "drift"]
+        found.append(max(changes, default=0))
+    assert sum(change > 10 for change in found) >= 36
+
+
 def test_falling_speedup_is_a_drift_for_the_worse() -> None:
     (alert,) = judge([1 / value for value in drifting(70, per_night=0.01 / 7)], metric="speedup")
     assert (alert.kind, alert.verdict) == ("drift", Verdict.REGRESSION)
