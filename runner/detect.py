@@ -24,7 +24,7 @@ from db.triage import JUDGE
 from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
-from runner.analysis.fdr import believed
+from runner.analysis.fdr import Claim, believed
 from runner.analysis.lifecycle import update_alerts
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
@@ -70,12 +70,7 @@ def detect(
     standing = Standing(stored, rules=rules)
     watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
     found = find_claims(store, rules=rules, watch=watch, is_full=is_full, check=check)
-    told = believed(
-        found.claims,
-        num_series=count_judged_series(store),
-        confirmed={alert.id for alert in stored if alert.is_confirmed},
-    )
-    alerts = [claim.alert for claim in told]
+    alerts = _told(store, found.claims, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
     alerts = with_ends(store, alerts, stored=stored)
@@ -111,6 +106,15 @@ def detect(
         *map(len, (report.alerts, report.new, report.fixed)),
     )
     return report
+
+
+def _told(store: Store, claims: Sequence[Claim], *, stored: Sequence[Alert]) -> list[Alert]:
+    told = believed(
+        claims,
+        num_series=count_judged_series(store),
+        confirmed={alert.id for alert in stored if alert.is_confirmed},
+    )
+    return [claim.alert for claim in told]
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
