@@ -33,7 +33,7 @@ from app.theme import VERDICT_STYLES
 from db.metrics import METRICS, Direction
 from db.records import Case, Run, RunState, Verdict
 from db.summaries import RunSummary
-from db.text import counted
+from db.text import counted, short_revision
 
 # What needs a person's eye comes first; inside each the worst does.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
@@ -83,7 +83,8 @@ _CSV_COLUMNS = (
 def run_label(summary: RunSummary) -> str:
     """Return a run as one line of a choice: when, of what revision, in which toolchain, where."""
     run = summary.run
-    parts = [f"{run.started_at:%Y-%m-%d %H:%M}", run.revision, run.toolchain, run.machine, run.id]
+    places = (short_revision(run.revision), run.toolchain, run.machine, run.id)
+    parts = [f"{run.started_at:%Y-%m-%d %H:%M}", *places]
     going = " (going)" if run.state is RunState.RUNNING else ""
     return "  ".join(parts) + going
 
@@ -228,7 +229,14 @@ def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
         elif other.toolchain != run.toolchain:
             found.setdefault(f"toolchain {other.toolchain}", other)
     cells = [
-        (name, Cell(text=other.revision, href=_against(other, run), title=moment(other.started_at)))
+        (
+            name,
+            Cell(
+                text=short_revision(other.revision),
+                href=_against(other, run),
+                title=moment(other.started_at),
+            ),
+        )
         for name, other in found.items()
         if other.id != page.baseline.id
     ]

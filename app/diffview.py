@@ -28,6 +28,7 @@ from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
 from db.records import Case
 from db.summaries import RunSummary
+from db.text import short_revision
 
 WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
@@ -45,7 +46,9 @@ def show_choices(
 ) -> None:
     """Draw what can be compared: a run and a case on each side, of one model where many are."""
     labels = {
-        item.run.id: f"{moment(item.run.started_at)}  {item.run.id}  {item.run.revision}"
+        item.run.id: "  ".join(
+            (moment(item.run.started_at), item.run.id, short_revision(item.run.revision))
+        )
         for item in summaries
     }
     sides = (page.baseline, page.candidate)

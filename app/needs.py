@@ -21,7 +21,7 @@ from app.ranking import (
 from app.state import decide_url, run_url
 from db.imported import is_imported
 from db.records import Alert
-from db.text import shortened
+from db.text import short_revision, shortened
 
 FAILING, WORSE = "failing", "worse"
 _COLUMNS = (
@@ -152,6 +152,6 @@ def _since(need: Need, *, now: datetime) -> Cell:
         style="strong" if need.is_new else "",
         notes=(
             *((Note(text="new"),) if need.is_new else ()),
-            Note(text=shortened(seen.revision, limit=_REVISION_LENGTH)),
+            Note(text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH)),
         ),
     )

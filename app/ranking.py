@@ -13,7 +13,7 @@ from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
-from db.text import KIND_WORDS, shortened, with_kind
+from db.text import KIND_WORDS, short_revision, shortened, with_kind
 from db.triage import ONGOING
 
 ALERT_COLUMNS = (
@@ -135,7 +135,7 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     if alert.kind == "late":
         return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
     return Cell(
-        text=shortened(seen.revision, limit=_REVISION_LENGTH),
+        text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH),
         href=run_url(seen.run_id, case_key=alert.case.key),
         title=sightings_text(alert),
         style="revision",
@@ -199,7 +199,7 @@ def event_words(title: str, alert: Alert) -> str:
     That is since which revision, and the toolchain and machine.
     """
     where = f" ({alert.toolchain} on {alert.machine})"
-    since = f" since {alert.first_bad.revision}"
+    since = f" since {short_revision(alert.first_bad.revision)}"
     if not title.endswith(where):
         return title
     what, found, more = title.removesuffix(where).rpartition(since)
@@ -210,10 +210,11 @@ def sightings_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
     is_bad = alert.verdict is Verdict.REGRESSION
     first, last = ("first bad", "last good") if is_bad else ("first better", "last before")
-    after = f"{first} {alert.first_bad.revision} ({moment(alert.first_bad.at)})"
+    after = f"{first} {short_revision(alert.first_bad.revision)} ({moment(alert.first_bad.at)})"
     if alert.last_good is None:
         return after
-    return f"{after}; {last} {alert.last_good.revision} ({moment(alert.last_good.at)})"
+    before = f"{last} {short_revision(alert.last_good.revision)} ({moment(alert.last_good.at)})"
+    return f"{after}; {before}"
 
 
 _CONFIRMED = {

@@ -23,6 +23,7 @@ from app.trend import alert_label, alerts_of, change_from_previous, point_note, 
 from db.metrics import METRICS, metric_of
 from db.records import Alert
 from db.summaries import TrendPoint
+from db.text import short_revision
 
 TREND_CAPTION = (
     "Each point is one run: median and 95 % interval; a click opens the run, two clicks with shift"
@@ -223,7 +224,7 @@ def _point_row(
         *level,
         Cell(text=change_from_previous(page.paced or page.points, number)),
         Cell(text=str(point.num_samples), href=samples, title="show these samples"),
-        Cell(text=point.revision, style="revision"),
+        Cell(text=short_revision(point.revision), style="revision"),
         Cell(
             text=point_note(page.points, number, alert),
             style="strong prose" if alert else "quiet prose",
@@ -238,7 +239,7 @@ def outcome_table(page: SeriesPage) -> str:
         (
             Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
             Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
-            Cell(text=point.revision, style="revision"),
+            Cell(text=short_revision(point.revision), style="revision"),
         )
         for point in reversed(page.outcomes[-_NUM_OUTCOMES:])
     ]

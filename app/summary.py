@@ -23,7 +23,7 @@ from app.state import CompareState, OverviewState, compare_url, run_url
 from db.health import SchedulerState
 from db.records import Alert, Outcome, Run, Verdict
 from db.summaries import LatestCell, RunSummary
-from db.text import counted
+from db.text import counted, short_revision
 from runner.analysis.sides import run_before
 
 # A notice has room for so many.
@@ -143,7 +143,7 @@ def latest_facts(
     compared = Cell(
         text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
     )
-    places = [("revision", newest.revision)]
+    places = [("revision", short_revision(newest.revision))]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
     told = [(name, Cell(text=text)) for name, text in places]
     has_before = _has_before(newest.run_id, [summary.run for summary in runs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,9 @@ from typing import Any, Final
 # https://owasp.org/www-community/attacks/CSV_Injection.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
+_HASH: Final = re.compile("[0-9a-f]{40}")
+# As git shows the commits of large repositories.
+_SHORT_HASH: Final = 12
 # What moved, by the kind of an alert, where it was no level at once.
 KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
 
@@ -51,6 +55,11 @@ def signed_percent(share: float, *, decimals: int = 1) -> str:
 def shortened(text: str, *, limit: int) -> str:
     """Return `text` cut to `limit` characters, the cut shown as `...`."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def short_revision(revision: str) -> str:
+    """Return the first twelve digits of a whole commit hash, any other revision as it is."""
+    return revision[:_SHORT_HASH] if _HASH.fullmatch(revision) else revision
 
 
 def with_kind(metric: str, *, kind: str) -> str:

@@ -19,6 +19,7 @@ from app.progress import progress_of
 from app.state import parse_runs, run_url
 from db.records import Outcome, RunState
 from db.summaries import RunSummary
+from db.text import short_revision
 from runner.analysis.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (
@@ -106,5 +107,5 @@ def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) ->
         Cell(text=run.machine),
         moved_cell(moves),
         Cell(text=run.toolchain),
-        Cell(text=run.revision),
+        Cell(text=short_revision(run.revision)),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from db.notifications import NewsKind, Severity
 from db.records import AlertState
-from db.text import one_line, shortened, signed, with_kind
+from db.text import one_line, short_revision, shortened, signed, with_kind
 from db.triage import JUDGE
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
 from runner.analysis.explain import SINCE_LAST_GOOD
@@ -173,7 +173,7 @@ def _since(alert: Mapping[str, Any]) -> str:
 
 
 def _at_revision(seen: Mapping[str, Any]) -> str:
-    return f"{_short(seen['revision'], limit=60)} ({seen['at'][:10]})"
+    return f"{_short(short_revision(seen['revision']), limit=60)} ({seen['at'][:10]})"
 
 
 def _cause(alert: Mapping[str, Any]) -> str:
@@ -182,10 +182,11 @@ def _cause(alert: Mapping[str, Any]) -> str:
 
 
 def _changed(alert: Mapping[str, Any]) -> str:
-    """Return what else changed when the first bad run was measured, "" where only torch did."""
+    """Return what else changed when the first bad run was measured, "" for the revision alone."""
     *_, text = alert["cause"]["text"].partition(SINCE_LAST_GOOD)
-    good = alert["last_good"] or {"revision": ""}
-    is_said = text == f"torch {good['revision']} -> {alert['first_bad']['revision']}"
+    ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
+    said = " -> ".join(short_revision(end["revision"]) for end in ends)
+    is_said = text in (f"torch {said}", f"revision {said}")
     return f"changed with it: {text}" if text and not is_said else ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from db.records import Run
+from db.text import short_revision
 from db.warning import RunWarning
 from runner.analysis.compare import SOFTWARE_FACTS, FactDifference, environment_differences
 
@@ -107,4 +108,4 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def _text(value: Any) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value is None else short_revision(str(value))

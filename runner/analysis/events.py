@@ -20,6 +20,7 @@ from db.metrics import METRICS
 from db.ranking import is_higher_better
 from db.records import Alert, Verdict
 from db.summaries import PlannedRun
+from db.text import short_revision
 from runner.analysis.cause import MACHINE
 
 # Noise may show a step a night late or early.
@@ -176,7 +177,7 @@ def _since(alerts: Sequence[Alert]) -> str:
         return min(days, key=lambda day: (-days[day], day))
     counts = Counter(alert.first_bad.revision for alert in alerts)
     first = min(alerts, key=lambda item: (-counts[item.first_bad.revision], item.first_bad.at))
-    return first.first_bad.revision
+    return short_revision(first.first_bad.revision)
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:

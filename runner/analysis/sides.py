@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from db.records import CaseResult, Run
+from db.text import short_revision
 from runner.analysis.aggregate import geometric_mean
 from runner.analysis.compare import OUTCOME, CaseComparison
 
@@ -99,6 +100,6 @@ def mean_ratios(rows: Sequence[CaseComparison], *, metrics: Sequence[str]) -> tu
     return tuple(found)
 
 
-def _revision_names(run: Run) -> tuple[str, str, str]:
+def _revision_names(run: Run) -> tuple[str, ...]:
     version, _, commit = run.revision.partition("@")
-    return (run.revision, version, commit)
+    return (run.revision, short_revision(run.revision), version, commit)

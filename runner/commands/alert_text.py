@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.records import Alert
-from db.text import one_line, with_kind
+from db.text import one_line, short_revision, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -59,7 +59,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             quantity(alert.baseline, unit=alert.unit),
             quantity(alert.candidate, unit=alert.unit),
             percent(alert.change_pct),
-            alert.first_bad.revision,
+            short_revision(alert.first_bad.revision),
             alert.cause_text,
         )
         for alert in alerts

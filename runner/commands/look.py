@@ -16,6 +16,7 @@ from db.ranking import worst_first
 from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
 from db.store import Store
 from db.summaries import RunSummary
+from db.text import short_revision
 from models_zoo.tags import tags_of
 from models_zoo.variants import VARIANTS
 from runner.alerts.documents import alerts_json
@@ -232,7 +233,7 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
             str(summary.run.state),
             summary.run.suite,
             summary.run.toolchain,
-            summary.run.revision,
+            short_revision(summary.run.revision),
             summary.run.machine,
             f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(summary.run.plan)}",
         )

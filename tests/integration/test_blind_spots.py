@@ -18,7 +18,7 @@ from app.computed import mode_summaries
 from app.summary import mode_tile
 from db.queries import load_alerts, load_latest
 from tests.integration.terminal import Terminal
-from tests.records_v3 import make_record, write_lines
+from tests.records_v3 import commit_of, make_record, write_lines
 
 # From one night to the next, as most series of PyTorch's nightly suite have it.
 NOISE_SD = 0.01
@@ -88,8 +88,8 @@ def test_one_model_of_46_that_is_10_percent_slower_is_named(terminal: Terminal) 
     assert alert["change_pct"] == pytest.approx(10, abs=2)
     low, high = alert["interval_pct"]
     assert low < 10 < high
-    assert alert["first_bad"]["revision"] == f"{20:040x}"
-    assert alert["last_good"]["revision"] == f"{19:040x}"
+    assert alert["first_bad"]["revision"] == commit_of(20)
+    assert alert["last_good"]["revision"] == commit_of(19)
     # Nothing of an imported history is ever measured again.
     assert alert["confirmed"] is None
 
@@ -106,7 +106,7 @@ def test_a_configuration_that_vanishes_is_news(terminal: Terminal) -> None:
         "model2",
         "max-autotune",
     )
-    assert alert["last_good"]["revision"] == f"{19:040x}"
+    assert alert["last_good"]["revision"] == commit_of(19)
     assert (alert["baseline"], alert["change_pct"]) == (None, None)
 
 
@@ -154,7 +154,7 @@ def test_a_lasting_step_is_still_open_after_three_weeks(terminal: Terminal) -> N
     assert len({identity for found in seen for identity, _state in found}) == 1
     (alert,) = open_regressions(terminal)
     assert alert["change_pct"] == pytest.approx(8, abs=2)
-    assert alert["first_bad"]["revision"] == f"{20:040x}"
+    assert alert["first_bad"]["revision"] == commit_of(20)
 
 
 def test_an_improvement_is_reported_as_one(terminal: Terminal) -> None:
@@ -256,3 +256,18 @@ def test_a_mean_over_7_of_40_models_says_so(terminal: Terminal) -> None:
     assert after["max-autotune"][1:] == ["geometric mean over 7 of 40", "7 of 40 ok, 33 vanished"]
     assert after["default"][1:] == ["geometric mean over 7 of 40", "40 of 40 ok"]
     assert len([alert for alert in alerts if alert["kind"] == "vanished"]) == 33
+
+
+def test_commits_are_told_by_the_digits_that_find_them(terminal: Terminal) -> None:
+    def level(_name: str, _mode: str, night: int) -> float:
+        return 1.1 if night >= 20 else 1.0
+
+    judge(terminal, latencies(level, names=["model1"], nights=range(30)))
+    (alert,) = open_regressions(terminal)
+    first, last = (alert[name]["revision"] for name in ("first_bad", "last_good"))
+    assert (len(first), len(last)) == (40, 40)
+    row = terminal.hud("regressions").stdout
+    assert f"{first[:12]}  since the last good run: revision {last[:12]} -> {first[:12]}" in row
+    assert first[:13] not in row
+    compared = terminal.hud("compare", last[:12], first[:12])
+    assert first in compared.stdout

@@ -18,7 +18,14 @@ from runner.errors import ImportFailed
 from runner.interop.source import Source
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
-from tests.records_v3 import A100, DAY_S, FIRST_NIGHT_S, make_record, write_lines
+from tests.records_v3 import (
+    A100,
+    DAY_S,
+    FIRST_NIGHT_S,
+    commit_of,
+    make_record,
+    write_lines,
+)
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 
@@ -41,7 +48,7 @@ def test_a_record_becomes_a_run_with_a_case_result(terminal: Terminal) -> None:
     run, result = document.run, document.results[0]
     assert run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
     assert (run.suite, run.machine) == ("TorchInductor", A100)
-    assert run.revision == "0" * 40
+    assert run.revision == commit_of(0)
     assert run.environment["device_name"] == A100
     case = result.case
     assert (case.model, case.family) == ("BertForMaskedLM", "huggingface")
@@ -335,7 +342,7 @@ def test_a_broken_file_is_one_error_with_its_line_and_leaves_nothing(
     assert error.endswith("Nothing of this file was imported")
     # The other file was imported all the same.
     (document,) = runs(terminal)
-    assert document.run.revision == f"{1:040x}"
+    assert document.run.revision == commit_of(1)
 
 
 def test_a_time_that_is_none_is_named_with_its_line(terminal: Terminal) -> None:

@@ -150,14 +150,15 @@ def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> N
     )
 
 
-def test_what_else_changed_is_told_unless_it_is_the_revision() -> None:
+@pytest.mark.parametrize("what", ["torch", "revision"])
+def test_what_else_changed_is_told_unless_it_is_the_revision(what: str) -> None:
     revision = make_sighting().revision
-    cause = f"compiler side; since the last good run: torch {revision} -> {revision}"
+    cause = f"compiler side; since the last good run: {what} {revision} -> {revision}"
     assert in_words(message(with_cause(item(), cause))).paragraphs[0].lines == LINES
     more = with_cause(item(), f"{cause}, driver 1 -> 2")
     assert in_words(message(more)).paragraphs[0].lines == (
         *LINES[:3],
-        f"changed with it: torch {revision} -> {revision}, driver 1 -> 2",
+        f"changed with it: {what} {revision} -> {revision}, driver 1 -> 2",
         LINES[3],
     )
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.text import counted
+from db.text import counted, short_revision
 from runner.text import clock, distinct, metric, mode_text, percent, quantity
 from tests.builders import make_case, make_measurement, make_result
 
@@ -79,3 +79,17 @@ def test_names_that_repeat_are_numbered() -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "no jobs"), (1, "1 job"), (2, "2 jobs")])
 def test_one_thing_is_said_to_be_one(number: int, text: str) -> None:
     assert counted(number, "job") == text
+
+
+@pytest.mark.parametrize(
+    ("revision", "text"),
+    [
+        ("c5f3a9e1b2d4f6a8c0e1" * 2, "c5f3a9e1b2d4"),
+        ("c5f3a9e1b2d4", "c5f3a9e1b2d4"),
+        (f"2.13.0@{'c5f3a9e1b2' * 4}", f"2.13.0@{'c5f3a9e1b2' * 4}"),
+        ("a" * 41, "a" * 41),
+        ("", ""),
+    ],
+)
+def test_a_whole_commit_hash_alone_is_told_by_its_beginning(revision: str, text: str) -> None:
+    assert short_revision(revision) == text
