@@ -32,9 +32,9 @@ TREND_CAPTION = (
     " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
     " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
     " a sloping one is a drift, and a coloured stretch the time in which a change came, from the"
-    " last good run to the first bad one; a level that begins without one is a way back, or a step"
-    " with too little evidence to be told; ticks at the bottom are new revisions, crosses runs"
-    " without a number."
+    " last good run to the first bad one; a level that begins without one is a way back, a step"
+    " with too little evidence to be told, or one of another alert; ticks at the bottom are new"
+    " revisions, crosses runs without a number."
 )
 PACED_CAPTION = (
     "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"

@@ -47,7 +47,7 @@ def show() -> None:
         return
     asked = shown_metrics(state.metric or OVERVIEW_METRICS[0])
     place = load_placed(overview, state, metrics=["speedup", "latency_s", *asked])
-    metric = state.metric or first_metric(place.cells)
+    metric = state.metric or first_metric(place.candidates)
     _show_filters(state, overview, place=place, metric=metric)
     draw_silence(place)
     if undelivered := dead_letter_notice(overview.dead_letters):
@@ -72,7 +72,6 @@ def _show_filters(state: OverviewState, overview: Overview, *, place: Placed, me
             name="metric",
             options=OVERVIEW_METRICS,
             value=metric,
-            default=first_metric(place.cells),
             format_func=metric_label,
             width=160,
         )
@@ -103,24 +102,13 @@ def _show_cells(
     now = data.now()
     first = FirstRows(num_rows=num_rows_of(cells), asked=state.rows)
     matrix = build_matrix(
-        cells,
-        alerts=alerts,
-        metric=metric,
-        now=now,
-        trends=trends,
-        num_shown=first.num_shown,
+        cells, alerts=alerts, metric=metric, now=now, trends=trends, num_shown=first.num_shown
     )
     results = [cell.summary.measurements for cell in cells]
     shown = speedup_label(results) if metric == "speedup" else metric_label(metric)
     st.html(heading(f"Latest results: {shown}", level=2))
-    st.html(
-        latest_facts(
-            cells,
-            now=now,
-            names_toolchain=place.has_several_toolchains,
-            runs=runs,
-        )
-    )
+    names_toolchain = place.has_several_toolchains
+    st.html(latest_facts(cells, now=now, names_toolchain=names_toolchain, runs=runs))
     rows = table(matrix.columns, matrix.rows, label="latest results, model by variant")
     st.html(first_note(first, order="what needs attention comes first") + rows)
     show_rest(first)

@@ -20,7 +20,12 @@ from db.points import PointColumns
 from runner.analysis.cause import TIMED_METRICS
 from runner.analysis.detector import Step, describe_steps
 from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
-from runner.analysis.fdr import interval_p_value, step_p_value
+from runner.analysis.fdr import (
+    FALSE_DISCOVERY_RATE,
+    LOOKS,
+    interval_p_value,
+    step_p_value,
+)
 from runner.analysis.history import BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.shift import Shift, Track, relative
 from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_changes
@@ -28,8 +33,6 @@ from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_chang
 STEP = "step"
 DRIFT = "drift"
 VARIANCE = "variance"
-# What a run of ten series believes (fdr.py): a step that may not be told hides no drift.
-EVIDENT_P = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
     steps = describe_steps(costs.values, floor=floor)
     stepped = list(_step_changes(costs, steps))
     found = _news(stepped)
-    drifts = find_drifts(costs.values, floor=floor, breaks=_evident(steps, stepped))
+    drifts = find_drifts(costs.values, floor=floor, breaks=_rivals(steps, stepped))
     found += [_drift_change(costs, drift) for drift in drifts]
     if metric.name in TIMED_METRICS:
         breaks = [step.index for step in steps]
@@ -92,14 +95,22 @@ def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
     return found
 
 
-def _evident(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
-    """Return the first points of the levels that a drift has to be better than."""
-    doubtful = {
+def _rivals(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
+    """Return the first points of the levels that a drift has to fit better than.
+
+    A step that no run believes (fdr.py), and that no later look can make more of, hides no drift.
+    """
+    untold = {
         change.first
         for change in changes
-        if change.p_value is not None and change.p_value > EVIDENT_P
+        if change.p_value is not None and change.p_value > FALSE_DISCOVERY_RATE
     }
-    return [step.index for step in steps if step.index not in doubtful]
+    end = steps[-1].end if steps else 0
+    return [
+        step.index
+        for step in steps
+        if step.index not in untold or (step.end == end and end - step.index < LOOKS[-1])
+    ]
 
 
 def _news(changes: Sequence[Change]) -> list[Change]:

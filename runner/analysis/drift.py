@@ -6,11 +6,10 @@ window drifts when, on logarithms,
   mean or more;
 - the line through them moves by the floor or more from end to end (by 1.7 floors in 10 or 20
   points), and by 4 standard errors or more;
-- that line fits better than any one step, and than the levels between the steps that were found in
-  the window (ratio of likelihoods under Laplace noise, by Schwarz's criterion where these levels
-  have more numbers to fit: Annals of Statistics 6, 1978);
-- its last block is half a floor beyond every block before the window, back to the step before
-  it: a season comes back.
+- that line fits better than any one step (ratio of likelihoods under Laplace noise); across steps
+  that were found it has to fit clearly better, than the levels between them too;
+- its last block is half a floor beyond every block before the window, of the whole history where
+  it reaches across a step, else since the step before it: a season comes back.
 Overlapping windows that drift the same way are one drift.
 Assumptions: those of detector.py. Only the order of the points counts: of a nightly series 1 % a
 week is found in 40 to 80 points, of a weekly one in 10. Half a season is a drift until it turns.
@@ -42,6 +41,8 @@ MIN_ERRORS = 4.0
 MIN_LAST_SHARE = 0.25
 # e^3: twenty to one for a line rather than a step.
 MIN_LOG_LIKELIHOOD_RATIO = 3.0
+# e^5: a step that was found is likelier than one that nobody found.
+MIN_LOG_RATIO_ACROSS = 5.0
 # Least squares through five points, one apart: weights of the slope.
 _SLOPE_WEIGHTS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 10
 # The farthest that a line through five medians rises, over the range that they lie in.
@@ -55,7 +56,8 @@ class Drift:
     """A stretch in which the level moves slowly in one direction.
 
     `start` is its first point, `index` the point with which it was first seen, `end` one past the
-    last point known to belong to it; `start` and `index` stay as points arrive. `before` and
+    last point known to belong to it; `start` and `index` stay as points arrive, unless a step is
+    found in it. `before` and
     `after` are the medians of its first and last block, `change` after over before less 1, `low`
     and `high` its 95 % interval.
     """
@@ -89,8 +91,8 @@ def find_drifts(values: np.ndarray, *, floor: float, breaks: Iterable[int] = ())
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
     `breaks` are the first points of new levels (the steps that were found): a drift reaches across
-    some only where a line fits better than the levels between them. Raises ValueError unless all
-    values are finite and above 0.
+    some only where a line fits clearly better than the levels between them. Raises ValueError
+    unless all values are finite and above 0.
     """
     numbers = checked(values)
     places = sorted({place for place in breaks if 0 < place < numbers.size})
@@ -137,8 +139,8 @@ def _windows_of(
     for start in np.flatnonzero(is_drift).tolist():
         end = start + NUM_BLOCKS * size
         first, last = bisect_right(breaks, start), bisect_left(breaks, end)
-        # What was before another level is no season of this one.
-        since = breaks[first - 1] if first else 0
+        # Across a step it has to be news in the whole history, else since the step before it.
+        since = breaks[first - 1] if first and first == last else 0
         earlier = blocks[since : max(since, start - size + 1)] * signs[start]
         if earlier.size and earlier.max() > rows[start, -1] * signs[start] - needed / 2:
             continue
@@ -166,15 +168,12 @@ def _error(
     error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
     if abs(rise) < MIN_ERRORS * _RISE_ERRORS * error:
         return None
-    misfit = float(np.abs(rest).sum())
     one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
     # The steps that were found first: true ones decide at once.
-    for splits in chain([breaks] if breaks else [], one_step):
-        # A further level has a place and a height of its own: two numbers more to fit.
-        needed = MIN_LOG_LIKELIHOOD_RATIO - (len(splits) - 1) * math.log(points.size)
-        if _misfit(points, splits=splits) < math.exp(needed / points.size) * misfit:
-            return None
-    return error
+    rivals = chain([breaks] if breaks else [], one_step)
+    needed = MIN_LOG_RATIO_ACROSS if breaks else MIN_LOG_LIKELIHOOD_RATIO
+    least = math.exp(needed / points.size) * float(np.abs(rest).sum())
+    return error if all(_misfit(points, splits=splits) >= least for splits in rivals) else None
 
 
 def _misfit(points: np.ndarray, *, splits: Sequence[int]) -> float:

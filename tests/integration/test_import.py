@@ -18,14 +18,7 @@ from runner.errors import ImportFailed
 from runner.interop.source import Source
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
-from tests.records_v3 import (
-    A100,
-    DAY_S,
-    FIRST_NIGHT_S,
-    commit_of,
-    make_record,
-    write_lines,
-)
+from tests.records_v3 import A100, DAY_S, FIRST_NIGHT_S, commit_of, make_record, write_lines
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 
