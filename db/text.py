@@ -11,8 +11,8 @@ from typing import Any, Final
 _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
 _HASH: Final = re.compile("[0-9a-f]{40}")
-# As git shows the commits of large repositories.
-_SHORT_HASH: Final = 12
+# As behind the version in the revision of a run that was measured here.
+_SHORT_HASH: Final = 10
 # What moved, by the kind of an alert, where it was no level at once.
 KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
 
@@ -58,7 +58,7 @@ def shortened(text: str, *, limit: int) -> str:
 
 
 def short_revision(revision: str) -> str:
-    """Return the first twelve digits of a whole commit hash, any other revision as it is."""
+    """Return the first ten digits of a whole commit hash, any other revision as it is."""
     return revision[:_SHORT_HASH] if _HASH.fullmatch(revision) else revision
 
 

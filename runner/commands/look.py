@@ -224,7 +224,8 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
     if as_json:
         print_json([_run_json(summary) for summary in found])
         return
-    if say_when_empty(store):
+    if not found:
+        say_when_empty(store)
         return
     rows = [
         (

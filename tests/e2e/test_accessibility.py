@@ -36,7 +36,8 @@ PAGES = [
 GRAVE = ("serious", "critical")
 # What scrolls gets its place among the stops of the keyboard in the frame after the next.
 REACHABLE = """[...document.querySelectorAll("[data-testid=stCode] pre")].every(
-    code => code.tabIndex === 0 || code.scrollWidth <= code.clientWidth
+    code => code.tabIndex === 0
+        || (code.scrollWidth <= code.clientWidth && code.scrollHeight <= code.clientHeight)
 )"""
 
 

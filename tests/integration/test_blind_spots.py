@@ -267,7 +267,7 @@ def test_commits_are_told_by_the_digits_that_find_them(terminal: Terminal) -> No
     first, last = (alert[name]["revision"] for name in ("first_bad", "last_good"))
     assert (len(first), len(last)) == (40, 40)
     row = terminal.hud("regressions").stdout
-    assert f"{first[:12]}  since the last good run: revision {last[:12]} -> {first[:12]}" in row
-    assert first[:13] not in row
-    compared = terminal.hud("compare", last[:12], first[:12])
+    assert f"{first[:10]}  since the last good run: revision {last[:10]} -> {first[:10]}" in row
+    assert first[:11] not in row
+    compared = terminal.hud("compare", last[:10], first[:10])
     assert first in compared.stdout
