@@ -106,16 +106,20 @@ class Shift:
         return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
 
     def place_of_return(self) -> int | None:
-        """Return where the costs start to be back for good enough, None when they never are."""
-        return self._first_stay(self.new.start, is_back=True)
+        """Return where the costs start to be back for good enough, None when they never are.
+
+        A level that costs near slowly begins before it is reached: that is no way back.
+        """
+        reached = self._first_stay(self.new.start, end=self.new.stop, is_back=False)
+        return self._first_stay(self.new.start if reached is None else reached, is_back=True)
 
     def place_of_relapse(self, returned: int) -> int | None:
         """Return where, after `returned`, the costs are away again for as long, None if never."""
         return self._first_stay(returned, is_back=False)
 
-    def _first_stay(self, start: int, *, is_back: bool) -> int | None:
+    def _first_stay(self, start: int, *, end: int | None = None, is_back: bool) -> int | None:
         num_points = 0
-        for place in range(start, len(self.costs)):
+        for place in range(start, len(self.costs) if end is None else end):
             num_points = num_points + 1 if self.is_back(self.costs[place]) is is_back else 0
             if num_points == self.num_points_to_return:
                 return place - num_points + 1

@@ -73,6 +73,17 @@ def test_a_drift_is_told_with_all_of_it_though_steps_were_found_in_it() -> None:
     assert sum(change > 10 for change in found) >= 26
 
 
+def test_a_level_that_is_neared_slowly_is_not_over_before_it_is_reached() -> None:
+    found = []
+    for seed in range(20):
+        flat = noisy([(90, 0.01)], cv=0.01, seed=seed)
+        values = [value * 1.006 ** max(0, number - 59) for number, value in enumerate(flat)]
+        found += [alert for alert in judge(values) if alert.kind == "step"]
+    assert len(found) >= 20
+    assert {alert.state for alert in found} == {AlertState.OPEN}
+    assert all(alert.last_seen == night(89) for alert in found)
+
+
 def test_a_step_that_may_still_be_believed_is_no_drift() -> None:
     # Asked every night: a second step has little evidence at first.
     found = []
