@@ -24,7 +24,7 @@ from app.state import decide_url, event_url, kernels_url, run_url
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
-from db.text import KIND_WORDS, counted
+from db.text import KIND_WORDS, counted, end_words
 from db.triage import ONGOING, AlertChange, ChangedField, is_muted
 
 # What a button says, and the state it leads to.
@@ -99,6 +99,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
+    good_name, bad_name = end_words(alert.kind)
     pairs = [
         *_event_fact(page),
         ("alert", Cell(text=alert.id)),
@@ -109,8 +110,8 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        ("first bad", sighting_cell(alert.first_bad, case_key=alert.case.key)),
-        ("last good", sighting_cell(alert.last_good, case_key=alert.case.key)),
+        (bad_name, sighting_cell(alert.first_bad, case_key=alert.case.key)),
+        (good_name, sighting_cell(alert.last_good, case_key=alert.case.key)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),

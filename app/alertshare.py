@@ -11,6 +11,7 @@ from app.ranking import alert_topic, change_text, levels_text
 from app.sharing import code, summary_text
 from db.records import Alert
 from db.sighting import Sighting
+from db.text import end_words
 
 _MAX_ALERTS = 20
 
@@ -26,9 +27,10 @@ def _lines(alert: Alert) -> Iterator[str]:
     levels = f", {levels_text(alert)}" if levels_text(alert) else ""
     yield f"{code(alert_topic(alert))}: {change_text(alert)}{interval}{levels} ({alert.state})"
     yield f"case {code(alert.case.key)} on {code(alert.machine)}, toolchain {code(alert.toolchain)}"
-    yield f"first bad: {_sighting(alert.first_bad)}"
+    good_name, bad_name = end_words(alert.kind)
+    yield f"{bad_name}: {_sighting(alert.first_bad)}"
     if alert.last_good is not None:
-        yield f"last good: {_sighting(alert.last_good)}"
+        yield f"{good_name}: {_sighting(alert.last_good)}"
     for name, text in (
         ("cause", alert.cause_text),
         ("measured again", confirmation_text(alert)),

@@ -22,10 +22,14 @@ from app.sharing import Share, file_name, show_share
 from app.state import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
 from app.trendview import TREND_KEY, show_repro, show_trend
 from db.ranking import worst_first
-from db.records import Alert
+from db.records import DRIFT, Alert
+from db.text import end_words
 from db.triage import AlertChange
 
-_ENDS = ("last good", "first bad")
+_DRIFT_TEXT = (
+    "All that is different between the run in which the drift began and the one in which it was"
+    " first seen. It took many nights: no single one of these stands for it."
+)
 
 
 def show_event(event_id: str) -> None:
@@ -78,10 +82,14 @@ def show_alert(alert_id: str) -> None:
         show_annotations(annotated(page.series, metric=metric), metric=metric)
     _show_kernels(alert)
     differences = difference_table(
-        alert.environment_diff or {}, ends=_ENDS, label="what the two ends differ in"
+        alert.environment_diff or {},
+        ends=end_words(alert.kind),
+        label="what the two ends differ in",
     )
     if differences:
         st.html(heading("What the environments differ in", level=2))
+        if alert.kind == DRIFT:
+            st.html(caption(_DRIFT_TEXT))
         st.html(differences)
     _show_decisions([alert], page.changes)
 

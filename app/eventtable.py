@@ -16,7 +16,7 @@ from db.events import Event
 from db.metrics import METRICS
 from db.ranking import is_higher_better, worsening, worst_first
 from db.records import Alert, AlertState
-from db.text import counted
+from db.text import counted, end_words
 from db.triage import ONGOING
 
 _COLUMNS = (
@@ -114,6 +114,7 @@ def event_facts(group: EventGroup) -> str:
     interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
     change = f"{alert_topic(worst)} {change_text(worst)}{interval}"
     cases = {alert.case.key for alert in group.alerts}
+    good_name, bad_name = end_words(onset.kind)
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts))),
         ("series", Cell(text=str(_num_series(group)))),
@@ -123,8 +124,8 @@ def event_facts(group: EventGroup) -> str:
             "worst change",
             Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
         ),
-        ("first bad", sighting_cell(onset.first_bad)),
-        ("last good", sighting_cell(onset.last_good)),
+        (bad_name, sighting_cell(onset.first_bad)),
+        (good_name, sighting_cell(onset.last_good)),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
         ("cause", Cell(text=cause_text(group), style="whole")),
     ]

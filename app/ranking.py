@@ -12,8 +12,8 @@ from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, serie
 from app.theme import VERDICT_STYLES
 from db.imported import is_imported
 from db.ranking import worst_first
-from db.records import Alert, AlertState, Case, Verdict
-from db.text import KIND_WORDS, short_revision, shortened, with_kind
+from db.records import DRIFT, Alert, AlertState, Case, Verdict
+from db.text import KIND_WORDS, end_words, short_revision, shortened, with_kind
 from db.triage import ONGOING
 
 ALERT_COLUMNS = (
@@ -199,7 +199,7 @@ def event_words(title: str, alert: Alert) -> str:
     That is since which revision, and the toolchain and machine.
     """
     where = f" ({alert.toolchain} on {alert.machine})"
-    since = f" since {short_revision(alert.first_bad.revision)}"
+    since = f" since {short_revision(alert.since.revision)}"
     if not title.endswith(where):
         return title
     what, found, more = title.removesuffix(where).rpartition(since)
@@ -208,8 +208,9 @@ def event_words(title: str, alert: Alert) -> str:
 
 def sightings_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
-    is_bad = alert.verdict is Verdict.REGRESSION
-    first, last = ("first bad", "last good") if is_bad else ("first better", "last before")
+    last, first = end_words(alert.kind)
+    if alert.kind != DRIFT and alert.verdict is not Verdict.REGRESSION:
+        last, first = "last before", "first better"
     after = f"{first} {short_revision(alert.first_bad.revision)} ({moment(alert.first_bad.at)})"
     if alert.last_good is None:
         return after

@@ -22,7 +22,7 @@ from app.ranking import alert_metric, change_text
 from app.trendchart import Trend, trend_spec
 from db.annotations import Annotation
 from db.metrics import METRICS
-from db.records import Alert, AlertState, Outcome, Verdict
+from db.records import DRIFT, Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
 from db.text import KIND_WORDS, one_line, shortened
 
@@ -37,8 +37,6 @@ _RIGHT_PART = 0.6
 _NAMED_DIFFERENCES = 2
 # Today's annotation is of after the last night.
 _AROUND = timedelta(days=1)
-# The kind of an alert whose level moved slowly.
-DRIFT = "drift"
 
 
 def unit_of(page: SeriesPage, *, metric: str) -> str:
@@ -274,6 +272,7 @@ def _slope(alert: Alert, scale: Scale) -> dict[str, Any]:
     if alert.kind != DRIFT or alert.baseline is None or alert.candidate is None:
         return {}
     return {
+        "since": _time(alert.since.at),
         "until": _time(alert.last_seen),
         "from": alert.baseline / scale.factor,
         "to": alert.candidate / scale.factor,

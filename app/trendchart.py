@@ -202,7 +202,8 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     if slopes := [row for row in rows if "until" in row]:
         slope = chart_of(slopes).mark_rule(color=colour, strokeWidth=2.5)
         y = alt.Y("from:Q", scale=y_scale, title=title)
-        layers.append(slope.encode(x=x, x2="until:T", y=y, y2="to:Q"))
+        since = alt.X("since:T", scale=alt.Scale(type="utc"))
+        layers.append(slope.encode(x=since, x2="until:T", y=y, y2="to:Q"))
     if rows:
         layers.append(_mark_words(base, x))
     return layers

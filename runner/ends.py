@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from db.outcomes import load_ended
-from db.records import Alert
+from db.records import DRIFT, Alert
 from db.runs import load_runs_of, load_warnings
 from db.store import Store
 from db.warning import RunWarning
@@ -30,7 +30,7 @@ def with_ends(
     alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in found])
     # The reason of a failure is looked up once and kept in the text, which then stays as it is.
     return [
-        with_evidence(alert) if alert.kind == STEP or alert.id not in known else alert
+        with_evidence(alert) if alert.kind in (STEP, DRIFT) or alert.id not in known else alert
         for alert in alerts
     ]
 

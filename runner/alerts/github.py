@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from db.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
+from db.records import DRIFT
 from db.text import shortened
 from db.triage import ONGOING
 from runner.alerts.deliveries import Answer, AnswerKind
@@ -194,8 +195,10 @@ class GitHub:
 def changed_commit(alert: Mapping[str, Any]) -> str:
     """Return the commit of the alert's model that its change began with, "" without one.
 
-    One that the last good run had too did not begin anything.
+    One that the last good run had too did not begin anything, and a drift no single one did.
     """
+    if alert["kind"] == DRIFT:
+        return ""
     before, after = (alert["environment_diff"] or {}).get(f"models.{alert['model']}", (None, None))
     is_commit = isinstance(after, str) and _COMMIT.fullmatch(after) is not None
     return after if is_commit and before != after else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from db.notifications import NewsKind, Severity
-from db.records import AlertState
+from db.records import DRIFT, AlertState
 from db.text import one_line, short_revision, shortened, signed, with_kind
 from db.triage import JUDGE
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
@@ -166,8 +166,10 @@ def _what(alert: Mapping[str, Any]) -> str:
 
 
 def _since(alert: Mapping[str, Any]) -> str:
-    """Return the first bad and the last good revision, each with its day."""
+    """Return the first bad and the last good revision, each with its day; both of a drift."""
     bad, good = alert["first_bad"], alert["last_good"]
+    if alert["kind"] == DRIFT and good:
+        return f"since {_at_revision(good)}, first seen {_at_revision(bad)}"
     last_good = f", last good {_at_revision(good)}" if good else ""
     return f"since {_at_revision(bad)}{last_good}"
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from db.metrics import Direction, Metric
 from db.points import PointColumns
+from db.records import DRIFT
 from runner.analysis.cause import TIMED_METRICS
 from runner.analysis.detector import Step, describe_steps
 from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
@@ -31,21 +32,22 @@ from runner.analysis.shift import Shift, Track, relative
 from runner.analysis.variance import AFTER_POINTS, NoiseChange, find_noise_changes
 
 STEP = "step"
-DRIFT = "drift"
 VARIANCE = "variance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change in a series: `first` is its first point, `seen` the one it was found with.
+    """One change in a series, from after the point `last_good` to the point `first`.
 
-    Only a change of the noise has a `noise`; its shift is that from the old noise to the new one.
+    Those are neighbours, but of a drift, which begins at the one and is first seen with the other;
+    `last_good` is -1 where nothing was before. Only a change of the noise has a `noise`; its shift
+    is that from the old noise to the new one.
     """
 
     kind: str
     shift: Shift
+    last_good: int
     first: int
-    seen: int
     p_value: float | None
     noise: NoiseChange | None = None
 
@@ -140,8 +142,8 @@ def _step_change(costs: _Costs, step: Step) -> Change:
     return Change(
         kind=STEP,
         shift=costs.shift(old=old, new=range(step.index, step.end), found=step),
+        last_good=step.index - 1,
         first=step.index,
-        seen=step.index,
         p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
     )
 
@@ -179,7 +181,7 @@ def _relapses(costs: _Costs, step: Change, *, places: Sequence[int]) -> Iterator
         after = float(np.median(costs.values[place:end]))
         shift = dataclasses.replace(shift, after=after)
         # It was decided about when it came for the first time.
-        yield dataclasses.replace(step, shift=shift, first=place, seen=place)
+        yield dataclasses.replace(step, shift=shift, last_good=place - 1, first=place)
 
 
 def _drift_change(costs: _Costs, drift: Drift) -> Change:
@@ -195,8 +197,8 @@ def _drift_change(costs: _Costs, drift: Drift) -> Change:
     return Change(
         kind=DRIFT,
         shift=costs.shift(old=old, new=new, found=drift),
-        first=drift.start,
-        seen=drift.index,
+        last_good=drift.start,
+        first=drift.index,
         # One for each length of window.
         p_value=min(1.0, len(BLOCK_POINTS) * p_value),
     )
@@ -224,8 +226,8 @@ def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
     return Change(
         kind=VARIANCE,
         shift=shift,
+        last_good=change.index - 1,
         first=change.index,
-        seen=change.index,
         p_value=min(1.0, len(AFTER_POINTS) * p_value),
         noise=change,
     )
@@ -256,5 +258,5 @@ def _count_changes(track: Track, metric: Metric) -> list[Change]:
             num_points_to_return=1,
             is_inverted=False,
         )
-        found.append(Change(kind=STEP, shift=shift, first=index, seen=index, p_value=None))
+        found.append(Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None))
     return found

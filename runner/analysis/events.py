@@ -4,7 +4,8 @@ Method: no statistics. Alerts of one machine and toolchain that start within a r
 start together: the run with the most of them is the onset, then the next. Of these, alerts of one
 kind of metric that go the same way in two models or more are one event: the revision's, or that of
 the environment where the revision did not change or the machine is to blame. What is left are the
-events of single models, all metrics of a case together.
+events of single models, all metrics of a case together. A drift that steps were found in belongs to
+the event of the last of them.
 Assumptions: two changes of one night in one direction and kind are one to whoever looks first.
 """
 
@@ -12,16 +13,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from db.events import Event, EventKind
 from db.metrics import METRICS
 from db.ranking import is_higher_better
-from db.records import Alert, Verdict
+from db.records import DRIFT, Alert, Verdict
 from db.summaries import PlannedRun
 from db.text import short_revision
 from runner.analysis.cause import MACHINE
+from runner.analysis.changes import STEP
 
 # Noise may show a step a night late or early.
 NUM_RUNS_APART = 1
@@ -80,10 +82,16 @@ def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[st
     found = {}
     for place, here in by_place.items():
         order = [run.id for run in runs if run.place == place]
-        for onset, together in _by_onset(here, order=order).items():
+        drifts = _drifts_by_step(here)
+        joining = {drift.id for together in drifts.values() for drift in together}
+        apart = [alert for alert in here if alert.id not in joining]
+        for onset, together in _by_onset(apart, order=order).items():
             for group in _groups(onset, together):
-                event = _event(place, group, known.get(onset))
-                found.update(dict.fromkeys((alert.id for alert in group.alerts), event))
+                with_drifts = [
+                    each for alert in group.alerts for each in (alert, *drifts[alert.id])
+                ]
+                event = _event(place, group, known.get(onset), size=len(with_drifts))
+                found.update(dict.fromkeys((alert.id for alert in with_drifts), event))
     return found
 
 
@@ -91,9 +99,33 @@ def topic_of(alert: Alert) -> str:
     """Return what an alert is about: time, compile time, memory, drift, ..."""
     if alert.kind in _KINDS:
         return _KINDS[alert.kind]
-    if alert.kind != "step":
+    if alert.kind != STEP:
         return {"variance": "noise"}.get(alert.kind, alert.kind)
     return _TOPICS.get(alert.metric.split("_", maxsplit=1)[0], alert.metric)
+
+
+def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
+    """Return the drifts that steps were found in, by the id of the last of these.
+
+    What steps after a drift was first seen is news of its own.
+    """
+    steps: dict[tuple[str, Verdict], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.kind == STEP:
+            steps[alert.series_key, alert.verdict].append(alert)
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for drift in alerts:
+        if drift.kind != DRIFT:
+            continue
+        inside = [
+            step
+            for step in steps[drift.series_key, drift.verdict]
+            if drift.since.at < step.first_bad.at <= drift.first_bad.at
+        ]
+        if inside:
+            last = max(inside, key=lambda step: (step.first_bad.at, step.id))
+            found[last.id].append(drift)
+    return found
 
 
 def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
@@ -134,14 +166,14 @@ def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
         yield _Group(onset=onset, subject=f"model {model}", alerts=together)
 
 
-def _event(place: tuple[str, str], group: _Group, run: PlannedRun | None) -> Event:
+def _event(place: tuple[str, str], group: _Group, run: PlannedRun | None, *, size: int) -> Event:
     text = "\n".join((*place, group.onset, group.subject))
     kind = _kind(group.alerts)
     return Event(
         id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         kind=kind,
         title=_title(kind, group, run),
-        size=len(group.alerts),
+        size=size,
     )
 
 
@@ -175,9 +207,9 @@ def _since(alerts: Sequence[Alert]) -> str:
     if all(topic_of(alert) == MISSING for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
         return min(days, key=lambda day: (-days[day], day))
-    counts = Counter(alert.first_bad.revision for alert in alerts)
-    first = min(alerts, key=lambda item: (-counts[item.first_bad.revision], item.first_bad.at))
-    return short_revision(first.first_bad.revision)
+    counts = Counter(alert.since.revision for alert in alerts)
+    first = min(alerts, key=lambda item: (-counts[item.since.revision], item.first_bad.at))
+    return short_revision(first.since.revision)
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:

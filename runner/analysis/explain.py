@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from db.records import Alert
+from db.records import DRIFT, Alert
 from runner.analysis.cause import (
     EAGER,
     EAGER_OR_MACHINE,
@@ -40,6 +40,8 @@ MEASUREMENT_WARNINGS = (
 )
 # Begins the last part of a cause's text: what else is different.
 SINCE_LAST_GOOD = "since the last good run: "
+# The same of a drift, for which none of it stands alone.
+WHILE_DRIFTING = "changed while it drifted: "
 _MACHINE_FACTS = ("driver", "os")
 _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 
@@ -52,14 +54,17 @@ def with_evidence(alert: Alert) -> Alert:
     """
     difference = alert.environment_diff or {}
     found = Cause(kind=alert.cause_kind, text=alert.cause_text)
-    settled = _settled(found, alert, difference) if _is_timed(alert) else Cause(kind=found.kind)
+    is_drift = alert.kind == DRIFT
+    # What changed in one night, or is so in one, is no cause of what took weeks.
+    is_settled = _is_timed(alert) and not is_drift
+    settled = _settled(found, alert, difference) if is_settled else Cause(kind=found.kind)
     measured = confirmed_cause(alert.confirmation)
     told = environment_text(difference)
     parts = (
         found.text,
         measured.text,
         settled.text,
-        f"{SINCE_LAST_GOOD}{told}" if told else "",
+        f"{WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD}{told}" if told else "",
     )
     return dataclasses.replace(
         alert,

@@ -116,7 +116,7 @@ def _claim(
         alert = _alert(track, change, cause_of(change.shift, track, siblings, witnesses))
     else:
         alert = _noise_alert(track, change, change.noise)
-    return Claim(alert=alert, run_id=points[change.seen].run_id, p_value=change.p_value)
+    return Claim(alert=alert, run_id=points[change.first].run_id, p_value=change.p_value)
 
 
 def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
@@ -179,7 +179,7 @@ def _alert(track: Track, change: Change, cause: Cause) -> Alert:
         _bare_alert(track, change),
         state=AlertState.OPEN if end is None else AlertState.FIXED,
         verdict=Verdict.REGRESSION if shift.is_regression else Verdict.IMPROVEMENT,
-        last_seen=shift.points[-1 if end is None else end - 1].at,
+        last_seen=shift.points[-1 if end is None else max(change.first, end - 1)].at,
         baseline=shift.shown(shift.before),
         candidate=shift.shown(shift.after),
         change_pct=None if moved is None else 100 * moved,
@@ -222,6 +222,6 @@ def _bare_alert(track: Track, change: Change) -> Alert:
         toolchain=track.toolchain,
         fingerprint=header.fingerprint,
         first_bad=sighting(first_bad),
-        last_good=sighting(points[change.first - 1]) if change.first else None,
+        last_good=sighting(points[change.last_good]) if change.last_good >= 0 else None,
         last_seen=first_bad.at,
     )

@@ -113,11 +113,11 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
     """Follow one series through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
-    claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    claimed = {_id_of(alert, ids) for alert in found}
     seen: dict[str, _Found] = {}
     last: Alert | None = None
     for alert in found:
-        id = ids.get(alert.first_bad.run_id, alert.id)
+        id = _id_of(alert, ids)
         is_relapse = False
         if id not in by_id:
             moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
@@ -132,6 +132,14 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
         last = dataclasses.replace(alert, id=id)
         seen[id] = _Found(alert=last, is_relapse=is_relapse)
     return seen
+
+
+def _id_of(alert: Alert, ids: Mapping[str, str]) -> str:
+    """Return the id of the alert that was stored with the same first bad run, or a new one.
+
+    Drifts were once stored with the run in which they began as the first bad one.
+    """
+    return ids.get(alert.first_bad.run_id) or ids.get(alert.since.run_id) or alert.id
 
 
 def _place(alert: Alert) -> _Place:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.records import Alert
-from db.text import one_line, short_revision, with_kind
+from db.text import end_words, one_line, short_revision, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -59,7 +59,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             quantity(alert.baseline, unit=alert.unit),
             quantity(alert.candidate, unit=alert.unit),
             percent(alert.change_pct),
-            short_revision(alert.first_bad.revision),
+            short_revision(alert.since.revision),
             alert.cause_text,
         )
         for alert in alerts
@@ -79,6 +79,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
 def print_alert(alert: Alert, *, at: datetime) -> None:
     """Print what is known of one alert, as it is at `at`."""
     good = alert.last_good
+    good_name, bad_name = end_words(alert.kind)
     change = percent(alert.change_pct)
     if alert.interval_pct is not None:
         change += " ({} to {})".format(*map(percent, alert.interval_pct))
@@ -92,8 +93,8 @@ def print_alert(alert: Alert, *, at: datetime) -> None:
         ("metric", with_kind(alert.metric, kind=alert.kind)),
         ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
         ("verdict", f"{verdict_text(alert)}, {' -> '.join(levels)}, {change}"),
-        ("last good", "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
-        ("first bad", f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
+        (good_name, "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
+        (bad_name, f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
         ("last seen", _moment(alert.last_seen)),
         ("what", alert.cause_text or "-"),
         ("again", told(alert) if alert.confirmation else "-"),

@@ -147,10 +147,14 @@ def test_nothing_else_is_told(demo: Store) -> None:
 
 
 def test_slow_drift_is_told_as_one(demo: Store) -> None:
-    kinds = {
-        alert.kind for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT
-    }
-    assert kinds == {"drift"}
+    found = [alert for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
+    assert {alert.kind for alert in found} == {"drift"}
+    for alert in found:
+        # The kernels and the environment of weeks apart, and not of two nights in a row.
+        (began, _), (first_seen, _) = kernel_ends(alert)
+        assert alert.last_good is not None
+        assert (alert.first_bad.at - alert.last_good.at).days >= 9
+        assert (began, first_seen) == (alert.last_good.run_id, alert.first_bad.run_id)
 
 
 def test_failed_case_has_a_log_and_no_number() -> None:

@@ -244,6 +244,12 @@ def test_a_commit_is_shown_only_where_the_model_changed(
     assert changed_commit(replace(make_alert(), environment_diff=diff).to_json()) == commit
 
 
+def test_no_commit_is_shown_for_a_drift() -> None:
+    diff = {"models.bert": ["aaaaaaaaaa", "bbbbbbbbbb"]}
+    drift = replace(make_alert(kind="drift"), environment_diff=diff)
+    assert changed_commit(drift.to_json()) == ""
+
+
 @pytest.mark.parametrize("name", [HOSTILE, "```\n@everyone", "`" * 400, "-->", "x" * 10_000])
 def test_names_are_neither_markup_nor_mentions(name: str) -> None:
     with github_server() as repository:

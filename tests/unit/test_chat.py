@@ -97,6 +97,11 @@ def test_words_say_who_how_much_since_when_and_why() -> None:
     assert paragraph.url == "http://hud/series?case=1"
 
 
+def test_words_say_when_a_drift_began_and_when_it_was_seen() -> None:
+    (paragraph,) = in_words(message(item(kind="drift"))).paragraphs
+    assert paragraph.lines[1] == f"since {SINCE}, first seen {SINCE}"
+
+
 def test_words_name_the_kernels_and_what_was_decided() -> None:
     decided = full(state=AlertState.ACKNOWLEDGED, note="known since May")
     decided = replace(decided, deciders={"alert-1": "team link"})

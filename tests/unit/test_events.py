@@ -190,6 +190,40 @@ def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
     assert "missing since 2026-01-05 " in title(*found[:2])
 
 
+def drift(model: str = "bert", *, began: int, first_seen: int, **facts: object) -> Alert:
+    ends = {"last_good": seen(began), "first_bad": seen(first_seen)}
+    return alert(model, first_seen, kind="drift", **ends, **facts)
+
+
+def test_a_drift_is_told_since_it_began() -> None:
+    assert "drifting for the worse by 10.0 % since dev1 " in title(drift(began=1, first_seen=8))
+
+
+def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() -> None:
+    early, late, other = alert(number=3), alert(number=6), alert("vit", number=6)
+    slow = drift(began=1, first_seen=8)
+    found = events_of([slow, early, late, other], runs=runs())
+    assert found[slow.id] == found[late.id] == found[other.id] != found[early.id]
+    assert (found[slow.id].size, found[early.id].size) == (3, 1)
+    # The id stays when a drift joins.
+    assert found[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        alert(number=1),
+        alert(number=9),
+        alert(number=4, verdict=Verdict.IMPROVEMENT),
+        alert(number=4, metric="peak_bytes"),
+        alert(number=4, kind="variance"),
+    ],
+)
+def test_a_drift_has_nothing_to_do_with_what_came_before_after_or_elsewhere(step: Alert) -> None:
+    found = events_of([drift(began=1, first_seen=6), step], runs=runs())
+    assert len({event.id for event in found.values()}) == 2
+
+
 def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
     assert "regression of graph_breaks" in title(alert(metric="graph_breaks", change_pct=None))
 

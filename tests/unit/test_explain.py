@@ -74,6 +74,13 @@ def test_the_text_has_the_warnings_and_what_changed_since() -> None:
     )
 
 
+def test_no_single_night_is_the_cause_of_a_drift() -> None:
+    difference = {"driver": ["550", "560"], "warnings.throttled": BAD_ALONE}
+    alert = explained(difference=difference, kind="drift")
+    told = (alert.cause_kind, alert.cause_text)
+    assert told == ("unknown", "changed while it drifted: driver 550 -> 560")
+
+
 def test_what_measuring_again_told_overrules() -> None:
     alert = explained(
         difference={"torch": ["2.13.0", "2.14.0"]},

@@ -58,6 +58,10 @@ def test_one_percent_a_week_is_a_drift_with_its_size() -> None:
     assert 5 < alert.change_pct < 12
     assert alert.interval_pct is not None
     assert alert.interval_pct[0] < alert.change_pct < alert.interval_pct[1]
+    # From the run in which it began to the one in which it was first seen, a week of 70 and more.
+    assert alert.last_good is not None
+    assert alert.since == alert.last_good
+    assert (alert.first_bad.at - alert.last_good.at).days >= 9
     assert alert.first_bad.at < alert.last_seen == night(89)
 
 
@@ -164,7 +168,7 @@ def test_each_claim_belongs_to_the_run_it_was_found_with() -> None:
     assert step.p_value < 1e-6
     drifts = make_series(drifting(70, per_night=0.01 / 7), metric="latency_cpu_s")
     (drift,) = judging.judge_case([drifts])
-    assert drift.run_id != drift.alert.first_bad.run_id
+    assert drift.run_id == drift.alert.first_bad.run_id
     assert drift.p_value is not None
     assert drift.p_value < 1e-6
     (count,) = judging.judge_case([make_series([1.0, 2.0], metric="graph_breaks")])

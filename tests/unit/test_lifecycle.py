@@ -252,6 +252,17 @@ def test_next_step_after_an_expected_one_is_another_alert() -> None:
     assert stored in found.alerts
 
 
+def test_a_drift_that_was_stored_by_its_beginning_is_the_same() -> None:
+    began, seen = (
+        Sighting(run_id=f"r{night}", revision=str(night), at=nth_night(night))
+        for night in (1, 30)
+    )
+    found = dataclasses.replace(make_alert("b", kind="drift"), last_good=began, first_bad=seen)
+    stored = make_alert("a", kind="drift", first_bad=began, state=AlertState.EXPECTED)
+    assert update([found], [stored]).alerts == (stored,)
+    assert [alert.id for alert in update([found], []).alerts] == ["b"]
+
+
 def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:
     expected = dataclasses.replace(step(30, until=33), id="alert-10", state=AlertState.EXPECTED)
     found = update([step(10, until=15, state="fixed")], [expected], runs=RUNS)

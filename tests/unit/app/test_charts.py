@@ -179,13 +179,14 @@ def test_the_words_of_a_mark_stand_beside_its_line(side: str, align: str) -> Non
 
 
 def test_a_drift_is_drawn_from_its_first_level_to_its_last() -> None:
-    mark = {**MARK, "side": "left", "until": "2026-01-09T02:30:00Z", "from": 10.0, "to": 10.9}
+    days = {"since": "2026-01-02T02:30:00Z", "until": "2026-01-09T02:30:00Z"}
+    mark = {**MARK, "side": "left", **days, "from": 10.0, "to": 10.9}
     spec = trend(marks=[mark])
     assert marks_of(spec)[:3] == ["rule", "rule", "text"]
     slope = spec["layer"][1]
     assert [row["colour"] for row in rows_of(slope, spec["layer"][0])] == [REGRESSION]
     ends = {name: channel["field"] for name, channel in slope["encoding"].items()}
-    assert ends == {"x": "at", "x2": "until", "y": "from", "y2": "to"}
+    assert ends == {"x": "since", "x2": "until", "y": "from", "y2": "to"}
 
 
 def test_a_new_baseline_is_dashed_and_has_no_verdict_colour() -> None:

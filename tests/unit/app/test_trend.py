@@ -128,16 +128,17 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
 
 
 def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> None:
-    step = make_alert(first_bad=sighting(1), last_seen=START + timedelta(days=9))
-    drift = dataclasses.replace(step, kind="drift")
+    step = make_alert(first_bad=sighting(3), last_seen=START + timedelta(days=9))
+    drift = dataclasses.replace(step, kind="drift", last_good=sighting(1))
     page = series_page([point(number) for number in range(11)], alerts=[drift])
     (row,) = mark_rows(page, metric="latency_s", scale=MS)
     assert (row["text"], row["verdict"]) == ("drift: +20.0 %, [+18.0, +22.0] %", "regression")
-    assert (row["at"], row["until"]) == ("2026-01-02T02:30:00Z", "2026-01-10T02:30:00Z")
+    assert (row["since"], row["until"]) == ("2026-01-02T02:30:00Z", "2026-01-10T02:30:00Z")
+    assert row["at"] == "2026-01-04T02:30:00Z"
     assert (row["from"], row["to"]) == (10.0, 12.0)
     points = point_rows(page, metric="latency_s", scale=MS)
     assert {row["verdict"] for row in points} == {"unchanged"}
-    assert points[1]["text"] == "drift: +20.0 %"
+    assert points[3]["text"] == "drift: +20.0 %"
 
 
 def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
