@@ -21,10 +21,11 @@ from app.ranking import (
     levels_text,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
+from db.ends import end_words
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
-from db.text import KIND_WORDS, counted, end_words
+from db.text import KIND_WORDS, counted
 from db.triage import ONGOING, AlertChange, ChangedField, is_muted
 
 # What a button says, and the state it leads to.

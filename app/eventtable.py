@@ -12,11 +12,12 @@ from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
 from app.ranking import alert_topic, change_text, event_words, revision_cell, verdict_style
 from app.state import decide_url, event_url
+from db.ends import end_words
 from db.events import Event
 from db.metrics import METRICS
 from db.ranking import is_higher_better, worsening, worst_first
 from db.records import Alert, AlertState
-from db.text import counted, end_words
+from db.text import counted
 from db.triage import ONGOING
 
 _COLUMNS = (

@@ -58,13 +58,16 @@ VIEWS = (
 
 def main() -> None:
     """Draw the page that the URL names."""
-    st.set_page_config(page_title="Compile HUD", layout="wide", initial_sidebar_state="collapsed")
     page = st.navigation(
         [
             st.Page(view.show, title=view.title, url_path=view.path, default=view is VIEWS[0])
             for view in VIEWS
         ],
         position="top",
+    )
+    # Tabs side by side are told apart by their titles.
+    st.set_page_config(
+        page_title=f"{page.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"
     )
     draw_framed(page.run)
 

@@ -10,10 +10,11 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
+from db.ends import DRIFT, began, end_words
 from db.imported import is_imported
 from db.ranking import worst_first
-from db.records import DRIFT, Alert, AlertState, Case, Verdict
-from db.text import KIND_WORDS, end_words, short_revision, shortened, with_kind
+from db.records import Alert, AlertState, Case, Verdict
+from db.text import KIND_WORDS, short_revision, shortened, with_kind
 from db.triage import ONGOING
 
 ALERT_COLUMNS = (
@@ -199,7 +200,7 @@ def event_words(title: str, alert: Alert) -> str:
     That is since which revision, and the toolchain and machine.
     """
     where = f" ({alert.toolchain} on {alert.machine})"
-    since = f" since {short_revision(alert.since.revision)}"
+    since = f" since {short_revision(began(alert).revision)}"
     if not title.endswith(where):
         return title
     what, found, more = title.removesuffix(where).rpartition(since)

@@ -21,8 +21,9 @@ from app.part import kept
 from app.ranking import alert_metric, change_text
 from app.trendchart import Trend, trend_spec
 from db.annotations import Annotation
+from db.ends import DRIFT, began
 from db.metrics import METRICS
-from db.records import DRIFT, Alert, AlertState, Outcome, Verdict
+from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
 from db.text import KIND_WORDS, one_line, shortened
 
@@ -272,7 +273,7 @@ def _slope(alert: Alert, scale: Scale) -> dict[str, Any]:
     if alert.kind != DRIFT or alert.baseline is None or alert.candidate is None:
         return {}
     return {
-        "since": _time(alert.since.at),
+        "since": _time(began(alert).at),
         "until": _time(alert.last_seen),
         "from": alert.baseline / scale.factor,
         "to": alert.candidate / scale.factor,

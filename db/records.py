@@ -400,22 +400,17 @@ class RunDocument:
         )
 
 
-# The kind of an alert whose level moved slowly.
-DRIFT = "drift"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """A change that someone should look at.
 
     `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
     `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
-    numbers. A drift began with its `last_good` run and was first seen with its `first_bad` one,
-    with nights of either kind between them. `interval_pct` is the interval of `change_pct`. Alerts
-    with one `event_id` have one cause; empty means that it stands alone. `owner`, `muted_until` and
-    `note` (why it was changed last) come from people. None where nothing was measured again are
-    `is_confirmed` and `confirmation` (JSON: what that found), and where nothing was compared
-    `environment_diff` (JSON: last good against first bad run).
+    numbers. The ends of a drift are weeks apart (db/ends.py). `interval_pct` is the interval of
+    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
+    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
+    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
+    nothing was compared `environment_diff` (JSON: last good against first bad run).
     """
 
     id: str
@@ -447,11 +442,6 @@ class Alert:
     note: str = ""
     confirmation: Mapping[str, Any] | None = None
     environment_diff: Mapping[str, Any] | None = None
-
-    @property
-    def since(self) -> Sighting:
-        """Return where it began: the first bad run, of a drift the last good one."""
-        return self.last_good if self.kind == DRIFT and self.last_good else self.first_bad
 
     def to_json(
         self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""

@@ -15,8 +15,6 @@ _HASH: Final = re.compile("[0-9a-f]{40}")
 _SHORT_HASH: Final = 10
 # What moved, by the kind of an alert, where it was no level at once.
 KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
-# What the last good and the first bad run of an alert are called, by its kind.
-_END_WORDS: Final = {"drift": ("began", "first seen")}
 
 
 def printable(text: str, *, kept: str = "\n") -> str:
@@ -70,11 +68,6 @@ def with_kind(metric: str, *, kind: str) -> str:
     A step is about the metric itself.
     """
     return f"{metric} ({KIND_WORDS[kind]})" if kind in KIND_WORDS else metric
-
-
-def end_words(kind: str) -> tuple[str, str]:
-    """Return what the last good and the first bad run of an alert of `kind` are called."""
-    return _END_WORDS.get(kind, ("last good", "first bad"))
 
 
 def counted(number: int, noun: str) -> str:

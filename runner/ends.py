@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from db.ends import DRIFT
 from db.outcomes import load_ended
-from db.records import DRIFT, Alert
+from db.records import Alert
 from db.runs import load_runs_of, load_warnings
 from db.store import Store
 from db.warning import RunWarning

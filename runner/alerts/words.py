@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from db.ends import DRIFT
 from db.notifications import NewsKind, Severity
-from db.records import DRIFT, AlertState
+from db.records import AlertState
 from db.text import one_line, short_revision, shortened, signed, with_kind
 from db.triage import JUDGE
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message

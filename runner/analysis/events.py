@@ -16,10 +16,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from db.ends import DRIFT, began
 from db.events import Event, EventKind
 from db.metrics import METRICS
 from db.ranking import is_higher_better
-from db.records import DRIFT, Alert, Verdict
+from db.records import Alert, Verdict
 from db.summaries import PlannedRun
 from db.text import short_revision
 from runner.analysis.cause import MACHINE
@@ -120,7 +121,7 @@ def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
         inside = [
             step
             for step in steps[drift.series_key, drift.verdict]
-            if drift.since.at < step.first_bad.at <= drift.first_bad.at
+            if began(drift).at < step.first_bad.at <= drift.first_bad.at
         ]
         if inside:
             last = max(inside, key=lambda step: (step.first_bad.at, step.id))
@@ -207,9 +208,9 @@ def _since(alerts: Sequence[Alert]) -> str:
     if all(topic_of(alert) == MISSING for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
         return min(days, key=lambda day: (-days[day], day))
-    counts = Counter(alert.since.revision for alert in alerts)
-    first = min(alerts, key=lambda item: (-counts[item.since.revision], item.first_bad.at))
-    return short_revision(first.since.revision)
+    counts = Counter(began(alert).revision for alert in alerts)
+    first = min(alerts, key=lambda item: (-counts[began(item).revision], item.first_bad.at))
+    return short_revision(began(first).revision)
 
 
 def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:

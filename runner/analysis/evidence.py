@@ -60,10 +60,8 @@ NEEDED_EVIDENCE = 6.0
 NEEDED_OF_BELL = 5.0
 LEAD_OVER_SMALL = 0.2
 LEAD_OVER_BLIP = 2.5
-LEAD_OVER_MODE = 1.4
-# Of three nights; those that are as clear as can be lead by ln(10) = 2.3 over a mode.
-LEAD_OVER_MODE_EARLY = 1.1
-EARLY_NIGHTS = 3
+# Three nights that are as clear as can be lead by ln(10) = 2.3 over a mode.
+LEAD_OVER_MODE = 1.1
 # Noise that is told by its points rather than by a bell has modes, and a mode may hold for days.
 MORE_FOR_MODES = 3.0
 # Of the noise, and of the level, fewer points than these: times the logarithm of how many times
@@ -123,21 +121,20 @@ class Demand:
         if not self.is_met(found):
             return False
         needed = self.needed(median=found.median, has_modes=found.has_modes)
-        return found.step > beside(found.rivals, needed=needed, num_nights=found.num_nights)
+        return found.step > beside(found.rivals, needed=needed)
 
 
-def beside(rivals: Rivals, *, needed: float, num_nights: int) -> float:
-    """Return what the evidence for a step of `num_nights` must exceed: the sum of what all ask for.
+def beside(rivals: Rivals, *, needed: float) -> float:
+    """Return what the evidence for a step must exceed: the sum of what all ask for.
 
     `needed` is what it must exceed where there are no rivals.
     """
-    is_early = num_nights <= EARLY_NIGHTS
     return _log_add(
         (
             needed,
             rivals.small + LEAD_OVER_SMALL,
             rivals.blip + LEAD_OVER_BLIP,
-            rivals.mode + (LEAD_OVER_MODE_EARLY if is_early else LEAD_OVER_MODE),
+            rivals.mode + LEAD_OVER_MODE,
         )
     )
 
@@ -204,9 +201,9 @@ class _Weights:
 class Evidence:
     """What the nights of an excursion say, in log likelihood ratios over no change.
 
-    `step` is that of a step, which has most likely begun `offset` nights after the first one and so
-    has `num_nights`; `median` is the distance of all nights, in floors. What the rivals say takes
-    longer, and is asked of few nights.
+    `step` is that of a step, which has most likely begun `offset` nights after the first one;
+    `median` is the distance of all nights, in floors. What the rivals say takes longer, and is
+    asked of few nights.
     """
 
     def __init__(
@@ -236,7 +233,6 @@ class Evidence:
         places = np.exp(logs_of_places - most).sum(axis=0)
         self.step = most + math.log(float(places.sum()) / num_sizes)
         self.offset = int(places.argmax()) % num_first
-        self.num_nights = nights.distances.size - self.offset
 
     @property
     def has_modes(self) -> bool:

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from db.records import DRIFT, Alert
+from db.ends import DRIFT
+from db.records import Alert
 from runner.analysis.cause import (
     EAGER,
     EAGER_OR_MACHINE,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from db.ends import began
 from db.events import Event
 from db.records import Alert, AlertState
 from db.triage import ONGOING, Revision, SeriesSettings, with_settings
@@ -139,7 +140,7 @@ def _id_of(alert: Alert, ids: Mapping[str, str]) -> str:
 
     Drifts were once stored with the run in which they began as the first bad one.
     """
-    return ids.get(alert.first_bad.run_id) or ids.get(alert.since.run_id) or alert.id
+    return ids.get(alert.first_bad.run_id) or ids.get(began(alert).run_id) or alert.id
 
 
 def _place(alert: Alert) -> _Place:

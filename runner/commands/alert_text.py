@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from db.ends import began, end_words
 from db.records import Alert
-from db.text import end_words, one_line, short_revision, with_kind
+from db.text import one_line, short_revision, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -59,7 +60,7 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
             quantity(alert.baseline, unit=alert.unit),
             quantity(alert.candidate, unit=alert.unit),
             percent(alert.change_pct),
-            short_revision(alert.since.revision),
+            short_revision(began(alert).revision),
             alert.cause_text,
         )
         for alert in alerts

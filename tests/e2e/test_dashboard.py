@@ -41,9 +41,11 @@ def test_from_a_regression_to_its_series_to_its_run(watched: Watched, address: s
     page.goto(address)
     worst = page.get_by_role("table", name="open regressions")
     expect(worst.locator("tbody tr")).to_have_count(2)
+    expect(page).to_have_title("Overview - Compile HUD")
     worst.get_by_role("link", name="bert default").click()
 
     expect(page.get_by_role("heading", name="bert default")).to_be_visible()
+    expect(page).to_have_title("Series - Compile HUD")
     chart = page.get_by_test_id("stVegaLiteChart").first
     expect(chart.locator("canvas, svg").first).to_be_visible()
     x, y = place_of_regression(chart)

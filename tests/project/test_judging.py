@@ -58,11 +58,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("less {:g} ln(x) (`LESS_FOR_FAR`)", evidence.LESS_FOR_FAR),
         ("more by {:g} (`LEAD_OVER_SMALL`)", evidence.LEAD_OVER_SMALL),
         ("more by {:g} (`LEAD_OVER_BLIP`)", evidence.LEAD_OVER_BLIP),
-        (
-            "more by {:g} (`LEAD_OVER_MODE`), and by {:g} (`LEAD_OVER_MODE_EARLY`) where it has "
-            "only {} (`EARLY_NIGHTS`) nights",
-            (evidence.LEAD_OVER_MODE, evidence.LEAD_OVER_MODE_EARLY, evidence.EARLY_NIGHTS),
-        ),
+        ("more by {:g} (`LEAD_OVER_MODE`)", evidence.LEAD_OVER_MODE),
         ("{:g} (`MORE_FOR_MODES`)", evidence.MORE_FOR_MODES),
         ("{:g} (`MORE_FOR_BELL`)", evidence.MORE_FOR_BELL),
         (

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from db.ends import began
 from db.records import AlertState, Verdict
 from db.summaries import Series
 from runner.analysis import judge as judging
@@ -60,7 +61,7 @@ def test_one_percent_a_week_is_a_drift_with_its_size() -> None:
     assert alert.interval_pct[0] < alert.change_pct < alert.interval_pct[1]
     # From the run in which it began to the one in which it was first seen, a week of 70 and more.
     assert alert.last_good is not None
-    assert alert.since == alert.last_good
+    assert began(alert) == alert.last_good
     assert (alert.first_bad.at - alert.last_good.at).days >= 9
     assert alert.first_bad.at < alert.last_seen == night(89)
 

@@ -254,8 +254,7 @@ def test_next_step_after_an_expected_one_is_another_alert() -> None:
 
 def test_a_drift_that_was_stored_by_its_beginning_is_the_same() -> None:
     began, seen = (
-        Sighting(run_id=f"r{night}", revision=str(night), at=nth_night(night))
-        for night in (1, 30)
+        Sighting(run_id=f"r{night}", revision=str(night), at=nth_night(night)) for night in (1, 30)
     )
     found = dataclasses.replace(make_alert("b", kind="drift"), last_good=began, first_bad=seen)
     stored = make_alert("a", kind="drift", first_bad=began, state=AlertState.EXPECTED)
