@@ -21,7 +21,7 @@ from app.ranking import (
     levels_text,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
-from db.ends import end_words
+from db.alert_ends import end_words
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
@@ -41,7 +41,8 @@ EVENT_TEXT = (
 )
 DECISIONS_TEXT = (
     "Acknowledge: somebody looks after it until the level is back. Expected: the new level is"
-    " right, and the baseline from the first bad run on. Noise: it means nothing and stays silent."
+    " right, and the baseline from the first bad run on, or that with which a drift was first"
+    " seen. Noise: it means nothing and stays silent."
     " Reopen takes any of these back."
 )
 # What the evidence is stands on the page of each alert; its cause is that of the event.

@@ -9,7 +9,7 @@ from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.ranking import alert_topic, change_text, levels_text
 from app.sharing import code, summary_text
-from db.ends import end_words
+from db.alert_ends import end_words
 from db.records import Alert
 from db.sighting import Sighting
 

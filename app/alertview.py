@@ -21,7 +21,7 @@ from app.ranking import alert_metric
 from app.sharing import Share, file_name, show_share
 from app.state import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
 from app.trendview import TREND_KEY, show_repro, show_trend
-from db.ends import DRIFT, end_words
+from db.alert_ends import DRIFT, end_words
 from db.ranking import worst_first
 from db.records import Alert
 from db.triage import AlertChange

@@ -12,7 +12,7 @@ from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
 from app.ranking import alert_topic, change_text, event_words, revision_cell, verdict_style
 from app.state import decide_url, event_url
-from db.ends import end_words
+from db.alert_ends import began, end_words, leading
 from db.events import Event
 from db.metrics import METRICS
 from db.ranking import is_higher_better, worsening, worst_first
@@ -24,7 +24,10 @@ _COLUMNS = (
     Column(label="event", title="one change, however many series show it"),
     Column(label="worst change", is_number=True),
     Column(label="series", is_number=True),
-    Column(label="first bad revision", title="that of most of its alerts; opens the run"),
+    Column(
+        label="first bad revision",
+        title="that of most of its alerts; that a drift was first seen with; opens the run",
+    ),
     Column(label="cause", title="as far as the measurements tell"),
 )
 _UNKNOWN = "unknown"
@@ -64,12 +67,13 @@ class EventGroup:
 
     @property
     def onset(self) -> Alert:
-        """Return the first alert of the run with which most of them begin, or the earlier one."""
-        counts = Counter(alert.first_bad.run_id for alert in self.alerts)
-        return min(
-            self.alerts,
-            key=lambda alert: (-counts[alert.first_bad.run_id], alert.first_bad.at),
-        )
+        """Return the first alert of the run with which most of them begin, or the earlier one.
+
+        Of those that the event is told by.
+        """
+        alerts = leading(self.alerts)
+        counts = Counter(began(alert).run_id for alert in alerts)
+        return min(alerts, key=lambda alert: (-counts[began(alert).run_id], alert.first_bad.at))
 
 
 def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> list[EventGroup]:

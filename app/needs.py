@@ -19,6 +19,7 @@ from app.ranking import (
     verdict_style,
 )
 from app.state import decide_url, run_url
+from db.alert_ends import began
 from db.imported import is_imported
 from db.records import Alert
 from db.text import short_revision, shortened
@@ -142,7 +143,7 @@ def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
 
 def _since(need: Need, *, now: datetime) -> Cell:
     alert = need.worst
-    seen = alert.first_bad
+    seen = began(alert)
     if alert.kind == "late":
         return Cell(text=f"due {age(seen.at, now=now)}", style="quiet", title=moment(seen.at))
     return Cell(

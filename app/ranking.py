@@ -10,7 +10,7 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
-from db.ends import DRIFT, began, end_words
+from db.alert_ends import DRIFT, began, end_words
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
@@ -21,7 +21,10 @@ ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
     Column(label="model and variant"),
     Column(label="metric", title="and its level before and after"),
-    Column(label="first bad revision", title="first revision at the new level; opens its run"),
+    Column(
+        label="first bad revision",
+        title="first at the new level; that a drift was first seen with; opens its run",
+    ),
     Column(label="evidence", title="whether it was measured again, and what is known of the cause"),
 )
 # The same, for changes to the better.
@@ -135,12 +138,20 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     when = f"{age(seen.at, now=now)}, {moment(seen.at)}"
     if alert.kind == "late":
         return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
+    notes = [f"first seen {when}", f"began {_since_text(alert)}"] if alert.kind == DRIFT else [when]
     return Cell(
         text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH),
         href=run_url(seen.run_id, case_key=alert.case.key),
         title=sightings_text(alert),
         style="revision",
-        notes=(Note(text=when),),
+        notes=tuple(Note(text=text) for text in notes),
+    )
+
+
+def _since_text(alert: Alert) -> str:
+    first = began(alert)
+    return (
+        f"{shortened(short_revision(first.revision), limit=_REVISION_LENGTH)}, {moment(first.at)}"
     )
 
 

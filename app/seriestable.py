@@ -31,10 +31,10 @@ TREND_CAPTION = (
     " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
     " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
     " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
-    " a sloping one is a drift, and a coloured stretch the time in which a change came, from the"
-    " last good run to the first bad one; a level that begins without one is a way back, a step"
-    " with too little evidence to be told, or one of another alert; ticks at the bottom are new"
-    " revisions, crosses runs without a number."
+    " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
+    " which a change came, from the last good run to the first bad one; a level that begins without"
+    " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
+    " at the bottom are new revisions, crosses runs without a number."
 )
 PACED_CAPTION = (
     "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"

@@ -20,8 +20,8 @@ from app.pages import EnvironmentChange, SeriesPage
 from app.part import kept
 from app.ranking import alert_metric, change_text
 from app.trendchart import Trend, trend_spec
+from db.alert_ends import DRIFT, began
 from db.annotations import Annotation
-from db.ends import DRIFT, began
 from db.metrics import METRICS
 from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import MeasurementSummary, Sample, TrendPoint
@@ -221,7 +221,7 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
     of it; that of a drift between which levels it goes, and until when.
     """
     found: list[tuple[datetime, str, str, dict[str, Any]]] = [
-        (alert.first_bad.at, _mark_text(alert), str(alert.verdict), _about(alert, scale))
+        (alert.first_bad.at, _mark_text(alert), str(alert.verdict), _about(alert, page, scale))
         for alert in alerts_of(page, metric=metric)
     ]
     found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
@@ -258,7 +258,7 @@ def _mark_text(alert: Alert) -> str:
     )
 
 
-def _about(alert: Alert, scale: Scale) -> dict[str, Any]:
+def _about(alert: Alert, page: SeriesPage, scale: Scale) -> dict[str, Any]:
     about: dict[str, Any] = {
         "cause": shortened(one_line(alert.cause_text), limit=_TOOLTIP_LENGTH),
         "said": shortened(one_line(alert.note), limit=_TOOLTIP_LENGTH),
@@ -266,17 +266,25 @@ def _about(alert: Alert, scale: Scale) -> dict[str, Any]:
     if alert.last_good is not None and alert.kind != DRIFT:
         about["after"] = _time(alert.last_good.at)
         about["between"] = f"{moment(alert.last_good.at)} and {moment(alert.first_bad.at)}"
-    return {**about, **_slope(alert, scale)}
+    return {**about, **_slope(alert, page, scale)}
 
 
-def _slope(alert: Alert, scale: Scale) -> dict[str, Any]:
+def _slope(alert: Alert, page: SeriesPage, scale: Scale) -> dict[str, Any]:
+    """Return the line of a drift, as far as there are points: a part of a series has no more."""
     if alert.kind != DRIFT or alert.baseline is None or alert.candidate is None:
         return {}
+    ends = began(alert).at, alert.last_seen
+    since = max([ends[0], *(point.at for point in page.points[:1])])
+    until = min([ends[1], *(point.at for point in page.points[-1:])])
+    if since >= until:
+        return {}
+    rise = (alert.candidate - alert.baseline) / (ends[1] - ends[0]).total_seconds()
+    first, last = (alert.baseline + rise * (at - ends[0]).total_seconds() for at in (since, until))
     return {
-        "since": _time(began(alert).at),
-        "until": _time(alert.last_seen),
-        "from": alert.baseline / scale.factor,
-        "to": alert.candidate / scale.factor,
+        "since": _time(since),
+        "until": _time(until),
+        "from": first / scale.factor,
+        "to": last / scale.factor,
     }
 
 

@@ -406,7 +406,7 @@ class Alert:
 
     `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
     `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
-    numbers. The ends of a drift are weeks apart (db/ends.py). `interval_pct` is the interval of
+    numbers. The ends of a drift are weeks apart (alert_ends.py). `interval_pct` is the interval of
     `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
     `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
     was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where

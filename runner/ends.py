@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.ends import DRIFT
+from db.alert_ends import DRIFT
 from db.outcomes import load_ended
 from db.records import Alert
 from db.runs import load_runs_of, load_warnings
@@ -52,8 +52,11 @@ def attach_ends(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
 def _with_known(alert: Alert, known: Alert | None) -> Alert:
     if known is None:
         return alert
+    is_same = (known.last_good, known.first_bad) == (alert.last_good, alert.first_bad)
     return dataclasses.replace(
-        alert, environment_diff=known.environment_diff, confirmation=known.confirmation
+        alert,
+        environment_diff=known.environment_diff if is_same else None,
+        confirmation=known.confirmation,
     )
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from db.ends import DRIFT
+from db.alert_ends import DRIFT
 from db.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
 from db.text import shortened
 from db.triage import ONGOING

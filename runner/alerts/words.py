@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from db.ends import DRIFT
+from db.alert_ends import DRIFT
 from db.notifications import NewsKind, Severity
 from db.records import AlertState
 from db.text import one_line, short_revision, shortened, signed, with_kind
 from db.triage import JUDGE
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
-from runner.analysis.explain import SINCE_LAST_GOOD
+from runner.analysis.explain import SINCE_LAST_GOOD, WHILE_DRIFTING
 from runner.text import percent, quantity
 
 # Of a message: each is drawn for it, which takes seconds.
@@ -180,17 +180,25 @@ def _at_revision(seen: Mapping[str, Any]) -> str:
 
 
 def _cause(alert: Mapping[str, Any]) -> str:
-    text, *_ = alert["cause"]["text"].partition(SINCE_LAST_GOOD)
+    text, *_ = _parted(alert)
     return f"cause: {text.removesuffix('; ')}" if text else ""
+
+
+def _parted(alert: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the cause, how what else changed is introduced, and what that is."""
+    is_drift = alert["kind"] == DRIFT
+    separator = WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD
+    cause, _, text = alert["cause"]["text"].partition(separator)
+    return cause, WHILE_DRIFTING if is_drift else "changed with it: ", text
 
 
 def _changed(alert: Mapping[str, Any]) -> str:
     """Return what else changed when the first bad run was measured, "" for the revision alone."""
-    *_, text = alert["cause"]["text"].partition(SINCE_LAST_GOOD)
+    *_, how, text = _parted(alert)
     ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
     said = " -> ".join(short_revision(end["revision"]) for end in ends)
     is_said = text in (f"torch {said}", f"revision {said}")
-    return f"changed with it: {text}" if text and not is_said else ""
+    return f"{how}{text}" if text and not is_said else ""
 
 
 def _kernels(alert: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.ends import DRIFT
+from db.alert_ends import DRIFT
 from db.metrics import Direction, Metric
 from db.points import PointColumns
 from runner.analysis.cause import TIMED_METRICS

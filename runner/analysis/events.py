@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.ends import DRIFT, began
+from db.alert_ends import DRIFT, began, leading
 from db.events import Event, EventKind
 from db.metrics import METRICS
 from db.ranking import is_higher_better
@@ -91,7 +91,7 @@ def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[st
                 with_drifts = [
                     each for alert in group.alerts for each in (alert, *drifts[alert.id])
                 ]
-                event = _event(place, group, known.get(onset), size=len(with_drifts))
+                event = _event(place, group, known.get(onset), alerts=with_drifts)
                 found.update(dict.fromkeys((alert.id for alert in with_drifts), event))
     return found
 
@@ -167,14 +167,16 @@ def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
         yield _Group(onset=onset, subject=f"model {model}", alerts=together)
 
 
-def _event(place: tuple[str, str], group: _Group, run: PlannedRun | None, *, size: int) -> Event:
+def _event(
+    place: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
+) -> Event:
     text = "\n".join((*place, group.onset, group.subject))
-    kind = _kind(group.alerts)
+    kind = _kind(alerts)
     return Event(
         id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         kind=kind,
-        title=_title(kind, group, run),
-        size=size,
+        title=_title(kind, alerts, run),
+        size=len(alerts),
     )
 
 
@@ -191,9 +193,9 @@ def _kind(alerts: Sequence[Alert]) -> EventKind:
     return EventKind.ENVIRONMENT if 2 * num_same > len(alerts) else EventKind.REVISION
 
 
-def _title(kind: EventKind, group: _Group, run: PlannedRun | None) -> str:
-    alerts = group.alerts
-    parts = [_who(kind, alerts, run), _what(alerts), f"since {_since(alerts)}"]
+def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
+    told = leading(alerts)
+    parts = [_who(kind, alerts, run), _what(told), f"since {_since(told)}"]
     if kind is EventKind.ENVIRONMENT:
         parts.append("(not by the revision)")
     first = alerts[0]

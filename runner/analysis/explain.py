@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from db.ends import DRIFT
+from db.alert_ends import DRIFT
 from db.records import Alert
 from runner.analysis.cause import (
     EAGER,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.ends import began
+from db.alert_ends import began
 from db.events import Event
 from db.records import Alert, AlertState
 from db.triage import ONGOING, Revision, SeriesSettings, with_settings
@@ -114,11 +114,11 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
     """Follow one series through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
-    claimed = {_id_of(alert, ids) for alert in found}
+    claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
     seen: dict[str, _Found] = {}
     last: Alert | None = None
     for alert in found:
-        id = _id_of(alert, ids)
+        id = ids.get(alert.first_bad.run_id, alert.id)
         is_relapse = False
         if id not in by_id:
             moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
@@ -133,14 +133,6 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
         last = dataclasses.replace(alert, id=id)
         seen[id] = _Found(alert=last, is_relapse=is_relapse)
     return seen
-
-
-def _id_of(alert: Alert, ids: Mapping[str, str]) -> str:
-    """Return the id of the alert that was stored with the same first bad run, or a new one.
-
-    Drifts were once stored with the run in which they began as the first bad one.
-    """
-    return ids.get(alert.first_bad.run_id) or ids.get(began(alert).run_id) or alert.id
 
 
 def _place(alert: Alert) -> _Place:
@@ -222,7 +214,8 @@ def _reason(alert: Alert, stored: Alert) -> str:
 
 
 def _since(alert: Alert) -> str:
-    return f"since run {alert.first_bad.run_id} of {alert.first_bad.at:%Y-%m-%d}"
+    first = began(alert)
+    return f"since run {first.run_id} of {first.at:%Y-%m-%d}"
 
 
 def _not_found(stored: Alert, judged_runs: Collection[str]) -> Revision:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from db.ends import began, end_words
+from db.alert_ends import began, end_words
 from db.records import Alert
 from db.text import one_line, short_revision, with_kind
 from db.triage import (

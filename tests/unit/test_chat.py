@@ -98,8 +98,12 @@ def test_words_say_who_how_much_since_when_and_why() -> None:
 
 
 def test_words_say_when_a_drift_began_and_when_it_was_seen() -> None:
-    (paragraph,) = in_words(message(item(kind="drift"))).paragraphs
-    assert paragraph.lines[1] == f"since {SINCE}, first seen {SINCE}"
+    found = item(kind="drift")
+    earlier = {"run_id": "r1", "revision": "2.12.0", "at": "2025-12-01T02:30:00Z"}
+    text = "changed while it drifted: torch 2.12.0 -> 2.13.0, numpy 1 -> 2"
+    told = {**found.alerts[0], "last_good": earlier, "cause": {"text": text, "kernels": []}}
+    (paragraph,) = in_words(message(replace(found, alerts=(told,)))).paragraphs
+    assert paragraph.lines[1:3] == (f"since 2.12.0 (2025-12-01), first seen {SINCE}", text)
 
 
 def test_words_name_the_kernels_and_what_was_decided() -> None:

@@ -205,6 +205,10 @@ def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() ->
     found = events_of([slow, early, late, other], runs=runs())
     assert found[slow.id] == found[late.id] == found[other.id] != found[early.id]
     assert (found[slow.id].size, found[early.id].size) == (3, 1)
+    # Of one model, the drift tells what it has come to; of several the steps do.
+    assert found[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
+    alone = events_of([slow, early, late], runs=runs())[slow.id]
+    assert alone.title.startswith(f"{slow.case.key}: drifting for the worse by 10.0 % since dev1 ")
     # The id stays when a drift joins.
     assert found[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.ends import began
+from db.alert_ends import began
 from db.records import AlertState, Verdict
 from db.summaries import Series
 from runner.analysis import judge as judging

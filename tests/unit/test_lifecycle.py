@@ -252,14 +252,17 @@ def test_next_step_after_an_expected_one_is_another_alert() -> None:
     assert stored in found.alerts
 
 
-def test_a_drift_that_was_stored_by_its_beginning_is_the_same() -> None:
-    began, seen = (
-        Sighting(run_id=f"r{night}", revision=str(night), at=nth_night(night)) for night in (1, 30)
+def test_a_drift_that_goes_on_after_it_was_expected_is_another_alert() -> None:
+    began, accepted, seen = (
+        Sighting(run_id=f"r{number}", revision=str(number), at=nth_night(number))
+        for number in (1, 30, 60)
     )
-    found = dataclasses.replace(make_alert("b", kind="drift"), last_good=began, first_bad=seen)
-    stored = make_alert("a", kind="drift", first_bad=began, state=AlertState.EXPECTED)
-    assert update([found], [stored]).alerts == (stored,)
-    assert [alert.id for alert in update([found], []).alerts] == ["b"]
+    drift = make_alert("a", kind="drift", first_bad=accepted, last_good=began)
+    stored = dataclasses.replace(drift, state=AlertState.EXPECTED)
+    # The baseline, and so what is found next, begins where that was first seen.
+    more = make_alert("b", kind="drift", first_bad=seen, last_good=accepted)
+    assert update([drift], [stored]).alerts == (stored,)
+    assert update([more], [stored]).new == (more,)
 
 
 def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:

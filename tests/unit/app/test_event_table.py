@@ -70,6 +70,20 @@ def test_event_begins_with_the_run_of_most_of_its_alerts() -> None:
     assert group_of(*group.alerts[:2]).onset.first_bad == early
 
 
+def test_event_of_one_model_begins_with_its_drift_and_one_of_several_with_the_steps() -> None:
+    first, step, seen = (
+        make_sighting(make_run(name, started_at=START + timedelta(days=10 * number)))
+        for number, name in enumerate(("first", "step", "seen"))
+    )
+    case = make_case("a")
+    steps = [member(id, case=case, first_bad=step) for id in ("a", "b")]
+    drift = member("slow", case=case, kind="drift", first_bad=seen, last_good=first)
+    assert group_of(*steps, drift).onset == drift
+    assert group_of(*steps, drift, member("c", first_bad=step)).onset.first_bad == step
+    failing = member("d", case=case, kind="outcome", first_bad=seen)
+    assert group_of(failing, drift).onset == failing
+
+
 @pytest.mark.parametrize(
     ("kind", "told", "text"),
     [

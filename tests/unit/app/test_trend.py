@@ -139,6 +139,15 @@ def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> No
     points = point_rows(page, metric="latency_s", scale=MS)
     assert {row["verdict"] for row in points} == {"unchanged"}
     assert points[3]["text"] == "drift: +20.0 %"
+    # A part of the series has that part of the slope: of eight nights the third to the fifth.
+    part = dataclasses.replace(page, points=page.points[3:6])
+    (row,) = mark_rows(part, metric="latency_s", scale=MS)
+    assert (row["since"], row["until"]) == ("2026-01-04T02:30:00Z", "2026-01-06T02:30:00Z")
+    assert (row["from"], row["to"]) == pytest.approx((10.5, 11.0))
+    (row,) = mark_rows(
+        dataclasses.replace(page, points=page.points[10:]), metric="latency_s", scale=MS
+    )
+    assert "since" not in row
 
 
 def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:

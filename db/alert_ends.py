@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from db.records import Alert
@@ -10,11 +11,26 @@ from db.sighting import Sighting
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.
 DRIFT: Final = "drift"
+_NUMBER_KINDS: Final = ("step", "variance")
 
 
 def began(alert: Alert) -> Sighting:
     """Return the run from which on it is so: the first bad one, of a drift the last good one."""
     return alert.last_good if alert.kind == DRIFT and alert.last_good else alert.first_bad
+
+
+def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
+    """Return those of an event's alerts by which it is told what happened, and since when.
+
+    Of one model they are its drifts, which are more than the steps that were found in them; else
+    all but the drifts.
+    """
+    drifts = [alert for alert in alerts if alert.kind == DRIFT]
+    others = [alert for alert in alerts if alert.kind != DRIFT]
+    is_told_by_drifts = len({alert.case.model for alert in alerts}) == 1 and all(
+        alert.kind in _NUMBER_KINDS for alert in others
+    )
+    return (drifts or others) if is_told_by_drifts else (others or drifts)
 
 
 def end_words(kind: str) -> tuple[str, str]:
