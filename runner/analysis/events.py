@@ -171,7 +171,8 @@ def _event(
     place: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
 ) -> Event:
     text = "\n".join((*place, group.onset, group.subject))
-    kind = _kind(alerts)
+    # A drift is of the case of its step, and says nothing of one night's revision.
+    kind = _kind(group.alerts)
     return Event(
         id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         kind=kind,
@@ -195,7 +196,7 @@ def _kind(alerts: Sequence[Alert]) -> EventKind:
 
 def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
     told = leading(alerts)
-    parts = [_who(kind, alerts, run), _what(told), f"since {_since(told)}"]
+    parts = [_who(kind, told, run), _what(told), f"since {_since(told)}"]
     if kind is EventKind.ENVIRONMENT:
         parts.append("(not by the revision)")
     first = alerts[0]

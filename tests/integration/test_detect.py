@@ -53,7 +53,9 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     assert store.generation() == generation
 
 
-def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(store: Store) -> None:
+def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = nights([2.0] * 12 + [1.7] * 4)
     for number, document in enumerate(made):
         environment = {
@@ -80,6 +82,8 @@ def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(sto
         " torch 2.13.0@0123 -> 2.14.0@0123, numpy 2.1 -> 2.2"
     )
     put(store, nights([1.7], first=16))
+    # Ends that are the same are not looked up again.
+    monkeypatch.setattr("runner.ends.load_runs_of", lambda _store, ids: pytest.fail(f"{ids}"))
     (again,) = detect(store).alerts
     assert (again.environment_diff, again.cause_text) == (alert.environment_diff, alert.cause_text)
 

@@ -209,6 +209,13 @@ def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() ->
     assert found[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
     alone = events_of([slow, early, late], runs=runs())[slow.id]
     assert alone.title.startswith(f"{slow.case.key}: drifting for the worse by 10.0 % since dev1 ")
+    both = [alert(number=6, case=make_case(mode="eager")), late, slow]
+    shared = events_of(both, runs=runs())[slow.id]
+    assert (shared.kind, shared.size) == (EventKind.MODEL, 3)
+    assert shared.title.startswith("1 of 2 cases of bert: drifting for the worse by 10.0 % since")
+    same = [alert(model, 6, last_good=seen(5, revision="dev6")) for model in MODELS[:2]]
+    joined = [*same, *(drift(model, began=1, first_seen=8) for model in MODELS[:2])]
+    assert sizes(joined) == [(EventKind.ENVIRONMENT, 4)]
     # The id stays when a drift joins.
     assert found[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
 
