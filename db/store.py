@@ -99,6 +99,10 @@ class Store:
         """Return a number that changes with all news; on DuckDB no database is opened."""
         return self._database.generation()
 
+    def is_missing(self) -> bool:
+        """Return whether there is no file of a store yet; it reads as empty."""
+        return self._database.is_missing()
+
     def migrate(self) -> None:
         """Create the store or bring its schema up to date; raise StoreTooNew when it is newer."""
         with self._database.write() as connection:

@@ -38,7 +38,7 @@ from runner.commands.alert_text import (
     print_changes,
     print_settings,
 )
-from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.common import json_option, print_json, say_when_missing, with_workplace
 from runner.commands.look import ALL_STATES
 from runner.commands.outbox import outbox, resend_dead, send_now, test_receivers
 from runner.commands.values import NONE, Moment, OrNone, Percentage
@@ -84,13 +84,15 @@ def list_alerts(
 ) -> None:
     """List the alerts, improvements too, the worst first."""
     wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
-    every = load_alerts(workplace.store(), states=wanted)
+    store = workplace.store()
+    every = load_alerts(store, states=wanted)
     found = worst_first(alert for alert in every if owner in (None, alert.owner))
+    is_missing = say_when_missing(store)
     if as_json:
         print_json(alerts_json(found, workplace=workplace))
     elif found:
         print_alerts(found, at=workplace.seams.now())
-    else:
+    elif not is_missing:
         click.echo("no such alert; --state all lists every one", err=True)
 
 
@@ -231,12 +233,14 @@ def floor(
 @with_workplace
 def list_series(workplace: Workplace, *, as_json: bool) -> None:
     """List what was set for series: floors, mutes, owners and baselines."""
-    settings = load_series_settings(workplace.store())
+    store = workplace.store()
+    settings = load_series_settings(store)
+    is_missing = say_when_missing(store)
     if as_json:
         print_json([item.to_json() for item in settings])
     elif settings:
         print_settings(settings)
-    else:
+    elif not is_missing:
         click.echo("nothing is set for any series", err=True)
 
 
@@ -249,11 +253,12 @@ def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
     store = workplace.store()
     found = None if alert_id is None else load_alert(store, alert_id).id
     changes = load_changes(store, alert_id=found)
+    is_missing = say_when_missing(store)
     if as_json:
         print_json([change.to_json() for change in changes])
     elif changes:
         print_changes(changes)
-    else:
+    elif not is_missing:
         click.echo("nothing was changed yet", err=True)
 
 

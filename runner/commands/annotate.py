@@ -19,7 +19,7 @@ from db.annotations import (
 from db.errors import RecordError
 from db.text import one_line
 from runner.commands.alert_options import by_option
-from runner.commands.common import json_option, print_json, with_workplace
+from runner.commands.common import json_option, print_json, say_when_missing, with_workplace
 from runner.commands.values import Moment
 from runner.documents import read_json
 from runner.wiring import Workplace
@@ -64,7 +64,9 @@ def add(
 @with_workplace
 def list_annotations(workplace: Workplace, *, with_removed: bool, as_json: bool) -> None:
     """List the annotations by their date."""
-    found = load_annotations(workplace.store(), with_removed=with_removed)
+    store = workplace.store()
+    found = load_annotations(store, with_removed=with_removed)
+    is_missing = say_when_missing(store)
     if as_json:
         print_json([item.to_json() for item in found])
         return
@@ -74,7 +76,7 @@ def list_annotations(workplace: Workplace, *, with_removed: bool, as_json: bool)
             f"{one_line(item.id)}  {item.at:%Y-%m-%d %H:%M}  {one_line(item.pattern)} "
             f" {one_line(item.by)}: {one_line(item.text)}{removed}"
         )
-    if not found:
+    if not found and not is_missing:
         click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
 
 

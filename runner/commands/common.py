@@ -104,8 +104,22 @@ def as_store_url(text: str) -> str:
     return text if "://" in text else f"duckdb:///{text}"
 
 
+def say_when_missing(store: Store) -> bool:
+    """Return whether there is no `store` yet; say so, since it may be another than was meant."""
+    is_missing = store.is_missing()
+    if is_missing:
+        click.echo(
+            f"there is no store {store.name} yet, and it reads as empty; `hud run` makes it, or"
+            " name another with --store",
+            err=True,
+        )
+    return is_missing
+
+
 def say_when_empty(store: Store) -> bool:
     """Return whether `store` has no run; say so, since it may be another than was meant."""
+    if say_when_missing(store):
+        return True
     is_empty = not load_runs(store, limit=1)
     if is_empty:
         click.echo(f"no run in the store {store.name} yet; `hud run` makes one", err=True)

@@ -94,12 +94,13 @@ def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
     if is_repaired:
         num_removed = (remove_orphans(store) if rows else 0) + remove_orphan_files(files)
         rows, files = find_orphans(store), find_orphan_files(workplace)
+    is_empty = not found and say_when_empty(store)
     if as_json:
         print_json({"found": found, "removed": num_removed})
     else:
         for item in found:
             click.echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
-        if found or not say_when_empty(store):
+        if not is_empty:
             click.echo(end if found else f"{store.name}: nothing leads nowhere")
     sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))

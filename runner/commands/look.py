@@ -221,11 +221,11 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
     """List the runs in the store, the newest first."""
     store = workplace.store()
     found = load_runs(store, limit=limit)
-    if as_json:
-        print_json([_run_json(summary) for summary in found])
-        return
     if not found:
         say_when_empty(store)
+    if as_json:
+        print_json([_run_json(summary) for summary in found])
+    if as_json or not found:
         return
     rows = [
         (
@@ -314,12 +314,11 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
         for alert in load_alerts(store, states=wanted)
         if has_all or alert.verdict is Verdict.REGRESSION
     )
+    if not alerts and not say_when_empty(store) and not as_json:
+        click.echo(f"no alert in this state in the store {store.name}", err=True)
     if as_json:
         print_json(alerts_json(alerts, workplace=workplace))
-        return
-    if not alerts:
-        if not say_when_empty(store):
-            click.echo(f"no alert in this state in the store {store.name}", err=True)
+    if as_json or not alerts:
         return
     print_alerts(alerts, at=workplace.seams.now())
     for line in _event_lines(alerts, store=store):

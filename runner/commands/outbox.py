@@ -30,6 +30,7 @@ from runner.commands.common import (
     new_progress,
     print_json,
     print_table,
+    say_when_missing,
     with_workplace,
 )
 from runner.plan import find_names
@@ -56,12 +57,14 @@ _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 def outbox(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
     """List the notifications that wait or were given up, oldest first."""
     wanted = None if _ALL in states else [NotificationState(state) for state in states]
-    found = load_outbox(workplace.store(), states=wanted)
+    store = workplace.store()
+    found = load_outbox(store, states=wanted)
+    is_missing = say_when_missing(store)
     if as_json:
         print_json([item.to_json() for item in found])
     elif found:
         _print(found)
-    else:
+    elif not is_missing:
         click.echo("nothing waits; --state all lists what was sent too", err=True)
 
 

@@ -100,9 +100,10 @@ def detect(workplace: Workplace, *, as_json: bool) -> None:
             check=check,
         )
     send_waiting(workplace, notify=new_progress(workplace))
+    is_empty = say_when_empty(workplace.store())
     if as_json:
         print_json(alerts_json(report.alerts, workplace=workplace))
-    elif not say_when_empty(workplace.store()):
+    elif not is_empty:
         click.echo(
             f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
             " `hud regressions` lists the open ones"

@@ -105,9 +105,40 @@ def test_a_run_prunes_by_itself(terminal: Terminal) -> None:
 def test_a_store_without_a_run_may_be_another_than_was_meant(
     terminal: Terminal, command: list[str]
 ) -> None:
-    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
+    Store("duckdb:///mistyped.duckdb").migrate()
     told = "no run in the store mistyped.duckdb yet; `hud run` makes one\n"
+    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
     assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
+    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb", "--json")
+    assert (said.exit_code, said.stderr) == (0, told)
+
+
+@pytest.mark.parametrize(
+    ("command", "empty"),
+    [
+        ("runs", []),
+        ("regressions", []),
+        ("detect", []),
+        ("db check", {"found": [], "removed": 0}),
+        ("alerts list", []),
+        ("alerts series", []),
+        ("alerts log", []),
+        ("alerts outbox", []),
+        ("annotate list", []),
+    ],
+)
+def test_a_store_that_is_not_there_reads_as_empty_and_is_named(
+    terminal: Terminal, command: str, empty: object
+) -> None:
+    told = (
+        "there is no store mistyped.duckdb yet, and it reads as empty; `hud run` makes it, or name"
+        " another with --store\n"
+    )
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb", "--json")
+    assert (said.exit_code, json.loads(said.stdout), said.stderr) == (0, empty, told)
+    assert not list(Path().glob("mistyped*"))
 
 
 def test_a_sound_store_has_nothing_that_leads_nowhere(terminal: Terminal) -> None:
