@@ -244,11 +244,15 @@ def find_document(name: str, *, store: Store) -> RunDocument:
     except NotFoundError as error:
         runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
         at_revision = run_at_revision(name, runs)
-        if at_revision is None:
-            raise NoSuchDocument(
-                f"{name!r} is no result file, no run and no revision ({error})"
-            ) from error
-        return load_document(store, at_revision.id)
+        if at_revision is not None:
+            return load_document(store, at_revision.id)
+        if name == LATEST or any(run.id.startswith(name) for run in runs):
+            # There is no run at all, or more than one: that says more.
+            raise
+        raise NoSuchDocument(
+            f"{name!r} is no result file, no run and no revision in the store {store.name}."
+            " `hud runs` lists what there is"
+        ) from error
 
 
 def _previous_run(store: Store) -> Run:

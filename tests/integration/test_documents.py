@@ -8,6 +8,7 @@ from db.errors import RecordError
 from runner import documents
 from runner.documents import read_document, read_json
 from runner.spool import Spool
+from tests.builders import make_run
 from tests.integration.terminal import Terminal
 
 # Deeper than any interpreter follows.
@@ -92,3 +93,33 @@ def test_a_nested_file_in_the_spool_blocks_nobody(
     report = spool.drain(terminal.store())
     assert ["1.json is not whole JSON" in broken.reason for broken in report.broken] == [True]
     assert spool.pending() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "wrong",
+            "'wrong' is no result file, no run and no revision in the store .hud/store.duckdb."
+            " `hud runs` lists what there is",
+        ),
+        ("run", "more than one run starts with 'run': run-2, run-1, ... Name one whole"),
+    ],
+)
+def test_a_side_that_is_nowhere_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    for number in (1, 2):
+        terminal.store().save_run(make_run(f"run-{number}"))
+    result = terminal.hud("compare", "run-1", name)
+    assert (result.exit_code, result.stderr) == (2, f"hud: {told}\n")
+
+
+def test_the_latest_run_of_an_empty_store_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = "hud: no run in this store yet. `hud run` makes one\n"
+    assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == told
