@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from db.errors import StoreUnavailable
 from db.faults import is_lock_held, lock_holder, mapped_errors, store_locked
+from db.foreign import check_is_store
 from db.kept_open import KEPT_OPEN
 from db.tables import Base, GenerationTable
 from db.turnstile import Patience, Turnstile
@@ -125,13 +126,17 @@ class DuckDbFile:
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._patience.timeout_s),
-            self._turnstile.reading(),
+            self._reading(),
             self._connect(self._reader) as connection,
             connection.begin(),
         ):
             if self._keeps_open:
                 KEPT_OPEN.keep(self._path, engine=self._reader, turnstile=self._turnstile)
             yield connection
+
+    def _reading(self) -> AbstractContextManager[None]:
+        check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
+        return self._turnstile.reading()
 
     @contextmanager
     def write(self, *, is_news: bool = True) -> Iterator[Connection]:
@@ -143,6 +148,7 @@ class DuckDbFile:
         """
         with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
             KEPT_OPEN.let_go(self._path)
             with self._turnstile.writing():
                 if self.is_missing():

@@ -70,6 +70,14 @@ def store_full(name: str) -> StoreFull:
     )
 
 
+def damaged_store(name: str, *, text: str) -> StoreUnavailable:
+    """Return the error that says what is wrong with the file of the store `name`."""
+    return StoreUnavailable(
+        f"the store {name} is damaged or is no store: {text}. Copy a backup back in its place, move"
+        " the file and its .wal file away to start afresh, or name another with --store"
+    )
+
+
 @contextmanager
 def mapped_errors(name: str, *, timeout_s: float) -> Iterator[None]:
     """Raise the errors of the store `name` as StoreError; let the rest pass.
@@ -104,10 +112,7 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
             " name another store with --store"
         )
     if _DAMAGED.search(text):
-        return StoreUnavailable(
-            f"the store {name} is damaged or is no store: {text}. Copy a backup back"
-            " in its place, or move the file and its .wal file away to start afresh"
-        )
+        return damaged_store(name, text=text)
     return StoreUnavailable(
         f"the store {name} failed: {text}. Check that it is reachable and may be written"
         " (`hud doctor`)"

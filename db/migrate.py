@@ -23,10 +23,11 @@ from sqlalchemy.exc import ProgrammingError
 import db.job_tables
 import db.message_tables  # noqa: F401
 from db.errors import StoreTooNew, StoreTooOld
+from db.foreign import VERSION_TABLE, check_has_no_other_tables
 from db.tables import Base
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-_VERSION: Final = table("alembic_version", column("version_num"))
+_VERSION: Final = table(VERSION_TABLE, column("version_num"))
 _TABLES: Final = table(
     "tables", column("table_name"), column("table_schema"), schema="information_schema"
 )
@@ -66,10 +67,12 @@ def _stated_revision(connection: Connection) -> str | None:
 def is_readable(connection: Connection, *, name: str) -> bool:
     """Return whether the store `name` has today's schema, False when it has none yet.
 
-    Raises StoreTooNew for a newer schema and StoreTooOld for an older one.
+    Raises StoreTooNew for a newer schema, StoreTooOld for an older one and StoreUnavailable for
+    that of another program.
     """
     revision = _stated_revision(connection)
     if revision is None:
+        check_has_no_other_tables(connection, name=name)
         return False
     check_known(revision, name=name)
     _check_not_older(revision, name=name)
@@ -94,6 +97,8 @@ def upgrade(
     wanted = to or known_revisions(folder)[-1]
     check_known(wanted, name=name, folder=folder)
     revision = revision_of(connection)
+    if revision is None:
+        check_has_no_other_tables(connection, name=name)
     if revision is None and to is None and folder == MIGRATIONS:
         _create(connection, revision=wanted)
         return

@@ -67,6 +67,16 @@ class Turnstile:
         self._name = name
         self._patience = patience
 
+    def is_there(self) -> bool:
+        """Return whether somebody came to the store before, and left the lock files."""
+        return self._room.exists() and self._door.exists()
+
+    def make(self) -> None:
+        """Make the lock files, where they are not there."""
+        for path in (self._door, self._room):
+            with _opened(path):
+                pass
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Share the store with other readers; raise StoreLocked when a writer stays too long."""
