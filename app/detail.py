@@ -9,6 +9,7 @@ from typing import Any
 from app.format import duration, outcome_label, significant
 from app.markup import Cell, Column, facts, table
 from app.matrix import effective_note
+from db.imported import was_timed
 from db.summaries import ResultSummary
 from db.text import runtime_text
 
@@ -31,7 +32,7 @@ def result_facts(result: ResultSummary) -> str:
         ("device", Cell(text=case.device)),
         ("backend", Cell(text=case.backend or "none")),
         ("mode", Cell(text=f"{case.mode} ({ran})" if ran else case.mode)),
-        ("took", Cell(text=duration(took_s))),
+        ("took", Cell(text=duration(took_s) if was_timed(result.details) else "not known")),
     ]
     if runtime := runtime_text(result.details):
         pairs.insert(-1, ("runtime", Cell(text=runtime)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from db.metrics import Direction
 from db.records import CaseResult
@@ -22,6 +23,11 @@ GUESSED = "(guessed)"
 def is_imported(toolchain: str) -> bool:
     """Return whether runs in `toolchain` are those of others, which nothing here can repeat."""
     return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:")
+
+
+def was_timed(details: Mapping[str, Any]) -> bool:
+    """Return whether it is known how long a result of these details took; no history says so."""
+    return IMPORTED_DETAILS not in details
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
 from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
+from db.imported import is_imported
 from db.records import Case, Outcome, Run, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
 
@@ -68,6 +69,7 @@ def _show_header(page: RunPage) -> None:
     outcomes = ", ".join(
         f"{number} {outcome_label(outcome)}" for outcome, number in counts.items() if number
     )
+    is_timed = bool(page.results) and not is_imported(run.toolchain)
     # A case that is going has taken nothing yet.
     took = "results took" if run.state is RunState.RUNNING else "took"
     pairs = [
@@ -80,7 +82,7 @@ def _show_header(page: RunPage) -> None:
         ("toolchain", Cell(text=run.toolchain)),
         ("trigger", Cell(text=run.trigger)),
         ("started", Cell(text=moment(run.started_at))),
-        (took, Cell(text=duration(took_s) if page.results else "-")),
+        (took, Cell(text=duration(took_s) if is_timed else "-")),
         *([("machine moved", moved_cell(page.machine))] if page.machine else []),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]

@@ -17,6 +17,7 @@ from app.markup import Cell, Column, heading, table
 from app.pages import MachineMove
 from app.progress import progress_of
 from app.state import parse_runs, run_url
+from db.imported import is_imported
 from db.records import Outcome, RunState
 from db.summaries import RunSummary
 from db.text import short_revision
@@ -86,6 +87,7 @@ def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) ->
         if outcome is not Outcome.OK
     }
     is_over = run.state is not RunState.RUNNING
+    is_timed = progress.num_done and not is_imported(run.toolchain)
     return (
         Cell(text=age(run.started_at, now=now), title=moment(run.started_at)),
         Cell(
@@ -101,7 +103,7 @@ def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) ->
             title=", ".join(f"{number} {outcome_label(name)}" for name, number in not_ok.items()),
         ),
         Cell(text=str(len(run.plan))),
-        Cell(text=duration(progress.elapsed_s) if progress.num_done else "-"),
+        Cell(text=duration(progress.elapsed_s) if is_timed else "-"),
         Cell(text=run.suite),
         Cell(text=run.trigger),
         Cell(text=run.machine),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from db.errors import NotFoundError
+from db.imported import was_timed
 from db.metrics import METRICS
 from db.records import CaseResult, Measurement, Outcome, RunDocument
 from db.text import one_line, printable, runtime_text
@@ -59,7 +60,7 @@ def print_case(result: CaseResult) -> None:
         ("case", result.case.key),
         ("mode", mode_text(result)),
         ("outcome", f"{result.outcome}: {result.reason}" if result.reason else result.outcome),
-        ("took", quantity(took_s, unit="s")),
+        ("took", quantity(took_s, unit="s") if was_timed(result.details) else "not known"),
     ]
     if runtime := runtime_text(result.details):
         facts.insert(2, ("runtime", one_line(runtime)))

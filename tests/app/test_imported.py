@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -94,3 +95,12 @@ def test_the_overview_begins_with_latencies_where_nobody_knows_more(
     import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=stores.NOW)
     assert f"Latest results: {shown}" in text_of(open_page("overview"))
     assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
+
+
+@pytest.mark.parametrize("path", ["run", "runs"])
+def test_no_page_says_how_long_an_imported_run_took(
+    path: str, imported: Store, open_page: OpenPage
+) -> None:
+    cell = load_latest(imported)[0]
+    params = {"run": {"run": cell.run_id, "case": cell.summary.case.key}}
+    assert not re.search(r"\b0 s\b", text_of(open_page(path, **params.get(path, {}))))

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from db.imported import IMPORTED_DETAILS
 from db.records import Outcome
 from runner.commands import case_text
 from runner.commands.case_text import measurement_rows, print_case
@@ -14,6 +17,8 @@ from tests.builders import make_measurement, make_result
 TRACEBACK = """Traceback (of the model's own code):
   File "/models/bench.py", line 9, in forward
 RuntimeError: no \x1b[31m"""
+
+IMPORTED: dict[str, Any] = {IMPORTED_DETAILS: {}}
 
 
 @pytest.mark.parametrize(
@@ -70,3 +75,17 @@ def test_another_runtime_is_told_with_what_it_ran_with(
     said = output.getvalue()
     assert ("runtime" in said) == bool(text)
     assert text in said
+
+
+@pytest.mark.parametrize(
+    ("details", "text"), [({}, "took       1.00 s\n"), (IMPORTED, "took       not known\n")]
+)
+def test_how_long_an_imported_case_took_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, details: dict[str, Any], text: str
+) -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200, color_system=None)
+    monkeypatch.setattr(case_text, "stdout", lambda: console)
+    result = make_result(details=details)
+    print_case(replace(result, finished_at=result.started_at + timedelta(seconds=1)))
+    assert text in output.getvalue()
