@@ -128,7 +128,8 @@ def _refused(request: Request, role: Role) -> Response | None:
 def told_page(title: str, text: str, *, status: HTTPStatus) -> Response:
     """Return a small page that says what is the matter, with a link to the overview."""
     page = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escaped(title)}</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"<title>{escaped(title)} - Compile HUD</title>"
         f"<h1>{escaped(title)}</h1><p>{escaped(text, limit=len(text))}</p>"
         '<p><a href="/">To the dashboard</a></p></html>'
     )

@@ -291,6 +291,7 @@ def test_page_that_is_none_is_said_to_be_none(client: TestClient, path: str) -> 
     answer = client.get(path, headers=sent_as(cookie()))
     shown = path.replace("%3C", "&lt;").replace("%3E", "&gt;")
     assert f"This dashboard has no page {shown}." in answer.text
+    assert "<title>No such page - Compile HUD</title>" in answer.text
     assert 'href="/"' in answer.text
     assert answer.status_code == 404
 
