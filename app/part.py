@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from app.pages import SeriesPage
+from db.alert_ends import DRIFT, began
+from db.records import Alert
 from db.summaries import TrendPoint
 
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
@@ -41,9 +43,20 @@ def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None)
         environment_changes=tuple(
             change for change in page.environment_changes if is_inside(change.at)
         ),
-        alerts=tuple(alert for alert in page.alerts if is_inside(alert.first_bad.at)),
+        alerts=tuple(
+            alert
+            for alert in page.alerts
+            if is_inside(alert.first_bad.at) or _drifts(alert, since=since, until=until)
+        ),
         annotations=tuple(item for item in page.annotations if is_inside(item.at)),
     )
+
+
+def _drifts(alert: Alert, *, since: datetime | None, until: datetime | None) -> bool:
+    """Return whether `alert` is a drift of which some lies between two moments."""
+    is_before_end = until is None or began(alert).at <= until
+    is_after_start = since is None or alert.last_seen >= since
+    return alert.kind == DRIFT and is_before_end and is_after_start
 
 
 def kept(values: Sequence[float], *, always: Collection[int], limit: int = MAX_POINTS) -> list[int]:

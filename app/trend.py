@@ -218,11 +218,12 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
     Annotations of long before or after the points are left out: they would leave no room for them.
 
     That of an alert says also after which good run the change came, its cause and what people said
-    of it; that of a drift between which levels it goes, and until when.
+    of it; that of a drift between which levels it goes, and until when. A drift of which there is a
+    part alone stands at the point that is nearest to the run with which it was first seen, and
+    `is_elsewhere`.
     """
     found: list[tuple[datetime, str, str, dict[str, Any]]] = [
-        (alert.first_bad.at, _mark_text(alert), str(alert.verdict), _about(alert, page, scale))
-        for alert in alerts_of(page, metric=metric)
+        _alert_mark(alert, page, scale) for alert in alerts_of(page, metric=metric)
     ]
     found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
     times = [point.at for point in page.points] or [at for at, *_ in found]
@@ -246,6 +247,18 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
             }
         )
     return rows
+
+
+def _alert_mark(
+    alert: Alert, page: SeriesPage, scale: Scale
+) -> tuple[datetime, str, str, dict[str, Any]]:
+    """Return the moment of an alert, its words, its verdict, and what else its row says."""
+    at, text, about = alert.first_bad.at, _mark_text(alert), _about(alert, page, scale)
+    if "since" in about and not page.points[0].at <= at <= page.points[-1].at:
+        text += f", first seen {moment(at)}"
+        at = min(max(at, page.points[0].at), page.points[-1].at)
+        about["is_elsewhere"] = True
+    return at, text, str(alert.verdict), about
 
 
 def _mark_text(alert: Alert) -> str:

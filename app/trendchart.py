@@ -186,8 +186,9 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     """Return a vertical line with words at the top for each mark, on the side with more room.
 
     Where it is known only that the change lies between two runs, the time between them is shaded. A
-    drift has a slope beside its line, from its first level to its last. All marks share their
-    layers, of which each costs time in the browser, and their rows say how each looks.
+    drift has a slope beside its line, from its first level to its last, and no line where the run
+    that it would stand for is not shown. All marks share their layers, of which each costs time in
+    the browser, and their rows say how each looks.
     """
     rows = [{**mark, **_mark_style(mark)} for mark in marks]
     base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
@@ -196,8 +197,8 @@ def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
     if between := [row for row in rows if "after" in row]:
         shade = chart_of(between).mark_rect(color=colour, opacity=0.12)
         layers.append(shade.encode(x=x, x2="after:T"))
-    if rows:
-        rule = base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5)
+    if lines := [row for row in rows if "is_elsewhere" not in row]:
+        rule = chart_of(lines).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5)
         layers.append(rule.encode(x=x, tooltip=_MARK_TOOLTIP))
     if slopes := [row for row in rows if "until" in row]:
         slope = chart_of(slopes).mark_rule(color=colour, strokeWidth=2.5)

@@ -10,6 +10,7 @@ import pytest
 
 from app.format import Scale
 from app.pages import EnvironmentChange
+from app.part import part_of
 from app.trend import (
     alerts_of,
     change_from_previous,
@@ -144,10 +145,32 @@ def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> No
     (row,) = mark_rows(part, metric="latency_s", scale=MS)
     assert (row["since"], row["until"]) == ("2026-01-04T02:30:00Z", "2026-01-06T02:30:00Z")
     assert (row["from"], row["to"]) == pytest.approx((10.5, 11.0))
+    assert "is_elsewhere" not in row
     (row,) = mark_rows(
         dataclasses.replace(page, points=page.points[10:]), metric="latency_s", scale=MS
     )
     assert "since" not in row
+
+
+def test_a_part_within_a_drift_has_its_slope_and_no_line_of_a_run_that_is_not_there() -> None:
+    step = make_alert(first_bad=sighting(3), last_seen=START + timedelta(days=9))
+    drift = dataclasses.replace(step, kind="drift", last_good=sighting(1))
+    page = series_page([point(number) for number in range(11)], alerts=[step, drift])
+    since, until = START + timedelta(days=5), START + timedelta(days=7)
+    part = part_of(page, since=since, until=until)
+    assert part.alerts == (drift,)
+    (row,) = mark_rows(part, metric="latency_s", scale=MS)
+    assert (row["at"], row["since"]) == ("2026-01-06T02:30:00Z", "2026-01-06T02:30:00Z")
+    assert row["text"].endswith("first seen 2026-01-04 02:30 UTC")
+    spec = trend_chart(metric="latency_s", _page=part)
+    marks = [layer for layer in spec["layer"] if "x2" in layer["encoding"]]
+    assert [layer["mark"]["strokeWidth"] for layer in marks] == [2.5]
+    assert not any(
+        layer["mark"].get("strokeWidth") == 1.5 and layer["encoding"].keys() == {"x", "tooltip"}
+        for layer in spec["layer"]
+    )
+    after = part_of(page, since=START + timedelta(days=10), until=None)
+    assert after.alerts == ()
 
 
 def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
