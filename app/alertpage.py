@@ -21,7 +21,7 @@ from app.ranking import (
     levels_text,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
-from db.alert_ends import end_words
+from db.alert_ends import ends_of
 from db.metrics import METRICS
 from db.records import Alert, AlertState
 from db.sighting import Sighting
@@ -101,7 +101,6 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
-    good_name, bad_name = end_words(alert.kind)
     pairs = [
         *_event_fact(page),
         ("alert", Cell(text=alert.id)),
@@ -112,8 +111,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        (bad_name, sighting_cell(alert.first_bad, case_key=alert.case.key)),
-        (good_name, sighting_cell(alert.last_good, case_key=alert.case.key)),
+        *((name, sighting_cell(seen, case_key=alert.case.key)) for name, seen in ends_of(alert)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),

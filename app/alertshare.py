@@ -9,7 +9,7 @@ from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.ranking import alert_topic, change_text, levels_text
 from app.sharing import code, summary_text
-from db.alert_ends import end_words
+from db.alert_ends import ends_of
 from db.records import Alert
 from db.sighting import Sighting
 
@@ -27,10 +27,7 @@ def _lines(alert: Alert) -> Iterator[str]:
     levels = f", {levels_text(alert)}" if levels_text(alert) else ""
     yield f"{code(alert_topic(alert))}: {change_text(alert)}{interval}{levels} ({alert.state})"
     yield f"case {code(alert.case.key)} on {code(alert.machine)}, toolchain {code(alert.toolchain)}"
-    good_name, bad_name = end_words(alert.kind)
-    yield f"{bad_name}: {_sighting(alert.first_bad)}"
-    if alert.last_good is not None:
-        yield f"{good_name}: {_sighting(alert.last_good)}"
+    yield from (f"{name}: {_sighting(seen)}" for name, seen in ends_of(alert) if seen is not None)
     for name, text in (
         ("cause", alert.cause_text),
         ("measured again", confirmation_text(alert)),

@@ -12,7 +12,7 @@ from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
 from app.ranking import alert_topic, change_text, event_words, revision_cell, verdict_style
 from app.state import decide_url, event_url
-from db.alert_ends import began, end_words, leading
+from db.alert_ends import began, ends_of, leading
 from db.events import Event
 from db.metrics import METRICS
 from db.ranking import is_higher_better, worsening, worst_first
@@ -119,7 +119,6 @@ def event_facts(group: EventGroup) -> str:
     interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
     change = f"{alert_topic(worst)} {change_text(worst)}{interval}"
     cases = {alert.case.key for alert in group.alerts}
-    good_name, bad_name = end_words(onset.kind)
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts))),
         ("series", Cell(text=str(_num_series(group)))),
@@ -129,8 +128,7 @@ def event_facts(group: EventGroup) -> str:
             "worst change",
             Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
         ),
-        (bad_name, sighting_cell(onset.first_bad)),
-        (good_name, sighting_cell(onset.last_good)),
+        *((name, sighting_cell(seen)) for name, seen in ends_of(onset)),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
         ("cause", Cell(text=cause_text(group), style="whole")),
     ]

@@ -10,7 +10,7 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
-from db.alert_ends import DRIFT, began, end_words
+from db.alert_ends import DRIFT, began, ends_of
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
@@ -138,7 +138,7 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     when = f"{age(seen.at, now=now)}, {moment(seen.at)}"
     if alert.kind == "late":
         return Cell(text="-", style="quiet", notes=(Note(text=f"was due {when}"),))
-    notes = [f"first seen {when}", f"began {_since_text(alert)}"] if alert.kind == DRIFT else [when]
+    notes = [f"began {_since_text(alert)}", f"first seen {when}"] if alert.kind == DRIFT else [when]
     return Cell(
         text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH),
         href=run_url(seen.run_id, case_key=alert.case.key),
@@ -220,16 +220,17 @@ def event_words(title: str, alert: Alert) -> str:
 
 def sightings_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
-    last, first = end_words(alert.kind)
-    if alert.kind != DRIFT and alert.verdict is not Verdict.REGRESSION:
-        last, first = "last before", "first better"
-    after = f"{first} {short_revision(alert.first_bad.revision)} ({moment(alert.first_bad.at)})"
-    if alert.last_good is None:
-        return after
-    before = f"{last} {short_revision(alert.last_good.revision)} ({moment(alert.last_good.at)})"
-    return f"{after}; {before}"
+    is_better = alert.verdict is not Verdict.REGRESSION
+    words = _BETTER_WORDS if is_better else {}
+    return "; ".join(
+        f"{words.get(name, name)} {short_revision(seen.revision)} ({moment(seen.at)})"
+        for name, seen in ends_of(alert)
+        if seen is not None
+    )
 
 
+# What the ends of an alert that is none for the worse are called.
+_BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
 _CONFIRMED = {
     None: "history alone",
     True: "confirmed by measuring again",

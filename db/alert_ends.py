@@ -36,3 +36,10 @@ def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
 def end_words(kind: str) -> tuple[str, str]:
     """Return what the last good and the first bad run of an alert of `kind` are called."""
     return ("began", "first seen") if kind == DRIFT else ("last good", "first bad")
+
+
+def ends_of(alert: Alert) -> tuple[tuple[str, Sighting | None], tuple[str, Sighting | None]]:
+    """Return both ends of an alert by what they are called, that first from which on it is so."""
+    good_name, bad_name = end_words(alert.kind)
+    good, bad = (good_name, alert.last_good), (bad_name, alert.first_bad)
+    return (good, bad) if alert.kind == DRIFT else (bad, good)
