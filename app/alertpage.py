@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
+from app.difflinks import can_have_kernels
 from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
@@ -96,6 +97,7 @@ def alert_title(alert: Alert) -> str:
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
     alert = page.alert
+    has_kernels = can_have_kernels(alert.case, toolchain=alert.toolchain)
     is_paced = page.series is not None and bool(page.series.paced)
     level_name, levels = "level at one pace" if is_paced else "level", levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
@@ -111,7 +113,10 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        *((name, sighting_cell(seen, case_key=alert.case.key)) for name, seen in ends_of(alert)),
+        *(
+            (name, sighting_cell(seen, case_key=alert.case.key, has_kernels=has_kernels))
+            for name, seen in ends_of(alert)
+        ),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -198,10 +203,10 @@ def _state_cell(alert: Alert, *, now: datetime) -> Cell:
     )
 
 
-def sighting_cell(seen: Sighting | None, *, case_key: str = "") -> Cell:
+def sighting_cell(seen: Sighting | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
     """Return a revision with its run, which opens with the case that is named.
 
-    A link to the kernels of that case follows.
+    A link to the kernels of that case follows where it `has_kernels`.
     """
     if seen is None:
         return Cell(text="-")
@@ -211,7 +216,7 @@ def sighting_cell(seen: Sighting | None, *, case_key: str = "") -> Cell:
         href=run_url(seen.run_id, case_key=case_key),
         notes=(
             Note(text=f"run {seen.run_id}, {moment(seen.at)}"),
-            *([Note(text="its kernels", href=kernels)] if case_key else []),
+            *([Note(text="its kernels", href=kernels)] if has_kernels else []),
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from app.difflinks import point_cell
+from app.difflinks import can_have_kernels, point_cell
 from app.format import (
     Scale,
     estimate,
@@ -118,12 +118,15 @@ def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tup
         ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
         ("samples", Cell(text=str(point.num_samples))),
         ("revision", Cell(text=point.revision)),
-        ("where its time went", Cell(text="kernels", href=_kernels_of(page, point))),
+        *_kernels_fact(page, point),
     ]
 
 
-def _kernels_of(page: SeriesPage, point: TrendPoint) -> str:
-    return kernels_url(point.run_id, case_key=page.case.key)
+def _kernels_fact(page: SeriesPage, point: TrendPoint) -> list[tuple[str, Cell]]:
+    if not can_have_kernels(page.case, toolchain=page.toolchain):
+        return []
+    href = kernels_url(point.run_id, case_key=page.case.key)
+    return [("where its time went", Cell(text="kernels", href=href))]
 
 
 def sibling_table(page: SeriesPage, *, metric: str) -> str:

@@ -104,3 +104,17 @@ def test_no_page_says_how_long_an_imported_run_took(
     cell = load_latest(imported)[0]
     params = {"run": {"run": cell.run_id, "case": cell.summary.case.key}}
     assert not re.search(r"\b0 s\b", text_of(open_page(path, **params.get(path, {}))))
+
+
+@pytest.mark.parametrize("path", ["series", "alerts"])
+def test_no_page_leads_to_kernels_of_what_others_measured(
+    path: str, imported: Store, open_page: OpenPage
+) -> None:
+    alert = next(alert for alert in load_alerts(imported) if alert.metric == "speedup")
+    params = {
+        "series": {"case": alert.case.key, "metric": alert.metric},
+        "alerts": {"alert": alert.id},
+    }
+    html = html_of(open_page(path, **params[path]))
+    assert f"run?run={alert.first_bad.run_id}" in html
+    assert "kernels?run=" not in html

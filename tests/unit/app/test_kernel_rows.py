@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from app.alertpage import sighting_cell
+from app.alertpage import alert_facts, sighting_cell
 from app.countercolumns import MAX_COLUMNS, counter_columns, hidden_counters
+from app.difflinks import can_have_kernels
 from app.kernelparts import no_trace_text, ordered_parts, parts_bars, parts_table, profiler_text
 from app.kernelrows import (
     counter_table,
@@ -22,12 +23,13 @@ from app.kernelrows import (
     uncounted_text,
 )
 from app.kernelview import row_id
-from app.pages import KernelsPage
+from app.pages import AlertPage, KernelsPage
 from app.seriestable import point_facts
 from app.state import KernelsState
 from db.kernel_modules import MODULES
 from db.kernels import Kernel, Origin, Profile
-from tests.builders import make_case, make_kernel, make_run, make_sighting
+from db.records import REFERENCE_FAMILY
+from tests.builders import make_alert, make_case, make_kernel, make_run, make_sighting
 from tests.unit.app.results import header, point, series_page
 
 FUSED = dataclasses.replace(
@@ -264,6 +266,27 @@ def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
         cell.href for _, cell in point_facts(series, point(3), metric="latency_s") if cell.href
     ]
     assert link.startswith("kernels?run=run-3&case=bert%2F")
-    seen = sighting_cell(make_sighting(make_run("run-9")), case_key="bert/x")
+    run_9 = make_sighting(make_run("run-9"))
+    seen = sighting_cell(run_9, case_key="bert/x", has_kernels=True)
     assert [note.href for note in seen.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
-    assert len(sighting_cell(make_sighting(make_run("run-9"))).notes) == 1
+    assert len(sighting_cell(run_9, case_key="bert/x").notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("family", "toolchain"),
+    [("transformer", "imported:pytorch"), (REFERENCE_FAMILY, "stable")],
+)
+def test_what_has_no_kernels_leads_to_none(family: str, toolchain: str) -> None:
+    case = make_case(family=family)
+    assert not can_have_kernels(case, toolchain=toolchain)
+    series = dataclasses.replace(
+        series_page([point(3)], case=case, headers=[header(case)]), toolchain=toolchain
+    )
+    assert not any(cell.href for _, cell in point_facts(series, point(3), metric="latency_s"))
+    alert = make_alert(case=case, toolchain=toolchain)
+    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
+    assert "kernels?run=" not in alert_facts(page, now=alert.last_seen)
+    measured = dataclasses.replace(alert, case=make_case(), toolchain="stable")
+    assert "kernels?run=" in alert_facts(
+        dataclasses.replace(page, alert=measured), now=alert.last_seen
+    )
