@@ -86,6 +86,7 @@ def mode_summaries(
                 mean=cohort.means.get(mode),
                 num_common=cohort.num_common,
                 num_subjects=num_subjects,
+                num_speedups=len(columns[mode]),
                 num_ok=passed.num_ok,
                 num_tried=passed.num_tried + kinds.total(),
                 missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),

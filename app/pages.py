@@ -183,6 +183,7 @@ class ModeSummary:
 
     `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models (each
     with its phase, shape, dtype and device); None when no model is ok in every mode.
+    `num_speedups` of them have one in this mode.
     `missing` counts the cases without new results, the vanished apart from the late;
     `effective_modes` counts the modes that ran instead, by name.
     """
@@ -191,6 +192,7 @@ class ModeSummary:
     mean: float | None
     num_common: int
     num_subjects: int
+    num_speedups: int
     num_ok: int
     num_tried: int
     missing: tuple[tuple[str, int], ...]

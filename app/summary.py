@@ -103,8 +103,9 @@ def _concerns(state: OverviewState, alert: Alert) -> bool:
 def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     """Return a mode's name and its headline number, in brackets when the mode never really ran."""
     missing = [f"{number} {kind}" for kind, number in summary.missing]
+    text, why = _mean_words(summary)
     notes = [
-        Note(text=f"geometric mean over {summary.num_common} of {summary.num_subjects}"),
+        Note(text=why),
         Note(text=", ".join([f"{summary.num_ok} of {summary.num_tried} ok", *missing])),
     ]
     num_others = 0
@@ -112,13 +113,24 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
         num_others += number
         notes.append(Note(text=f"{number} ran as {mode}: not {summary.variant}"))
     has_real = summary.num_ok > num_others
-    text = "no common model" if summary.mean is None else f"{summary.mean:.2f}x"
     return summary.variant, Cell(
         text=text if has_real else f"({text})",
         style="" if has_real and summary.mean is not None else "quiet",
         title="speedup over eager, same process, over the models that are ok in every mode",
         notes=tuple(notes),
     )
+
+
+def _mean_words(summary: ModeSummary) -> tuple[str, str]:
+    """Return the mean of a mode with what it is over, or why there is none."""
+    if summary.mean is not None:
+        over = f"geometric mean over {summary.num_common} of {summary.num_subjects}"
+        return f"{summary.mean:.2f}x", over
+    if summary.num_speedups:
+        return "no common model", f"none of {summary.num_subjects} has a speedup in every mode"
+    if not summary.num_ok:
+        return "no speedup", "no case of this mode is ok"
+    return "no speedup", "none was measured against eager"
 
 
 def latest_facts(

@@ -97,6 +97,15 @@ def test_the_overview_begins_with_latencies_where_nobody_knows_more(
     assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
 
 
+def test_a_tile_of_latencies_alone_says_why_there_is_no_speedup(
+    tmp_path: Path, store: Store, open_page: OpenPage
+) -> None:
+    path = write_lines(tmp_path / "latencies.json", [make_record("abs_latency", 1.5, night=0)])
+    import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=stores.NOW)
+    told = text_of(open_page("overview"))
+    assert "no speedup none was measured against eager 1 of 1 ok" in told
+
+
 @pytest.mark.parametrize("path", ["run", "runs"])
 def test_no_page_says_how_long_an_imported_run_took(
     path: str, imported: Store, open_page: OpenPage

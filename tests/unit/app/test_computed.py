@@ -90,6 +90,7 @@ def test_a_mode_is_averaged_over_the_models_that_every_mode_has() -> None:
     )
     assert (autotune.mean, autotune.num_ok, autotune.num_tried) == (pytest.approx(3.0), 1, 2)
     assert (autotune.num_common, autotune.num_subjects) == (1, 2)
+    assert (default.num_speedups, autotune.num_speedups) == (2, 1)
 
 
 def test_a_mode_that_fails_everywhere_does_not_take_the_means_of_the_others() -> None:

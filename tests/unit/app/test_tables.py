@@ -36,6 +36,7 @@ def mode_summary(
     *,
     mean: float | None,
     num_ok: int = 4,
+    num_speedups: int = 4,
     missing: tuple[tuple[str, int], ...] = (),
     fallbacks: tuple[tuple[str, int], ...] = (),
 ) -> ModeSummary:
@@ -45,6 +46,7 @@ def mode_summary(
         mean=mean,
         num_common=3,
         num_subjects=4,
+        num_speedups=num_speedups,
         num_ok=num_ok,
         num_tried=4,
         missing=missing,
@@ -318,6 +320,14 @@ def test_a_mode_that_never_really_ran_is_in_brackets() -> None:
     assert (tile.text, tile.style) == ("(1.02x)", "quiet")
 
 
-def test_no_common_model_no_number() -> None:
-    _, tile = mode_tile(mode_summary(mean=None))
-    assert (tile.text, tile.style) == ("no common model", "quiet")
+@pytest.mark.parametrize(
+    ("num_speedups", "num_ok", "text", "why"),
+    [
+        (4, 4, "no common model", "none of 4 has a speedup in every mode"),
+        (0, 4, "no speedup", "none was measured against eager"),
+        (0, 0, "(no speedup)", "no case of this mode is ok"),
+    ],
+)
+def test_no_mean_has_its_reason(num_speedups: int, num_ok: int, text: str, why: str) -> None:
+    _, tile = mode_tile(mode_summary(mean=None, num_speedups=num_speedups, num_ok=num_ok))
+    assert (tile.text, tile.style, tile.notes[0].text) == (text, "quiet", why)
