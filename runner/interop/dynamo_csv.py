@@ -8,7 +8,6 @@ counts of `pr_time_benchmarks` are read as well: without a header, `name,metric,
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +26,7 @@ from runner.interop.foreign import (
     mode_of,
 )
 from runner.interop.history import Origin, Row, Unsaid
+from runner.interop.skipped import Skipped, place_name
 from runner.interop.source import Source
 
 _NAME, _DEVICE, _BATCH, _TAG = "name", "dev", "batch_size", "tag"
@@ -37,10 +37,10 @@ _NOTHING = DynamoName(mode="", suite="", dtype="", phase="", device="")
 
 @dataclass(slots=True)
 class CsvReader:
-    """Read rows; `num_skipped` counts the cells that are no numbers."""
+    """Read rows; `skipped` are the cells that are no numbers."""
 
     unsaid: Unsaid
-    num_skipped: Counter[str] = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
@@ -81,7 +81,8 @@ class CsvReader:
             if name == ACCURACY and number is None:
                 yield _row(origin, case, name, text=text)
             elif number is None:
-                self.num_skipped[f"{clean_name(name)} is no number"] += 1
+                why = f"{clean_name(name)} is no number"
+                self.skipped.add(why, name=place_name(line, (values[_NAME],)))
             else:
                 yield _row(origin, case, name, values=(number,))
 

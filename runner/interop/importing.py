@@ -18,6 +18,7 @@ from runner.interop.dynamo_csv import CsvReader
 from runner.interop.evidence import evidence_of, result_of
 from runner.interop.foreign import ForeignMetric
 from runner.interop.history import History, Row, Unsaid, exported_id
+from runner.interop.skipped import Skipped
 from runner.interop.source import Source
 from runner.interop.torchbench import TorchBenchReader
 from runner.interop.v3 import V3Reader
@@ -30,7 +31,7 @@ _MEASUREMENTS_PER_WRITE = 50_000
 class Reader(Protocol):
     """What knows one format."""
 
-    num_skipped: Counter[str]
+    skipped: Skipped
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
@@ -46,7 +47,7 @@ READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of one file; `num_skipped` counts rows that are no measurement, by reason,
+    """What became of one file; `skipped` are rows that are no measurement, by reason,
     `num_mixed` those that became launches of a result with other settings, by these.
 
     `num_rows` is None for a file that was imported before: its rows were not read again.
@@ -57,7 +58,7 @@ class ImportReport:
     num_rows: int | None = None
     num_runs: int = 0
     results: Imported = field(default_factory=Imported)
-    num_skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Skipped = field(default_factory=Skipped)
     num_mixed: Mapping[str, int] = field(default_factory=dict)
     num_untimed: int = 0
     metrics: tuple[ForeignMetric, ...] = ()
@@ -80,7 +81,8 @@ class ImportReport:
             "new": self.results.num_new,
             "changed": self.results.num_changed,
             "known": self.results.num_known,
-            "skipped": dict(self.num_skipped),
+            "skipped": dict(self.skipped.num_by_reason),
+            "skipped_first": self.skipped.first_by_reason,
             "mixed": dict(self.num_mixed),
             "untimed": self.num_untimed,
             "unchanged": self.is_known,
@@ -117,7 +119,7 @@ def import_file(
         history.add(row)
     source.check_digest(digest)
     if not history.num_rows:
-        counts = ", ".join(f"{count}: {why}" for why, count in reader.num_skipped.items())
+        counts = ", ".join(f"{count}: {why}" for why, count in reader.skipped.num_by_reason.items())
         raise ImportFailed(
             f"{path} has nothing to import: there is no row of the format {name} in it"
             f"{f' (skipped {counts})' if counts else ''}. Is the file whole? --format names another"
@@ -135,7 +137,7 @@ def import_file(
         num_rows=history.num_rows,
         num_runs=num_runs,
         results=done,
-        num_skipped=reader.num_skipped,
+        skipped=reader.skipped,
         num_mixed=history.num_mixed,
         num_untimed=history.num_untimed,
         metrics=history.metrics,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -30,6 +29,7 @@ from runner.interop.foreign import (
     mode_of,
 )
 from runner.interop.history import Origin, Row, Unsaid
+from runner.interop.skipped import Skipped
 from runner.interop.source import Source
 
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
@@ -66,10 +66,10 @@ _SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
 
 @dataclass(slots=True)
 class TorchBenchReader:
-    """Read metrics; `num_skipped` counts those without a number."""
+    """Read metrics; `skipped` are those without a number."""
 
     unsaid: Unsaid
-    num_skipped: Counter[str] = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:
         """Yield a row for each metric; raise ImportFailed naming the line that is wrong."""
@@ -83,7 +83,7 @@ class TorchBenchReader:
             for name, value in metrics.items():
                 row = self._row(name, value, origin=origin, at_s=at_s)
                 if row is None:
-                    self.num_skipped["a metric without a number"] += 1
+                    self.skipped.add("a metric without a number", name=name)
                 else:
                     yield row
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -31,6 +30,7 @@ from runner.interop.foreign import (
     mode_of,
 )
 from runner.interop.history import Origin, Row, Settings, Unsaid
+from runner.interop.skipped import Skipped, place_name
 from runner.interop.source import Source
 
 # Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
@@ -61,10 +61,10 @@ _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {M
 
 @dataclass(slots=True)
 class V3Reader:
-    """Read records; `num_skipped` counts those that are none, by what they lack."""
+    """Read records; `skipped` are those that are none, by what they lack."""
 
     unsaid: Unsaid
-    num_skipped: Counter[str] = field(default_factory=Counter)
+    skipped: Skipped = field(default_factory=Skipped)
     _origins: dict[str, Origin] = field(default_factory=dict)
     _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class V3Reader:
             except RecordError as error:
                 raise source.error(str(error), line) from error
             if row is None:
-                self.num_skipped[why] += 1
+                self.skipped.add(why, name=place_name(line, _names(record)))
             else:
                 yield row
 
@@ -294,6 +294,13 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
     if not has_unit(_metric_name(metric), unit):
         return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
     return ""
+
+
+def _names(record: Mapping[str, Any]) -> list[str]:
+    """Return the model and the metric that a record names, of whatever form it is."""
+    parts = [record.get("model"), record.get("metric")]
+    names = [part.get("name") for part in parts if isinstance(part, dict)]
+    return [name.strip() for name in names if isinstance(name, str)]
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:

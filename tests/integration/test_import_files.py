@@ -11,7 +11,7 @@ import pytest
 from db.records import Dtype, Outcome, Phase
 from tests.integration.imports import only_result, report_of, runs
 from tests.integration.terminal import Terminal
-from tests.records_v3 import A100
+from tests.records_v3 import A100, make_record, write_lines
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
@@ -104,8 +104,22 @@ def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:
     )
     report = report_of(terminal, DYNAMO_NAME)
     assert report["skipped"] == {"speedup is no number": 1}
+    assert report["skipped_first"] == {"speedup is no number": ["line 3, BERT"]}
     (document,) = runs(terminal)
     assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
+
+
+def test_the_first_of_what_is_skipped_are_named(terminal: Terminal) -> None:
+    nameless = [{"metric": {"benchmark_values": [1.0]}}] * 7
+    long = make_record("speedup", [], model="\x1b[31m" + "x" * 200)
+    records = [make_record(), {"model": "odd"}, long, *nameless]
+    write_lines(terminal.folder / "records.json", records)
+    result = terminal.hud("import", "records.json")
+    assert [line.strip() for line in result.stdout.splitlines() if "skipped" in line] == [
+        "skipped 1: no metric (line 2)",
+        f"skipped 1: a metric without a number (line 3, ?[31m{'x' * 64}...)",
+        "skipped 7: a metric without a name (line 4; line 5; line 6; line 7; line 8; ...)",
+    ]
 
 
 def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
@@ -129,6 +143,7 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
     (terminal.folder / name).write_text(json.dumps(document, indent=4))
     report = report_of(terminal, name)
     assert (report["format"], report["skipped"]) == ("torchbench", {"a metric without a number": 1})
+    assert report["skipped_first"] == {"a metric without a number": ["nothing"]}
     (found,) = runs(terminal)
     assert found.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
     assert (found.run.suite, found.run.revision) == ("torch-nightly", "0123456789abcdef")

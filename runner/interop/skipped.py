@@ -1,0 +1,35 @@
+"""What of a file is no measurement: how much, and the first few by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from db.text import printable, shortened
+
+# Enough to find the mistake in a file; what is alike is mostly skipped for one of them.
+MAX_NAMED = 5
+# A line of a terminal has room for one, whatever a file calls its cases.
+MAX_NAME_LENGTH = 80
+
+
+@dataclass(slots=True)
+class Skipped:
+    """How many they are, and the names of at most MAX_NAMED of them, both by the reason."""
+
+    num_by_reason: Counter[str] = field(default_factory=Counter)
+    first_by_reason: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, why: str, *, name: str) -> None:
+        """Count one that is skipped."""
+        self.num_by_reason[why] += 1
+        names = self.first_by_reason.setdefault(why, [])
+        if len(names) < MAX_NAMED:
+            names.append(shortened(printable(name, kept=""), limit=MAX_NAME_LENGTH))
+
+
+def place_name(line: int, names: Sequence[str]) -> str:
+    """Return where in a file something stands, with what is known of it: `line 3, bert speedup`."""
+    known = " ".join(name for name in names if name)
+    return f"line {line}, {known}" if known else f"line {line}"
