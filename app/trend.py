@@ -254,7 +254,8 @@ def _alert_mark(
 ) -> tuple[datetime, str, str, dict[str, Any]]:
     """Return the moment of an alert, its words, its verdict, and what else its row says."""
     at, text, about = alert.first_bad.at, _mark_text(alert), _about(alert, page, scale)
-    if "since" in about and not page.points[0].at <= at <= page.points[-1].at:
+    is_inside = not page.points or page.points[0].at <= at <= page.points[-1].at
+    if alert.kind == DRIFT and not is_inside:
         text += f", first seen {moment(at)}"
         at = min(max(at, page.points[0].at), page.points[-1].at)
         about["is_elsewhere"] = True

@@ -169,6 +169,13 @@ def test_a_part_within_a_drift_has_its_slope_and_no_line_of_a_run_that_is_not_th
         layer["mark"].get("strokeWidth") == 1.5 and layer["encoding"].keys() == {"x", "tooltip"}
         for layer in spec["layer"]
     )
+    # One night has no slope, and no room for a line of another night either.
+    night = part_of(page, since=START + timedelta(days=6), until=START + timedelta(days=6.5))
+    (row,) = mark_rows(night, metric="latency_s", scale=MS)
+    assert (row["at"], row["is_elsewhere"]) == ("2026-01-07T02:30:00Z", True)
+    assert "since" not in row
+    empty = dataclasses.replace(part, points=())
+    assert len(mark_rows(empty, metric="latency_s", scale=MS)) == 1
     after = part_of(page, since=START + timedelta(days=10), until=None)
     assert after.alerts == ()
 
