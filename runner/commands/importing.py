@@ -90,10 +90,8 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
         f" {counted(report.num_runs, 'run')};"
         f" results: {done.num_new} new, {done.num_changed} changed, {done.num_known} in already"
     )
-    for why, count in report.skipped.num_by_reason.items():
-        first = report.skipped.first_by_reason[why]
-        more = "; ..." if count > len(first) else ""
-        click.echo(f"  skipped {count}: {why} ({'; '.join(first)}{more})")
+    for text in report.skipped.texts():
+        click.echo(f"  skipped {text}")
     for names, count in report.num_mixed.items():
         click.echo(
             f"  taken for launches of one result {count}: records that differ in {names};"

@@ -119,11 +119,11 @@ def import_file(
         history.add(row)
     source.check_digest(digest)
     if not history.num_rows:
-        counts = ", ".join(f"{count}: {why}" for why, count in reader.skipped.num_by_reason.items())
+        skipped = ", ".join(reader.skipped.texts())
         raise ImportFailed(
             f"{path} has nothing to import: there is no row of the format {name} in it"
-            f"{f' (skipped {counts})' if counts else ''}. Is the file whole? --format names another"
-            " format"
+            f"{f' (skipped {skipped})' if skipped else ''}. Is the file whole? --format names"
+            " another format"
         )
     done = Imported()
     num_runs = 0

@@ -21,6 +21,15 @@ class Skipped:
     num_by_reason: Counter[str] = field(default_factory=Counter)
     first_by_reason: dict[str, list[str]] = field(default_factory=dict)
 
+    def texts(self) -> list[str]:
+        """Return for each reason how many they are, why, and the names of the first."""
+        texts = []
+        for why, count in self.num_by_reason.items():
+            first = self.first_by_reason[why]
+            more = "; ..." if count > len(first) else ""
+            texts.append(f"{count}: {why} ({'; '.join(first)}{more})")
+        return texts
+
     def add(self, why: str, *, name: str) -> None:
         """Count one that is skipped."""
         self.num_by_reason[why] += 1

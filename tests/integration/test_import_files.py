@@ -122,6 +122,13 @@ def test_the_first_of_what_is_skipped_are_named(terminal: Terminal) -> None:
     ]
 
 
+def test_a_file_of_which_all_is_skipped_names_the_first_too(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [{"model": "odd"}, {"model": "odder"}])
+    result = terminal.hud("import", "records.json")
+    assert result.exit_code == 1
+    assert "in it (skipped 2: no metric (line 1; line 2)). Is the file whole?" in result.stderr
+
+
 def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
     document = {
         "name": "torch-nightly",
