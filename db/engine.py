@@ -55,6 +55,9 @@ class Database(Protocol):
     def is_missing(self) -> bool:
         """Return whether there is no file yet."""
 
+    def check_is_store(self) -> None:
+        """Raise StoreUnavailable when the file is of another program."""
+
     def generation(self) -> int:
         """Return a number that every write of news raises."""
 
@@ -111,6 +114,11 @@ class DuckDbFile:
     def is_missing(self) -> bool:
         """Return whether there is no file yet."""
         return not self._path.exists()
+
+    def check_is_store(self) -> None:
+        """Raise StoreUnavailable when the file is of another program."""
+        with mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
 
     def generation(self) -> int:
         """Return the number in the stamp file, 0 without one."""
@@ -276,6 +284,9 @@ class DuckDbMemory:
         """Return False: there is always a database."""
         return False
 
+    def check_is_store(self) -> None:
+        """Return: nobody else has it."""
+
     def generation(self) -> int:
         """Return the number of writes so far."""
         return self._generation
@@ -327,6 +338,9 @@ class PostgresServer:
     def is_missing(self) -> bool:
         """Return False: only a connection can tell, and then the tables are missing."""
         return False
+
+    def check_is_store(self) -> None:
+        """Return: a database may have tables of others."""
 
     def generation(self) -> int:
         """Return the number in the generation table, 0 before the first write."""

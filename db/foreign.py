@@ -9,12 +9,13 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import column, select, table
+from sqlalchemy import select
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from db.errors import StoreUnavailable
 from db.faults import damaged_store
+from db.revision import TABLES, VERSION_TABLE, revision_of
 from db.turnstile import Turnstile
 
 # https://www.sqlite.org/fileformat.html
@@ -22,9 +23,6 @@ _SQLITE: Final = b"SQLite format 3\0"
 # The first block of a DuckDB file of any version: a checksum, then this.
 _DUCKDB: Final = b"DUCK"
 _CHECKSUM_BYTES: Final = 8
-# Where Alembic keeps the revision of a schema.
-VERSION_TABLE: Final = "alembic_version"
-_TABLES: Final = table("tables", column("table_name"), schema="information_schema")
 # More names than these say nothing more of what a file is.
 _MAX_NAMES: Final = 3
 # To close a file gives up this process's locks on it, DuckDB's as well. So one thread looks at it,
@@ -45,7 +43,8 @@ def check_is_store(path: Path, *, turnstile: Turnstile, reader: Engine) -> None:
         _check_head(path)
         try:
             with reader.connect() as connection:
-                check_has_no_other_tables(connection, name=str(path))
+                if revision_of(connection) is None:
+                    check_has_no_other_tables(connection, name=str(path))
         except DBAPIError:
             # Held by another program, or damaged: who opens it next waits for it, or says so.
             pass
@@ -53,15 +52,15 @@ def check_is_store(path: Path, *, turnstile: Turnstile, reader: Engine) -> None:
 
 
 def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
-    """Raise StoreUnavailable when a DuckDB file has tables and no revision of a schema.
+    """Raise StoreUnavailable when a DuckDB file that states no revision of a schema has tables.
 
     A database of a PostgreSQL server may have others beside ours.
     """
     if connection.dialect.name != "duckdb":
         return
-    found = connection.execute(select(_TABLES.c.table_name).order_by(_TABLES.c.table_name))
-    names = [str(each) for each in found.scalars()]
-    if names and VERSION_TABLE not in names:
+    found = connection.execute(select(TABLES.c.table_name).order_by(TABLES.c.table_name))
+    names = [str(each) for each in found.scalars() if each != VERSION_TABLE]
+    if names:
         more = ", ..." if len(names) > _MAX_NAMES else ""
         raise StoreUnavailable(
             f"{name} is a DuckDB file of something else, with the tables"
@@ -71,6 +70,9 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
 
 
 def _check_head(path: Path) -> None:
+    if path.is_fifo():
+        # To read of it waits for whoever writes.
+        raise damaged_store(str(path), text="it is a pipe")
     with path.open("rb") as stream:
         head = stream.read(len(_SQLITE))
     if head == _SQLITE:

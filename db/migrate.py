@@ -15,7 +15,7 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import column, func, select, table
+from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ProgrammingError
 
@@ -23,14 +23,11 @@ from sqlalchemy.exc import ProgrammingError
 import db.job_tables
 import db.message_tables  # noqa: F401
 from db.errors import StoreTooNew, StoreTooOld
-from db.foreign import VERSION_TABLE, check_has_no_other_tables
+from db.foreign import check_has_no_other_tables
+from db.revision import VERSION, revision_of
 from db.tables import Base
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-_VERSION: Final = table(VERSION_TABLE, column("version_num"))
-_TABLES: Final = table(
-    "tables", column("table_name"), column("table_schema"), schema="information_schema"
-)
 # Alembic's `op` is one global proxy.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
@@ -40,24 +37,12 @@ def known_revisions(folder: Path = MIGRATIONS) -> tuple[str, ...]:
     return tuple(sorted(path.stem.partition("_")[0] for path in folder.glob("m[0-9]*.py")))
 
 
-def revision_of(connection: Connection) -> str | None:
-    """Return the revision of the schema, None when there are no tables yet."""
-    # Not the inspector: it reads the columns of the table as well, at the price of opening a store.
-    there = select(_TABLES.c.table_name).where(
-        _TABLES.c.table_name == _VERSION.name, _TABLES.c.table_schema == func.current_schema()
-    )
-    if connection.execute(there).first() is None:
-        return None
-    found = connection.execute(select(_VERSION.c.version_num)).scalar()
-    return None if found is None else str(found)
-
-
 def _stated_revision(connection: Connection) -> str | None:
     """Return what `revision_of` does, on DuckDB in a third of the time."""
     if connection.dialect.name != "duckdb":
         return revision_of(connection)
     try:
-        found = connection.execute(select(_VERSION.c.version_num)).scalar()
+        found = connection.execute(select(VERSION.c.version_num)).scalar()
     except ProgrammingError:
         # There is no such table. On PostgreSQL nothing could be asked after that.
         return None
@@ -81,7 +66,7 @@ def is_readable(connection: Connection, *, name: str) -> bool:
 
 def check_is_current(connection: Connection, *, name: str) -> None:
     """Raise StoreTooNew or StoreTooOld unless the store `name` has today's schema."""
-    revision = str(connection.execute(select(_VERSION.c.version_num)).scalar())
+    revision = str(connection.execute(select(VERSION.c.version_num)).scalar())
     check_known(revision, name=name)
     _check_not_older(revision, name=name)
 

@@ -24,6 +24,7 @@ from db.live_log import LiveLog
 from db.notification_rows import put_notifications
 from db.notifications import Notification
 from db.records import Alert, CaseResult, Run, RunState
+from db.revision import revision_of
 from db.tables import Base, RunTable
 from db.triage import AlertChange, Revision, SeriesSettings, Signature
 from db.turnstile import Patience
@@ -103,6 +104,10 @@ class Store:
         """Return whether there is no file of a store yet; it reads as empty."""
         return self._database.is_missing()
 
+    def check_is_store(self) -> None:
+        """Raise StoreUnavailable when a file is there that is of another program."""
+        self._database.check_is_store()
+
     def migrate(self) -> None:
         """Create the store or bring its schema up to date; raise StoreTooNew when it is newer."""
         with self._database.write() as connection:
@@ -150,7 +155,7 @@ class Store:
         """
         with self.read() as connection:
             # Raises what is wrong with the store before anything is copied.
-            is_empty = migrate.revision_of(connection) is None
+            is_empty = revision_of(connection) is None
         if self._database.is_missing() or is_empty:
             with _empty() as nothing:
                 yield nothing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,9 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("command", ["runs", "db migrate", "alerts floor net/*#latency_s 5%"])
+@pytest.mark.parametrize(
+    "command", ["runs", "run", "db migrate", "alerts floor net/*#latency_s 5%"]
+)
 def test_a_file_of_another_program_is_told_and_left_alone(
     terminal: Terminal, make: Callable[[Path], None], command: str
 ) -> None:
@@ -80,6 +83,28 @@ def test_tables_of_another_program_are_told_beside_lock_files_too(tmp_path: Path
         store.save_run(make_run())
     with duckdb.connect(path) as connection:
         assert len(connection.execute("SHOW TABLES").fetchall()) == 4
+
+
+@pytest.mark.parametrize("where", ["main", "other"])
+def test_a_table_of_revisions_that_says_none_makes_no_store(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "theirs"
+    make_duckdb(path)
+    with duckdb.connect(path) as connection:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {where}")
+        connection.execute(f"CREATE TABLE {where}.alembic_version (version_num TEXT)")
+    store = Store(f"duckdb:///{path}")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="with the tables birds, cats, dogs, ..."):
+            store.migrate()
+        # Beside lock files, too.
+        for ending in ("door", "lock"):
+            Path(f"{path}.{ending}").touch()
+
+
+def test_a_pipe_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StoreUnavailable, match="it is a pipe"):
+        queries.load_runs(Store(f"duckdb:///{tmp_path / 'pipe'}"))
 
 
 def test_a_duckdb_file_without_a_table_becomes_a_store(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from db.errors import StoreTooNew, StoreTooOld
 from db.metrics import Direction
 from db.plans import load_plans
 from db.records import CaseResult, Run, series_key
+from db.revision import revision_of
 from db.rows import Values, case_values, measurement_values, result_values, run_values
 from db.store import Store
 from db.tables import Base
@@ -82,7 +83,7 @@ def test_migrations_make_what_the_tables_say_on_duckdb(tmp_path: Path) -> None:
     migrated = _migrate_step_by_step(f"duckdb:///{tmp_path}/migrated.duckdb")
     with fresh.read() as connection:
         created = _columns(connection)
-        assert migrate.revision_of(connection) == NEWEST
+        assert revision_of(connection) == NEWEST
     with migrated.read() as connection:
         assert _columns(connection) == created
 
