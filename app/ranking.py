@@ -220,8 +220,7 @@ def event_words(title: str, alert: Alert) -> str:
 
 def sightings_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
-    is_better = alert.verdict is not Verdict.REGRESSION
-    words = _BETTER_WORDS if is_better else {}
+    words = {} if alert.verdict is Verdict.REGRESSION else _BETTER_WORDS
     return "; ".join(
         f"{words.get(name, name)} {short_revision(seen.revision)} ({moment(seen.at)})"
         for name, seen in ends_of(alert)

@@ -131,20 +131,17 @@ class DuckDbFile:
     def read(self) -> Iterator[Connection]:
         """Yield a read-only connection; the file must be there."""
         KEPT_OPEN.let_go(self._path, unless_same=True)
+        self.check_is_store()
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._patience.timeout_s),
-            self._reading(),
+            self._turnstile.reading(),
             self._connect(self._reader) as connection,
             connection.begin(),
         ):
             if self._keeps_open:
                 KEPT_OPEN.keep(self._path, engine=self._reader, turnstile=self._turnstile)
             yield connection
-
-    def _reading(self) -> AbstractContextManager[None]:
-        check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
-        return self._turnstile.reading()
 
     @contextmanager
     def write(self, *, is_news: bool = True) -> Iterator[Connection]:
@@ -156,7 +153,7 @@ class DuckDbFile:
         """
         with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
+            self.check_is_store()
             KEPT_OPEN.let_go(self._path)
             with self._turnstile.writing():
                 if self.is_missing():

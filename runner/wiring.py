@@ -141,7 +141,7 @@ def execute_together(
     """Execute `orders`, which differ in their toolchain alone, each case under all in turn.
 
     Returns their runs, on the device that they name or on the one there is. Raises what `run_plans`
-    raises, and UnknownNameError for a toolchain.
+    raises, what `surroundings_of` does, and UnknownNameError for a toolchain.
     """
     for order in orders:
         find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
@@ -279,10 +279,16 @@ def _is_tracked(case: Case, *, config: Config) -> bool:
 def surroundings_of(
     orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
 ) -> Surroundings:
-    """Return what the runs of `orders` work with."""
+    """Return what the runs of `orders` work with.
+
+    Raises StoreUnavailable where the store is a file of another program: it stays one, and what was
+    measured would wait for it in the spool in vain.
+    """
     config, seams = workplace.config, workplace.seams
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None
+    if store is not None:
+        store.check_is_store()
     return Surroundings(
         # One for each order, even under one interpreter: two worker hosts differ as two runs do.
         executors=tuple(

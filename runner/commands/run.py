@@ -118,9 +118,6 @@ def run(
         return
     executor.check()
     workplace = replace(workplace, has_store=not no_store)
-    if workplace.has_store:
-        # Of another program it stays for ever: what is measured would wait for it in vain.
-        workplace.store().check_is_store()
     if is_confirming is not None:
         config = replace(workplace.config, has_confirmation=is_confirming)
         workplace = replace(workplace, config=config)
