@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlalchemy import exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from db.batches import put_batch
@@ -40,6 +41,11 @@ from db.tables import (
     SeriesTable,
 )
 
+# What to do about runs of a kind that the store does not take.
+_ADVICE: Final = {
+    "synthetic": "Leave --store out, and `hud demo` makes a store of its own, or name a new one",
+    "real": "Those are of `hud demo`: name another store with --store",
+}
 # What may change after a run began; its environment and identity are facts of the start.
 _MOVING_COLUMNS: Final = ("state", "finished_at")
 # What a run leaves to others is known at its end.
@@ -65,7 +71,9 @@ def put_run(session: Session, run: Run, *, at: datetime) -> None:
     """
     state = session.execute(select(RunTable.state).where(RunTable.id == run.id)).scalar()
     if state is None:
-        _check_not_mixed(session, run)
+        check_not_mixed(
+            session.connection(), f"run {run.id}", is_synthetic=run.is_synthetic, store="this store"
+        )
         put_plan(session, run.plan)
         session.execute(insert(RunTable).values(**run_values(run), heartbeat_at=at))
     elif state != RunState.FINISHED or run.state is RunState.FINISHED:
@@ -120,14 +128,17 @@ def put_result(
     return True
 
 
-def _check_not_mixed(session: Session, run: Run) -> None:
-    other = select(RunTable.id).where(RunTable.is_synthetic != run.is_synthetic).limit(1)
-    if session.execute(other).scalar() is None:
+def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, store: str) -> None:
+    """Raise MixedStoreError when there are runs of the other kind than `what`.
+
+    `what` and `store` are words for the message.
+    """
+    other = select(RunTable.id).where(RunTable.is_synthetic != is_synthetic).limit(1)
+    if connection.execute(other).scalar() is None:
         return
-    here, kind = ("real", "synthetic") if run.is_synthetic else ("synthetic", "real")
+    here, kind = ("real", "synthetic") if is_synthetic else ("synthetic", "real")
     raise MixedStoreError(
-        f"run {run.id} is {kind}, but this store holds {here} runs, and the two never mix."
-        " Name another store with --store (`hud demo` makes one of its own)"
+        f"{what} is {kind}, but {store} holds {here} runs, and the two never mix. {_ADVICE[kind]}"
     )
 
 

@@ -108,6 +108,15 @@ class Store:
         """Raise StoreUnavailable when a file is there that is of another program."""
         self._database.check_is_store()
 
+    def check_takes_measured(self) -> None:
+        """Raise MixedStoreError when the store has synthetic runs; none is measured beside one."""
+        if self.is_missing():
+            return
+        with self.read() as connection:
+            ingest.check_not_mixed(
+                connection, "what is measured", is_synthetic=False, store=f"the store {self.name}"
+            )
+
     def migrate(self) -> None:
         """Create the store or bring its schema up to date; raise StoreTooNew when it is newer."""
         with self._database.write() as connection:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -140,6 +140,11 @@ class Spool:
         """Return the files that wait for the store, oldest first."""
         return tuple(sorted(self.directory.glob("[!.]*.json")))
 
+    def has_any_of(self, run_ids: Collection[str]) -> bool:
+        """Return whether something of these runs waits for the store, or was set aside."""
+        paths = (*self.pending(), *self.broken_directory.glob("*.json"))
+        return any(_run_id_in(path) in run_ids for path in paths)
+
     def remove_unclaimed_traces(self) -> None:
         """Remove the traces that no result came for, unless results still wait for the store.
 
@@ -208,6 +213,14 @@ class Spool:
             pid = path.name.split(".")[-2]
             if pid.isdigit() and not is_alive(int(pid)):
                 path.unlink(missing_ok=True)
+
+
+def _run_id_in(path: Path) -> str | None:
+    """Return of which run a file of the spool is; None when nobody can tell."""
+    try:
+        return _read_entry(path).run.id
+    except (FileNotFoundError, RecordError):
+        return None
 
 
 def _read_entry(path: Path) -> SpoolEntry:

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from db.arranging import arrange_measurements
-from db.errors import StoreError
+from db.errors import StoreError, StoreLocked, StoreTooNew, StoreUnavailable
 from db.live_log import find_live_log
 from db.outbox_upkeep import find_old_notifications, forget_notifications
 from db.queries import load_alerts, load_document
@@ -276,19 +277,26 @@ def _is_tracked(case: Case, *, config: Config) -> bool:
     return shape is not None and shape.is_tracked
 
 
+def check_takes_runs(store: Store) -> None:
+    """Raise what keeps the store from ever taking what is measured, which would be for nothing.
+
+    StoreUnavailable: it is a file of another program; MixedStoreError: it has synthetic runs.
+    """
+    store.check_is_store()
+    # What waits in the spool for a store that cannot be read now goes in later.
+    with suppress(StoreLocked, StoreTooNew, StoreUnavailable):
+        store.check_takes_measured()
+
+
 def surroundings_of(
     orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
 ) -> Surroundings:
-    """Return what the runs of `orders` work with.
-
-    Raises StoreUnavailable where the store is a file of another program: it stays one, and what was
-    measured would wait for it in the spool in vain.
-    """
+    """Return what the runs of `orders` work with; raise what `check_takes_runs` does."""
     config, seams = workplace.config, workplace.seams
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None
     if store is not None:
-        store.check_is_store()
+        check_takes_runs(store)
     return Surroundings(
         # One for each order, even under one interpreter: two worker hosts differ as two runs do.
         executors=tuple(

@@ -141,7 +141,8 @@ def run(
         _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
     alerts = [] if no_store else judge(*documents, workplace=executor.place_of(workplace))
-    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on))
+    is_kept = no_store or not workplace.spool().has_any_of({item.run.id for item in documents})
+    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_kept=is_kept))
 
 
 def _watch(
@@ -322,11 +323,14 @@ def _say_interrupted(
         stderr().print(text, markup=False)
 
 
-def _exit_code(documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str) -> int:
+def _exit_code(
+    documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str, is_kept: bool
+) -> int:
     # A skipped case is one that this device cannot do; that is no failure.
     harmless = (Outcome.OK, Outcome.SKIPPED)
     results = [result for document in documents for result in document.results]
-    has_failure = any(result.outcome not in harmless for result in results)
+    # What is not in the store was not judged either.
+    has_failure = not is_kept or any(result.outcome not in harmless for result in results)
     if fail_on == "none":
         return 0
     return int(has_failure or (fail_on == "regression" and bool(alerts)))

@@ -1,0 +1,85 @@
+"""What is measured and what is made up never share a store, and neither is lost without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
+from db.queries import load_runs
+from db.store import Store
+from tests.builders import make_run
+from tests.integration.terminal import Terminal
+from tests.records_v3 import make_record, write_lines
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def waiting_in(terminal: Terminal) -> list[Path]:
+    return [path for path in (terminal.folder / ".hud" / "spool").rglob("*") if path.is_file()]
+
+
+def test_nothing_is_measured_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
+    Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
+    said = terminal.hud("run", "--suite", "mine", "--store", "made-up")
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr == (
+        "hud: what is measured is real, but the store made-up holds synthetic runs, and the two"
+        " never mix. Those are of `hud demo`: name another store with --store\n"
+    )
+    assert (terminal.executors, waiting_in(terminal)) == ([], [])
+
+
+def test_nothing_is_made_up_for_a_store_of_real_runs(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    said = terminal.hud("demo", "--store", ".hud/store.duckdb")
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.endswith(
+        " is synthetic, but this store holds real runs, and the two never mix. Leave --store out,"
+        " and `hud demo` makes a store of its own, or name a new one\n"
+    )
+    assert len(load_runs(terminal.store())) == 1
+
+
+def test_what_others_measured_and_what_is_measured_here_share_a_store(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "theirs.json", [make_record("abs_latency", 10.0)])
+    terminal.json("import", "theirs.json", "--json")
+    assert terminal.hud("run", "--suite", "mine").exit_code == 0
+    assert len(load_runs(terminal.store())) == 2
+
+
+@pytest.mark.parametrize("error", [StoreLocked("held by PID 7"), StoreTooOld("of last year")])
+def test_a_store_that_cannot_be_asked_now_is_measured_for(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    def refuse(_store: Store) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(Store, "check_takes_measured", refuse)
+    assert terminal.hud("run", "--suite", "mine").exit_code == 0
+    assert len(load_runs(terminal.store())) == 1
+
+
+@pytest.mark.parametrize("error", [RecordError("of another run"), StoreLocked("held by PID 7")])
+def test_results_that_are_not_stored_fail_the_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    def refuse(_store: Store, *_facts: object, **_others: object) -> NoReturn:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "ingest", refuse)
+        assert terminal.hud("run", "--suite", "mine").exit_code == 1
+        assert terminal.hud("run", "--suite", "mine", "--fail-on", "failure").exit_code == 1
+        assert terminal.hud("run", "--suite", "mine", "--fail-on", "none").exit_code == 0
+        assert terminal.hud("run", "--suite", "mine", "--no-store").exit_code == 0
+    # What stays of other runs is none of this one's, and nor is what nobody can read.
+    (terminal.folder / ".hud" / "spool" / "broken").mkdir(exist_ok=True)
+    (terminal.folder / ".hud" / "spool" / "broken" / "half.json").write_text("{")
+    assert terminal.hud("run", "--suite", "mine").exit_code == 0
