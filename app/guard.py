@@ -20,14 +20,14 @@ from urllib.parse import quote, unquote, urlsplit
 import streamlit
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from app import access
-from app.markup import escaped
+from app.told import told_page
 from db.access import Person, Role
 from db.text import shortened
 
@@ -123,21 +123,6 @@ def _refused(request: Request, role: Role) -> Response | None:
         status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
         return told_page("Not for everybody", f"{error}.", status=status)
     return None
-
-
-def told_page(title: str, text: str, *, status: HTTPStatus) -> Response:
-    """Return a small page that says what is the matter, with a link to the overview."""
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>{escaped(title)} - Compile HUD</title>"
-        f"<h1>{escaped(title)}</h1><p>{escaped(text, limit=len(text))}</p>"
-        '<p><a href="/">To the dashboard</a></p></html>'
-    )
-    headers = {
-        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-        "Cache-Control": "no-store",
-    }
-    return HTMLResponse(page, status_code=status, headers=headers)
 
 
 class Guard:

@@ -22,6 +22,8 @@ _LONG_TEXT = 2000
 _NUM_SHADES = 6
 # On either side of the median a small trend line has room for this share of it at least.
 _TREND_MARGIN = 0.1
+# Percent of its height that its lowest number has, so that it is seen and no gap.
+_TREND_BASE = 8
 # Behind which signs a text of one piece may be broken, by the style of its cell.
 _BREAKS = {"revision": "+@", "symbol": "_:/"}
 # A narrower part has no room for its number; its tooltip has it.
@@ -338,8 +340,8 @@ def _trend(values: Sequence[float]) -> str:
     margin = _TREND_MARGIN * abs(middle)
     low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
     share = [(high - value) / ((high - low) or 1.0) for value in numbers]
-    step = 100 / (len(numbers) - 1)
-    line = ", ".join(f"{place * step:.1f}% {100 * part:.0f}%" for place, part in enumerate(share))
+    step, room = 100 / (len(numbers) - 1), 100 - _TREND_BASE
+    line = ", ".join(f"{place * step:.1f}% {room * part:.0f}%" for place, part in enumerate(share))
     return f'<div class="hud-trend" style="clip-path:polygon({line}, 100% 100%, 0% 100%)"></div>'
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import secrets
+from http import HTTPStatus
 from pathlib import Path
 from string import Template
 
@@ -19,7 +20,7 @@ from starlette.routing import Route
 from app import kernel_data
 from app.guard import guarded
 from app.kernelparts import KEPT_TEXT
-from app.markup import escaped
+from app.told import told_page
 
 _MEDIA_TYPE = "application/gzip"
 _METHODS = ["GET", "HEAD"]
@@ -65,12 +66,10 @@ def hand_over(request: Request) -> Response:
 
 
 def _no_trace(result_id: str) -> Response:
-    policy = "default-src 'none'; frame-ancestors 'none'"
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>No trace</title>'
-        f"<h1>No trace of result {escaped(result_id)}</h1>"
-        f"<p>None was kept, or a rule removed it. {escaped(KEPT_TEXT, limit=len(KEPT_TEXT))}</p>"
-        '<p><a href="../runs">All runs</a></p></html>'
+    return told_page(
+        f"No trace of result {result_id}",
+        f"None was kept, or a rule removed it. {KEPT_TEXT}",
+        status=HTTPStatus.NOT_FOUND,
+        link=("../runs", "All runs"),
+        headers=_SAFETY,
     )
-    headers = {**_SAFETY, "Content-Security-Policy": policy}
-    return HTMLResponse(page, status_code=404, headers=headers)

@@ -70,7 +70,10 @@ def test_what_is_no_kept_trace_is_a_page_that_says_what_to_do(
 
 def test_a_trace_that_is_gone_says_by_which_rule(client: TestClient) -> None:
     assert "[traces] max_size" in client.get("/traces/result-2").text
-    assert "No trace of result result-2" in client.get("/perfetto/result-2").text
+    page = client.get("/perfetto/result-2").text
+    assert "<h1>No trace of result result-2</h1>" in page
+    # Dark where the browser is, like the pages beside it.
+    assert 'name="color-scheme" content="light dark"' in page
 
 
 def test_the_hand_over_names_the_trace_and_the_perfetto_ui(client: TestClient) -> None:

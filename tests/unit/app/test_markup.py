@@ -182,7 +182,12 @@ def test_a_fact_is_cut_short_unless_it_is_there_to_be_read_whole() -> None:
 
 def test_a_trend_is_an_outline_from_the_oldest_to_the_newest() -> None:
     html = table([Column(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0))]], label="t")
-    assert "clip-path:polygon(0.0% 91%, 50.0% 91%, 100.0% 0%, 100% 100%, 0% 100%)" in html
+    assert "clip-path:polygon(0.0% 84%, 50.0% 84%, 100.0% 0%, 100% 100%, 0% 100%)" in html
+
+
+def test_the_lowest_number_of_a_trend_is_seen_too() -> None:
+    html = table([Column(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0, 2.0))]], label="t")
+    assert "polygon(0.0% 92%, 33.3% 92%, 66.7% 0%, 100.0% 0%, 100% 100%, 0% 100%)" in html
 
 
 @pytest.mark.parametrize("values", [(), (1.0,), (1.0, math.nan), (math.inf, 1.0)])
@@ -193,6 +198,6 @@ def test_one_number_is_no_trend(values: tuple[float, ...]) -> None:
 
 def test_noise_looks_flat_and_what_never_moves_is_in_the_middle() -> None:
     html = table([Column(label="a")], [[Cell(text="2", trend=(5.0, 5.0))]], label="t")
-    assert "polygon(0.0% 50%, 100.0% 50%," in html
+    assert "polygon(0.0% 46%, 100.0% 46%," in html
     html = table([Column(label="a")], [[Cell(text="0", trend=(0.0, 0.0))]], label="t")
     assert "polygon(0.0% 0%, 100.0% 0%," in html
