@@ -87,6 +87,8 @@ def up(
 ) -> None:
     """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
     workplace = _with_address(workplace, host=host, port=port, is_open=is_open)
+    # No run would ever go there. One that is missing or held now is there later.
+    workplace.store().check_is_store()
     config = workplace.config
     notify = new_progress(workplace)
     command = _command(config)
@@ -115,6 +117,7 @@ def up(
 @with_workplace
 def schedule(workplace: Workplace) -> None:
     """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
+    workplace.store().check_is_store()
     notify = new_progress(workplace)
     schedules = workplace.config.schedules
     wake = threading.Event()

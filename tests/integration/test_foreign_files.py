@@ -57,7 +57,8 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 @pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
-    "command", ["runs", "run", "db migrate", "alerts floor net/*#latency_s 5%"]
+    "command",
+    ["runs", "run", "db migrate", "alerts floor net/*#latency_s 5%", "up --port 0", "schedule"],
 )
 def test_a_file_of_another_program_is_told_and_left_alone(
     terminal: Terminal, make: Callable[[Path], None], command: str
