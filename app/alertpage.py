@@ -97,7 +97,6 @@ def alert_title(alert: Alert) -> str:
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
     alert = page.alert
-    has_kernels = can_have_kernels(alert.case, toolchain=alert.toolchain)
     is_paced = page.series is not None and bool(page.series.paced)
     level_name, levels = "level at one pace" if is_paced else "level", levels_text(alert)
     interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
@@ -113,10 +112,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        *(
-            (name, sighting_cell(seen, case_key=alert.case.key, has_kernels=has_kernels))
-            for name, seen in ends_of(alert)
-        ),
+        *((name, _end_cell(seen, alert=alert)) for name, seen in ends_of(alert)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -127,6 +123,13 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
     return facts(pairs)
+
+
+def _end_cell(seen: Sighting | None, *, alert: Alert) -> Cell:
+    # A run in which the case failed, or that has no result of it, has no kernels of it either.
+    has_result = seen is not alert.first_bad or bool(alert_metric(alert))
+    has_kernels = has_result and can_have_kernels(alert.case, toolchain=alert.toolchain)
+    return sighting_cell(seen, case_key=alert.case.key, has_kernels=has_kernels)
 
 
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:

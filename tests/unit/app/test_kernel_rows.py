@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
@@ -25,7 +26,7 @@ from app.kernelrows import (
 from app.kernelview import row_id
 from app.pages import AlertPage, KernelsPage
 from app.seriestable import point_facts
-from app.state import KernelsState
+from app.state import OUTCOME, KernelsState
 from db.kernel_modules import MODULES
 from db.kernels import Kernel, Origin, Profile
 from db.records import REFERENCE_FAMILY
@@ -290,3 +291,21 @@ def test_what_has_no_kernels_leads_to_none(family: str, toolchain: str) -> None:
     assert "kernels?run=" in alert_facts(
         dataclasses.replace(page, alert=measured), now=alert.last_seen
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "runs"),
+    [
+        ("step", "latency_s", ["bad", "good"]),
+        ("vanished", OUTCOME, ["good"]),
+        ("outcome", OUTCOME, ["good"]),
+    ],
+)
+def test_a_run_without_a_good_result_of_the_case_leads_to_no_kernels(
+    kind: str, metric: str, runs: list[str]
+) -> None:
+    first_bad, last_good = (make_sighting(make_run(name)) for name in ("bad", "good"))
+    alert = make_alert(kind=kind, metric=metric, first_bad=first_bad, last_good=last_good)
+    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
+    shown = alert_facts(page, now=alert.last_seen)
+    assert re.findall(r"kernels\?run=(\w+)", shown) == runs
