@@ -14,13 +14,17 @@ SETTINGS_VARIABLE: Final = "HUD_SHOWN_SETTINGS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """One key of hud.toml with its value as text; `is_set` is whether the file has it."""
+    """One key of hud.toml with its value as text; `is_set` is whether the file has it.
+
+    The value is that of the environment's `variable` where one wins.
+    """
 
     section: str
     key: str
     value: str
     is_set: bool
     description: str = ""
+    variable: str = ""
 
 
 def settings_to_json(settings: Iterable[ShownSetting]) -> str:

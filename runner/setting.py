@@ -15,7 +15,8 @@ class SecretRefused(ValueError):
 class Setting:
     """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes.
 
-    `unit` is what a whole number counts, one of them, for people who read it.
+    `unit` is what a whole number counts, one of them, for people who read it; `variable` is the one
+    of the environment that wins over the file.
     """
 
     section: str
@@ -25,3 +26,4 @@ class Setting:
     default: Any = None
     is_required: bool = False
     unit: str = ""
+    variable: str = ""

@@ -47,6 +47,7 @@ SETTINGS = (
         section="store",
         key="url",
         accept=text,
+        variable="HUD_DATABASE_URL",
         description="Where results are stored, as an SQLAlchemy URL. HUD_DATABASE_URL wins."
         " Default: `store.duckdb` in the state directory.",
     ),
@@ -55,6 +56,7 @@ SETTINGS = (
         key="state",
         accept=text,
         default=".hud",
+        variable="HUD_STATE_DIR",
         description="Directory of the spool, logs and compile caches. HUD_STATE_DIR wins.",
     ),
     Setting(

@@ -41,8 +41,11 @@ _DURATIONS = (seconds, duration, waiting)
 _SHARES = (share, multiple)
 
 
-def shown_settings(path: Path | None) -> tuple[ShownSetting, ...]:
-    """Return every setting of the hud.toml at `path` and every default, none that is unreadable."""
+def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownSetting, ...]:
+    """Return every setting of the hud.toml at `path` and every default, none that is unreadable.
+
+    Where a variable in `env` wins over the file, its value is the one in force.
+    """
     tables = {} if path is None else _tables(path)
     found: list[ShownSetting] = []
     for row in SETTINGS:
@@ -51,11 +54,11 @@ def shown_settings(path: Path | None) -> tuple[ShownSetting, ...]:
         if not isinstance(table, Mapping):
             continue
         if row.section == section:
-            found += _rows(row, section, table)
+            found += _rows(row, section, table, env=env)
         else:
             for name, values in table.items():
                 if isinstance(values, Mapping):
-                    found += _rows(row, f"{section}.{name}", values)
+                    found += _rows(row, f"{section}.{name}", values, env=env)
     return tuple(sorted(found, key=lambda item: item.section))
 
 
@@ -66,15 +69,19 @@ def _tables(path: Path) -> Mapping[str, Any]:
         return {}
 
 
-def _rows(row: Setting, section: str, table: Mapping[str, Any]) -> Iterable[ShownSetting]:
+def _rows(
+    row: Setting, section: str, table: Mapping[str, Any], *, env: Mapping[str, str]
+) -> Iterable[ShownSetting]:
+    wins = env.get(row.variable, "") if row.variable else ""
     keys = list(table) if row.key == ANY_KEY else [row.key]
     return [
         ShownSetting(
             section=section,
             key=key,
-            value=_value(row, key=key, value=table.get(key, row.default)),
+            value=_value(row, key=key, value=wins or table.get(key, row.default)),
             is_set=key in table,
             description=shortened(without_links(row.description), limit=_MAX_DESCRIPTION),
+            variable=row.variable if wins else "",
         )
         for key in keys
     ]

@@ -167,7 +167,7 @@ def dashboard_environment(config: Config) -> dict[str, str]:
         PERFETTO_VARIABLE: config.perfetto_url,
         ACCESS_VARIABLE: _access(config),
         LINK_SECRET_VARIABLE: secret,
-        SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path)),
+        SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path, env=os.environ)),
     }
 
 

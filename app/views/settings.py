@@ -15,7 +15,7 @@ from db.shown_settings import SETTINGS_VARIABLE, ShownSetting, settings_from_jso
 _COLUMNS = (
     Column(label="setting"),
     Column(label="value"),
-    Column(label="from", title="hud.toml, or what holds where it says nothing"),
+    Column(label="from", title="hud.toml, a variable that wins, or what holds elsewhere"),
     Column(label="what it is"),
 )
 
@@ -50,8 +50,8 @@ def show() -> None:
 
 def _row(item: ShownSetting) -> tuple[Cell, ...]:
     return (
-        Cell(text=item.key, style="strong" if item.is_set else ""),
+        Cell(text=item.key, style="strong" if item.is_set or item.variable else ""),
         Cell(text=item.value or "-", style="prose" if item.value else "quiet"),
-        Cell(text="hud.toml" if item.is_set else "default", style="quiet"),
+        Cell(text=item.variable or ("hud.toml" if item.is_set else "default"), style="quiet"),
         Cell(text=item.description, style="prose quiet whole coded"),
     )

@@ -35,9 +35,37 @@ def handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what the dashboard's process is told of a hud.toml, and tell it this process."""
     path = tmp_path / "hud.toml"
     path.write_text(CONFIG, encoding="utf-8")
-    text = dashboard_environment(parse_config(CONFIG, path=path, env={}))[SETTINGS_VARIABLE]
+    return hand_over(path, monkeypatch)
+
+
+def hand_over(path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
+    with monkeypatch.context() as patch:
+        # The store of a test's own dashboard is in the first.
+        for name in ("HUD_DATABASE_URL", "HUD_STATE_DIR"):
+            patch.delenv(name, raising=False)
+        for name, value in env.items():
+            patch.setenv(name, value)
+        text = dashboard_environment(parse_config(CONFIG, path=path, env=env))[SETTINGS_VARIABLE]
     monkeypatch.setenv(SETTINGS_VARIABLE, text)
     return text
+
+
+@pytest.mark.usefixtures("seeded")
+def test_what_a_variable_says_is_in_force(
+    open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "hud.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    env = {"HUD_STATE_DIR": "/var/lib/hud", "HUD_DATABASE_URL": "postgresql://a:hunter5@db/hud"}
+    hand_over(path, monkeypatch, **env)
+    page = open_page("settings")
+    paths = {row[0]: row[1:3] for row in texts_of_rows(page, "settings of paths")}
+    assert paths["state"] == ["/var/lib/hud", "HUD_STATE_DIR"]
+    store = {row[0]: row[1:3] for row in texts_of_rows(page, "settings of store")}
+    assert store["url"] == ["postgresql://db/...", "HUD_DATABASE_URL"]
+    hand_over(path, monkeypatch)
+    paths = {row[0]: row[1:3] for row in texts_of_rows(open_page("settings"), "settings of paths")}
+    assert paths["state"] == [".hud", "default"]
 
 
 @pytest.mark.usefixtures("handed_over", "seeded")
@@ -141,12 +169,16 @@ def test_of_several_numbers_the_last_has_the_unit(tmp_path: Path) -> None:
     path.write_text(
         '[shapes.mine]\nsize = "small"\nbatch = 4\nlength = [16, 32]\n', encoding="utf-8"
     )
-    shown = {item.key: item.value for item in shown_settings(path) if item.section == "shapes.mine"}
+    shown = {
+        item.key: item.value
+        for item in shown_settings(path, env={})
+        if item.section == "shapes.mine"
+    }
     assert (shown["batch"], shown["length"]) == ("4 samples", "16, 32 tokens")
 
 
 def test_what_a_setting_is_for_is_told_whole_and_without_markdown() -> None:
-    for item in shown_settings(None):
+    for item in shown_settings(None, env={}):
         assert "](" not in item.description
         assert not item.description.endswith("...")
     assert without_links("Kept ([which](a.md#b)), as `x` in [a list](#c).") == (
@@ -161,7 +193,7 @@ def test_names_in_what_a_setting_is_for_are_code(open_page: OpenPage) -> None:
 
 def test_all_settings_fit_into_a_variable_of_the_environment(tmp_path: Path) -> None:
     # 128 KiB is what one may have on Linux.
-    assert len(settings_to_json(shown_settings(None))) < 40_000
+    assert len(settings_to_json(shown_settings(None, env={}))) < 40_000
     broken = tmp_path / "hud.toml"
     broken.write_text("[", encoding="utf-8")
-    assert shown_settings(broken) == shown_settings(None)
+    assert shown_settings(broken, env={}) == shown_settings(None, env={})
