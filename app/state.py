@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from db.text import shortened
 
 # How a moment stands in a URL: to the minute, in UTC.
 _MOMENT_FORM = "%Y-%m-%dT%H:%M"
+_DATE_FORM = "%Y-%m-%d"
 # The metrics that the overview can compare models and modes by; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
 DEFAULT_SERIES_METRIC = "latency_s"
@@ -249,9 +251,8 @@ def parse_series(params: Mapping[str, str]) -> tuple[SeriesState, tuple[str, ...
         value = getattr(state, name)
         if value and moment_in(value) is None:
             shown = shortened(value, limit=_SHOWN_LENGTH)
-            wrong = (
-                f"The URL asks for {name} {shown!r}, which is no time like 2026-01-31T02:30 (UTC)"
-            )
+            like = "2026-01-31 or 2026-01-31T02:30 (UTC)"
+            wrong = f"The URL asks for {name} {shown!r}, which is no time like {like}"
             problems = (*problems, f"{wrong}; that end is left open.")
             state = dataclasses.replace(state, **{name: ""})
     since, until = moment_in(state.since), moment_in(state.until)
@@ -430,11 +431,11 @@ def without(state: _CaseState, *names: str) -> _CaseState:
 
 
 def moment_in(text: str) -> datetime | None:
-    """Return the moment that a URL names, None where it names none."""
-    try:
-        return datetime.strptime(text, _MOMENT_FORM).replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
+    """Return the moment that a URL names, of a date its midnight; None where it names none."""
+    for form in (_MOMENT_FORM, _DATE_FORM):
+        with contextlib.suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+    return None
 
 
 def moment_out(at: datetime) -> str:

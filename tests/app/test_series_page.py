@@ -21,12 +21,17 @@ def trend_of(page: AppTest) -> dict[str, Any]:
     return spec
 
 
+def drawn_runs(page: AppTest) -> set[str]:
+    """Return the ids of the runs whose points are drawn."""
+    data = [layer["data"] for layer in trend_of(page)["layer"]]
+    points = next(rows["values"] for rows in data if "run_id" in rows.get("values", [{}])[0])
+    return {row["run_id"] for row in points}
+
+
 @pytest.mark.usefixtures("seeded")
 def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> None:
     page = open_page("series", **SERIES, since="2026-01-03T00:00", until="2026-01-05T00:00")
-    data = [layer["data"] for layer in trend_of(page)["layer"]]
-    points = next(rows["values"] for rows in data if "run_id" in rows.get("values", [{}])[0])
-    assert {row["run_id"] for row in points} == {"run-002", "run-003"}
+    assert drawn_runs(page) == {"run-002", "run-003"}
     assert "2026-01-03 00:00 to 2026-01-05 00:00 UTC" in text_of(page)
     page.button(key="whole").click().run()
     assert not {"since", "until"} & set(page.query_params)
@@ -69,6 +74,14 @@ def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
 
 
 @pytest.mark.usefixtures("seeded")
+def test_a_date_is_its_midnight(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="2026-01-03", until="2026-01-05")
+    assert drawn_runs(page) == {"run-002", "run-003"}
+    assert "2026-01-03 to 2026-01-05 UTC" in text_of(page)
+    assert "The URL asks" not in text_of(page)
+
+
+@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize(
     ("params", "problem"),
     [
@@ -77,7 +90,7 @@ def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
             "since 2026-12-01T00:00 and until 2026-01-01T00:00, between which nothing lies",
         ),
         ({"since": "yesterday"}, "The URL asks for since 'yesterday', which is no time like"),
-        ({"until": "2026-13-01T00:00"}, "that end is left open"),
+        ({"until": "2026-02-30"}, "that end is left open"),
         ({"raw": "maybe"}, "The URL asks for raw 'maybe', which does not exist"),
     ],
 )
