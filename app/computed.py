@@ -19,7 +19,7 @@ from app.matrix import MISSING_KINDS, MODE_ORDER, missing_cases
 from app.pages import Band, ModeSummary
 from app.sweep import Sweep, Swept, SweptShape
 from db.points import point_columns
-from db.records import Alert, Case, Run
+from db.records import Alert, Case, Outcome, Run
 from db.summaries import LatestCell, SeriesHeader, TrendPoint
 from db.text import printable
 from runner.analysis.aggregate import cohort_means, pass_rate
@@ -74,7 +74,8 @@ def mode_summaries(
     for mode, found in by_mode.items():
         if not found:
             continue
-        passed = pass_rate(cell.summary.outcome for cell in present[mode])
+        outcomes = [cell.summary.outcome for cell in present[mode]]
+        passed = pass_rate(outcomes)
         kinds = Counter(
             missing[cell.summary.case.key].kind
             for cell in found
@@ -89,11 +90,25 @@ def mode_summaries(
                 num_speedups=len(columns[mode]),
                 num_ok=passed.num_ok,
                 num_tried=passed.num_tried + kinds.total(),
+                failures=_ended_badly(outcomes, is_tried=True),
+                untried=_ended_badly(outcomes, is_tried=False),
                 missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),
                 effective_modes=_fallbacks(present[mode]),
             )
         )
     return tuple(summaries)
+
+
+def _ended_badly(outcomes: Sequence[Outcome], *, is_tried: bool) -> tuple[tuple[str, int], ...]:
+    """Return how often each bad outcome is there, of those that count as tried or of the others."""
+    counts = Counter(outcomes)
+    return tuple(
+        (str(outcome), counts[outcome])
+        for outcome in Outcome
+        if outcome is not Outcome.OK
+        and counts[outcome]
+        and bool(pass_rate([outcome]).num_tried) is is_tried
+    )
 
 
 def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:

@@ -184,6 +184,8 @@ class ModeSummary:
     `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models (each
     with its phase, shape, dtype and device); None when no model is ok in every mode.
     `num_speedups` of them have one in this mode.
+    `failures` counts the cases that ended badly, by outcome, and `untried` those that were skipped
+    or lost, which are none of `num_tried`.
     `missing` counts the cases without new results, the vanished apart from the late;
     `effective_modes` counts the modes that ran instead, by name.
     """
@@ -195,5 +197,7 @@ class ModeSummary:
     num_speedups: int
     num_ok: int
     num_tried: int
+    failures: tuple[tuple[str, int], ...]
+    untried: tuple[tuple[str, int], ...]
     missing: tuple[tuple[str, int], ...]
     effective_modes: tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from app.format import age, moment
+from app.format import age, moment, outcome_label
 from app.markup import Cell, Note, facts, folded, table
 from app.matrix import DIMENSIONS, common_dimensions
 from app.needs import needs_of, needs_table, needs_title
@@ -102,12 +102,14 @@ def _concerns(state: OverviewState, alert: Alert) -> bool:
 
 def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     """Return a mode's name and its headline number, in brackets when the mode never really ran."""
-    missing = [f"{number} {kind}" for kind, number in summary.missing]
+    bad = [*_counts(summary.failures), *_counts(summary.missing)]
     text, why = _mean_words(summary)
     notes = [
         Note(text=why),
-        Note(text=", ".join([f"{summary.num_ok} of {summary.num_tried} ok", *missing])),
+        Note(text=", ".join([f"{summary.num_ok} of {summary.num_tried} ok", *bad])),
     ]
+    if summary.untried:
+        notes.append(Note(text=f"not counted: {', '.join(_counts(summary.untried))}"))
     num_others = 0
     for mode, number in summary.effective_modes:
         num_others += number
@@ -119,6 +121,10 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
         title="speedup over eager, same process, over the models that are ok in every mode",
         notes=tuple(notes),
     )
+
+
+def _counts(numbers: Sequence[tuple[str, int]]) -> list[str]:
+    return [f"{number} {outcome_label(name)}" for name, number in numbers]
 
 
 def _mean_words(summary: ModeSummary) -> tuple[str, str]:

@@ -150,6 +150,18 @@ def test_vanished_cases_are_told_from_late_ones() -> None:
     assert (default.num_ok, default.num_tried) == (1, 4)
 
 
+def test_what_ended_badly_is_counted_by_outcome_and_what_was_not_tried_apart() -> None:
+    outcomes = [Outcome.LOST, Outcome.SKIPPED, Outcome.INACCURATE, Outcome.FAILED, Outcome.FAILED]
+    cells = [
+        latest(make_case(str(place), mode="default"), outcome=outcome)
+        for place, outcome in enumerate([Outcome.OK, *outcomes])
+    ]
+    (summary,) = mode_summaries(cells, alerts=[])
+    assert (summary.num_ok, summary.num_tried) == (1, 4)
+    assert summary.failures == (("failed", 2), ("inaccurate", 1))
+    assert summary.untried == (("skipped", 1), ("lost", 1))
+
+
 def test_a_case_that_came_back_or_only_became_slower_is_ok() -> None:
     case = make_case("a", mode="default")
     alerts = [

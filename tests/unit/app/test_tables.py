@@ -37,6 +37,8 @@ def mode_summary(
     mean: float | None,
     num_ok: int = 4,
     num_speedups: int = 4,
+    failures: tuple[tuple[str, int], ...] = (),
+    untried: tuple[tuple[str, int], ...] = (),
     missing: tuple[tuple[str, int], ...] = (),
     fallbacks: tuple[tuple[str, int], ...] = (),
 ) -> ModeSummary:
@@ -49,6 +51,8 @@ def mode_summary(
         num_speedups=num_speedups,
         num_ok=num_ok,
         num_tried=4,
+        failures=failures,
+        untried=untried,
         missing=missing,
         effective_modes=fallbacks,
     )
@@ -58,6 +62,18 @@ def test_tile_tells_vanished_cases_from_late_ones() -> None:
     summary = mode_summary(mean=2.0, num_ok=1, missing=(("vanished", 1), ("late", 2)))
     _, cell = mode_tile(summary)
     assert cell.notes[1].text == "1 of 4 ok, 1 vanished, 2 late"
+
+
+def test_tile_says_what_is_not_ok_and_what_does_not_count() -> None:
+    failures, untried = (("failed", 1), ("out_of_memory", 1)), (("skipped", 2),)
+    summary = mode_summary(
+        mean=2.0, num_ok=1, failures=failures, untried=untried, missing=(("late", 1),)
+    )
+    _, cell = mode_tile(summary)
+    assert [note.text for note in cell.notes[1:]] == [
+        "1 of 4 ok, 1 failed, 1 out of memory, 1 late",
+        "not counted: 2 skipped",
+    ]
 
 
 def cases_of(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
