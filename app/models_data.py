@@ -14,10 +14,10 @@ from app import data
 from app.matrix import MODE_ORDER, missing_cases
 from app.modelspage import ModeHealth, ModelHealth
 from app.pages import Loaded
-from app.ranking import is_by_machine
+from app.ranking import is_by_machine, open_alerts
 from app.state import ModelsState
 from db.recent import Recent, load_last_ok, load_model_summaries
-from db.records import Alert, AlertState, Outcome, Verdict
+from db.records import Alert, Outcome, Verdict
 from db.summaries import LatestCell
 from runner.analysis.history import MIN_BASELINE_POINTS
 from runner.analysis.stats import robust_sd
@@ -114,6 +114,8 @@ def _health(
         if cell.summary.case.variant == MODE_ORDER[1]
         and (measured := cell.summary.measurements.get(_COMPILE_METRIC))
     ]
+    regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    num_by_machine = sum(map(is_by_machine, regressions))
     return ModelHealth(
         model=case.model,
         family=case.family,
@@ -129,12 +131,8 @@ def _health(
         last_ok=max((known.last_ok[key] for key in keys if key in known.last_ok), default=None),
         noise=statistics.median(noises) if noises else None,
         compile_s=statistics.median(compiled) if compiled else None,
-        num_open=sum(
-            alert.state is AlertState.OPEN
-            and alert.verdict is Verdict.REGRESSION
-            and not is_by_machine(alert)
-            for alert in alerts
-        ),
+        num_open=len(regressions) - num_by_machine,
+        num_by_machine=num_by_machine,
     )
 
 

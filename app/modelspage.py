@@ -29,9 +29,9 @@ class ModelHealth:
     """How a model does on one machine in one toolchain.
 
     `summary` is what the catalog said that it stresses, "" where no result has kept it. `coverage`
-    is what of each dimension is measured. `num_open` are its open regressions, without what the
-    machine did. `noise` is a share, `compile_s` the cold compile time of mode default; None where
-    there is none.
+    is what of each dimension is measured. `num_open` are its open regressions without what the
+    machine did, `num_by_machine` that. `noise` is a share, `compile_s` the cold compile time of
+    mode default; None where there is none.
     """
 
     model: str
@@ -43,6 +43,7 @@ class ModelHealth:
     noise: float | None
     compile_s: float | None
     num_open: int
+    num_by_machine: int
 
     @property
     def num_bad(self) -> int:

@@ -12,6 +12,7 @@ from app.modelspage import ModeHealth, ModelHealth
 from app.state import OverviewState, overview_url, run_url, series_url
 
 _NO_SUMMARY = "no description was stored with its results"
+_ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"
 _MODEL_COLUMNS = (
     Column(label="model", title="opens its results in the overview"),
     Column(label="why it is here", title="what the catalog says that it stresses", is_brief=True),
@@ -44,7 +45,7 @@ def models_table(
     scale = scale_for("s", [item.compile_s for item in healths if item.compile_s is not None])
     columns = [
         *_MODEL_COLUMNS,
-        Column(label="open alerts", is_number=True),
+        Column(label="open alerts", title=_ALERTS_TITLE, is_number=True),
         *(Column(label=name, title="cases that are ok", is_number=True) for name in variants),
         Column(label="last ok", is_number=True),
         Column(label="noise", title="what two nights in a row differ by", is_number=True),
@@ -89,9 +90,11 @@ def models_table(
 
 
 def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:
+    by_machine = f"{item.num_by_machine} by the machine"
+    notes = (Note(text=by_machine),) if item.num_by_machine else ()
     if not item.num_open:
-        return Cell(text="0", style="quiet")
-    return Cell(text=str(item.num_open), href=href, style="bad")
+        return Cell(text="0", style="quiet", notes=notes)
+    return Cell(text=str(item.num_open), href=href, style="bad", notes=notes)
 
 
 def _mode_cell(mode: ModeHealth | None, *, machine: str, toolchain: str) -> Cell:

@@ -11,7 +11,7 @@ from app.models_data import Known, fitting, model_healths
 from app.modelspage import ModelHealth
 from app.modelsrows import models_table, models_title
 from app.state import ModelsState
-from db.records import Alert, AlertState, Outcome
+from db.records import Alert, AlertState, Outcome, Verdict
 from db.summaries import LatestCell
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
@@ -59,11 +59,24 @@ def test_a_mode_leads_to_the_case_that_is_not_ok() -> None:
     assert "run?run=run-1&amp;case=bert%2Finference%2Ffull" in html
 
 
-def test_a_vanished_case_is_not_ok_and_machine_alerts_do_not_count() -> None:
+def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
     gone = make_alert("gone", case=BERT, kind="vanished", metric="outcome", unit="")
     settled = make_alert("settled", case=BERT, state=AlertState.EXPECTED)
     (item,) = healths(latest(BERT), alerts=(gone, settled))
     assert (item.num_bad, item.num_open, item.modes[0].why) == (1, 1, "vanished")
+
+
+def test_what_the_machine_did_is_counted_apart() -> None:
+    slower = make_alert("slower", case=BERT)
+    by_machine = make_alert("moved", case=BERT, cause_kind="machine")
+    better = make_alert("better", case=BERT, cause_kind="machine", verdict=Verdict.IMPROVEMENT)
+    (item,) = healths(latest(BERT), alerts=(slower, by_machine, better))
+    assert (item.num_open, item.num_by_machine) == (1, 1)
+    assert "1 by the machine" in table_of(item)
+    (item,) = healths(latest(BERT), alerts=(by_machine,))
+    assert (item.num_open, item.num_by_machine) == (0, 1)
+    assert "1 by the machine" in table_of(item)
+    assert "by the machine" not in table_of(*healths(latest(BERT), alerts=(slower, better)))
 
 
 def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
