@@ -81,7 +81,7 @@ class Tally:
     """What many rows come to: of the cases, by key, and of the rows.
 
     `by_case` has one row of each, `common` are those that both runs have, `worse` and `better`
-    those of them that have a row of that verdict.
+    those of them that have a row of that verdict; of all, `num_cases_by_verdict` have one.
     """
 
     by_case: Mapping[str, ComparedRow]
@@ -89,6 +89,7 @@ class Tally:
     worse: frozenset[str]
     better: frozenset[str]
     num_by_verdict: Mapping[Verdict, int]
+    num_cases_by_verdict: Mapping[Verdict, int]
     metrics: frozenset[str]
 
 
@@ -130,5 +131,6 @@ class ComparePage:
             worse=frozenset(common & found[Verdict.REGRESSION]),
             better=frozenset(common & found[Verdict.IMPROVEMENT]),
             num_by_verdict=Counter(row.verdict for row in self.rows),
+            num_cases_by_verdict={verdict: len(keys) for verdict, keys in found.items()},
             metrics=frozenset(row.metric for row in self.rows),
         )

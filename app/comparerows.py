@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean
+from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean, Tally
 from app.csvtext import csv_text
 from app.format import (
     Scale,
@@ -128,16 +128,25 @@ def headline(page: ComparePage) -> str:
 
 
 def verdict_tiles(page: ComparePage) -> str:
-    """Return how many comparisons have which verdict, and of how many cases."""
-    counts = page.tally.num_by_verdict
-    found = [
-        (str(verdict), Cell(text=str(number), style=_tile_style(verdict, number)))
-        for verdict in _ORDER
-        for number in (counts.get(verdict, 0),)
-    ]
+    """Return how many comparisons have which verdict, in how many cases, and of how many cases."""
     title = "cases that both runs have; those of one run alone have no comparison"
     common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
+    found = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
     return tiles([*found, ("cases in both", common)])
+
+
+def _verdict_cell(verdict: Verdict, tally: Tally) -> Cell:
+    number = tally.num_by_verdict.get(verdict, 0)
+    if not number:
+        return Cell(text="0", style="quiet")
+    noun = "comparison" if number == 1 else "comparisons"
+    cases = counted(tally.num_cases_by_verdict[verdict], "case")
+    return Cell(
+        text=str(number),
+        style=VERDICT_STYLES.get(verdict, "quiet"),
+        title="each of a metric of a case, or of how it ended",
+        notes=(Note(text=f"{noun} in {cases}"),),
+    )
 
 
 def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
@@ -419,10 +428,6 @@ def name_of(before: Case, after: Case) -> str:
 
 def _variant_text(before: str, after: str) -> str:
     return after if before == after else f"{before} -> {after}"
-
-
-def _tile_style(verdict: Verdict, number: int) -> str:
-    return VERDICT_STYLES.get(verdict, "quiet") if number else "quiet"
 
 
 def _mean_cell(mean: Mean | None) -> Cell:

@@ -44,7 +44,8 @@ def test_what_changed_comes_first_and_the_worst_of_it_before_all(open_page: Open
     assert [row[0].split(" [")[0] for row in rows] == ["fails", "+21.0 %", "-16.7 %"]
     assert rows[0][1].startswith("unet max-autotune")
     assert rows[1][1:3] == ["bert default", "latency"]
-    assert "regression 3 improvement 0" in text_of(page)
+    # The tiles count comparisons, the title cases: both say so.
+    assert "regression 3 comparisons in 2 cases improvement 0 inconclusive" in text_of(page)
     assert "cases in both runs: 2 worse, none better" in text_of(page)
 
 
