@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.format import duration, outcome_label, significant
-from app.markup import Cell, Column, facts, table
+from app.format import duration, moment, outcome_label, significant
+from app.markup import Cell, Column, Note, facts, table
 from app.matrix import effective_note
-from db.imported import was_timed
+from app.pages import RunPage
+from db.imported import is_imported, was_timed
+from db.records import RunState
 from db.summaries import ResultSummary
 from db.text import runtime_text
 
+CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
 # Lists of sentences in a result's details, by what they explain.
 REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
 # Lists of places: a reason with its file, line and function.
@@ -37,6 +40,21 @@ def result_facts(result: ResultSummary) -> str:
     if runtime := runtime_text(result.details):
         pairs.insert(-1, ("runtime", Cell(text=runtime)))
     return facts(pairs)
+
+
+def run_times(page: RunPage) -> list[tuple[str, Cell]]:
+    """Return when a run began, after how long it was over, and how long its cases took."""
+    run = page.run
+    is_timed = bool(page.results) and not is_imported(run.toolchain)
+    took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
+    after = ""
+    if is_timed and run.state is RunState.FINISHED and run.finished_at is not None:
+        after = f"finished after {duration((run.finished_at - run.started_at).total_seconds())}"
+    notes = (Note(text=after),) if after else ()
+    return [
+        ("started", Cell(text=moment(run.started_at), notes=notes)),
+        ("cases took", Cell(text=duration(took_s) if is_timed else "-", title=CASES_TOOK)),
+    ]
 
 
 def warning_table(result: ResultSummary) -> str:

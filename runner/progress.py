@@ -104,7 +104,8 @@ class TerminalProgress:
             case RunEnded():
                 self._stop_bar()
                 if event.run.state is RunState.FINISHED:
-                    took_s = (self._now() - event.run.started_at).total_seconds()
+                    ended_at = event.run.finished_at or self._now()
+                    took_s = (ended_at - event.run.started_at).total_seconds()
                     name = self._name(event.run)
                     self._print(f"run {name} finished after {clock(took_s)}")
                 self._forget(event.run)

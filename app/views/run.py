@@ -10,9 +10,9 @@ from app.casepage import show_case
 from app.casetable import case_table, num_cases
 from app.components import not_found_page, notices, stale_note
 from app.computed import run_command
-from app.detail import environment_table
+from app.detail import environment_table, run_times
 from app.firstrows import FirstRows, first_note, show_rest
-from app.format import duration, moment, outcome_label
+from app.format import outcome_label
 from app.machine import machine_notice, moved_cell, reference_table
 from app.markup import Cell, facts, folded, heading, notice, table
 from app.matrix import common_dimensions
@@ -22,7 +22,6 @@ from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
 from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
-from db.imported import is_imported
 from db.records import Case, Outcome, Run, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
 
@@ -62,16 +61,12 @@ def show() -> None:
 def _show_header(page: RunPage) -> None:
     run = page.run
     st.html(heading(f"Run {run.id}"))
-    took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
     counts = {
         outcome: sum(result.outcome is outcome for result in page.results) for outcome in Outcome
     }
     outcomes = ", ".join(
         f"{number} {outcome_label(outcome)}" for outcome, number in counts.items() if number
     )
-    is_timed = bool(page.results) and not is_imported(run.toolchain)
-    # A case that is going has taken nothing yet.
-    took = "results took" if run.state is RunState.RUNNING else "took"
     pairs = [
         ("state", Cell(text=str(run.state))),
         ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
@@ -81,8 +76,7 @@ def _show_header(page: RunPage) -> None:
         ("suite", Cell(text=run.suite)),
         ("toolchain", Cell(text=run.toolchain)),
         ("trigger", Cell(text=run.trigger)),
-        ("started", Cell(text=moment(run.started_at))),
-        (took, Cell(text=duration(took_s) if is_timed else "-")),
+        *run_times(page),
         *([("machine moved", moved_cell(page.machine))] if page.machine else []),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]

@@ -10,6 +10,7 @@ import streamlit as st
 from app import data
 from app.asking import ask_form, suites_of
 from app.components import choose, notices, stale_note, state_page
+from app.detail import CASES_TOOK
 from app.firstrows import FirstRows, first_note, show_rest
 from app.format import age, duration, moment, outcome_label
 from app.machine import moved_cell
@@ -30,7 +31,7 @@ _COLUMNS = (
     Column(label="ok", is_number=True),
     Column(label="not ok", is_number=True),
     Column(label="planned", is_number=True, is_spare=True),
-    Column(label="took", is_number=True),
+    Column(label="cases took", title=CASES_TOOK, is_number=True),
     Column(label="suite", is_spare=True),
     Column(label="trigger", is_spare=True),
     Column(label="machine", is_spare=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import data
+from db.records import RunState
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
@@ -219,16 +221,21 @@ def test_the_environment_is_listed(open_page: OpenPage) -> None:
     assert rows["flags"] == '{"TORCHINDUCTOR_CACHE_DIR": "", "allow_tf32": true}'
 
 
-def test_a_run_took_what_its_results_took(open_page: OpenPage, store: Store) -> None:
-    stores.fill_running(store, num_done=3, started_at=stores.NOW - timedelta(hours=10))
-    assert " took 30 s " in text_of(open_page("run"))
+def test_the_cases_of_a_run_took_what_their_results_took(open_page: OpenPage, store: Store) -> None:
+    run = stores.fill_running(store, num_done=3, started_at=stores.NOW - timedelta(hours=10))
+    assert " cases took 30 s " in text_of(open_page("run"))
     (row,) = texts_of_rows(open_page("runs"), "runs")
     assert row[6] == "30 s"
+    assert "finished after" not in text_of(open_page("run"))
+    ended_at = run.started_at + timedelta(minutes=4, seconds=27)
+    store.save_run(replace(run, state=RunState.FINISHED, finished_at=ended_at))
+    # As the terminal says it: with what lies between the cases.
+    assert " finished after 4 min 27 s cases took 30 s " in text_of(open_page("run"))
 
 
 def test_a_run_without_a_result_took_nothing_yet(open_page: OpenPage, store: Store) -> None:
     stores.fill_running(store, num_done=0, started_at=stores.NOW - timedelta(hours=10))
-    assert " took - " in text_of(open_page("run"))
+    assert " cases took - " in text_of(open_page("run"))
     (row,) = texts_of_rows(open_page("runs"), "runs")
     assert row[6] == "-"
 

@@ -99,7 +99,10 @@ def show(*, is_terminal: bool, num_done: int = 0) -> str:
         progress(CaseStarted(case=DEFAULT))
         clock.advance(20.0)
         progress(CaseFinished(result=took(DEFAULT, 10.0)))
-        progress(RunEnded(run=make_run(state="finished")))
+        ended = make_run(state="finished", finished_at=clock())
+        # Its results go to the store before anybody is told.
+        clock.advance(5.0)
+        progress(RunEnded(run=ended))
     return stream.getvalue()
 
 
