@@ -106,13 +106,13 @@ def batches(ids: Iterable[str]) -> Iterator[list[str]]:
         yield unique[start : start + IDS_PER_READ]
 
 
-def one_run(connection: Connection, run_id: str) -> Run:
+def one_run(connection: Connection, run_id: str, *, store: str) -> Run:
     """Return the run with this id or unique start of an id, or the newest for `latest`."""
     runs = select(RunTable.__table__)
     if run_id == "latest":
         newest = read_runs(connection, runs.order_by(*NEWEST_RUN).limit(1))
         if not newest:
-            raise NotFoundError("no run in this store yet. `hud run` makes one")
+            raise NotFoundError(f"no run in the store {store} yet. `hud run` makes one")
         return newest[0]
     is_other = case((RunTable.id == run_id, 0), else_=1)
     fits = select(RunTable.id).where(RunTable.id.startswith(run_id, autoescape=True))
@@ -124,7 +124,7 @@ def one_run(connection: Connection, run_id: str) -> Run:
         raise NotFoundError(
             f"more than one run starts with {run_id!r}: {names}, ... Name one whole"
         )
-    raise NotFoundError(f"no run {run_id!r} in this store. `hud runs` lists them")
+    raise NotFoundError(f"no run {run_id!r} in the store {store}. `hud runs` lists them")
 
 
 def is_put_off(results: Subquery | type[CaseResultTable]) -> ColumnElement[bool]:

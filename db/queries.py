@@ -106,7 +106,7 @@ def load_run(store: Store, run_id: str) -> Run:
     Raises NotFoundError when there is none, or more than one.
     """
     with store.read() as connection:
-        return fetch.one_run(connection, run_id)
+        return fetch.one_run(connection, run_id, store=store.name)
 
 
 def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> RunDocument:
@@ -115,7 +115,7 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
     The kernels and their code, most of what is stored, are left out unless `has_kernels`.
     """
     with store.read() as connection:
-        run = fetch.one_run(connection, run_id)
+        run = fetch.one_run(connection, run_id, store=store.name)
         last = fetch.last_results(CaseResultTable.run_id == run.id)
         results = fetch.full_results(connection, last)
         if has_kernels:
@@ -137,7 +137,7 @@ def load_result(store: Store, result_id: str) -> CaseResult:
 def load_result_summaries(store: Store, run_id: str) -> tuple[ResultSummary, ...]:
     """Return the results of a run without samples, in plan order; `run_id` as in `load_run`."""
     with store.read() as connection:
-        run = fetch.one_run(connection, run_id)
+        run = fetch.one_run(connection, run_id, store=store.name)
         last = fetch.last_results(CaseResultTable.run_id == run.id)
         rows = read_rows(connection, fetch.with_case(last))
         measurements = fetch.summaries(connection, last)

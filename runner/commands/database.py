@@ -10,7 +10,13 @@ import click
 from db.backup import restore_backup, write_backup
 from db.check import find_orphans, remove_orphans
 from db.errors import BackupError
-from runner.commands.common import json_option, print_json, say_when_empty, with_workplace
+from runner.commands.common import (
+    json_option,
+    print_json,
+    say_when_empty,
+    say_when_missing,
+    with_workplace,
+)
 from runner.orphan_files import find_orphan_files, remove_orphan_files
 from runner.text import quantity
 from runner.wiring import Workplace, prune
@@ -73,8 +79,10 @@ def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
 
     After each run this happens by itself.
     """
+    is_missing = say_when_missing(workplace.store())
     told = prune(workplace, is_dry_run=is_dry_run)
-    click.echo("\n".join(told) or "nothing is older than what is kept")
+    if told or not is_missing:
+        click.echo("\n".join(told) or "nothing is older than what is kept")
 
 
 @db_group.command()

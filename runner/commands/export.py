@@ -104,8 +104,8 @@ def export(
     first = next(chosen, None)
     if first is None:
         raise NoSuchDocument(
-            "nothing to export: no result fits --case and --metric, or the store is empty;"
-            " `hud show RUN` lists the cases of a run"
+            "nothing to export: no result fits --case and --metric, or the store"
+            f" {workplace.store().name} is empty; `hud show RUN` lists the cases of a run"
         )
     pieces = FORMATS[format_name](itertools.chain([first], chosen))
     if path is None:

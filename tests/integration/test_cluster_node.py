@@ -131,7 +131,7 @@ def test_wrong_runtime_environment_is_said(tmp_path: Path, content: str | None, 
     [
         (("--runtime-env", "x.json"), "add --executor ray"),
         (("--executor", "ray"), "--device cuda or cpu"),
-        (("--executor", "ray", "--resume"), "no run in this store yet"),
+        (("--executor", "ray", "--resume"), "no run in the store .hud/store.duckdb yet"),
         (
             ("--executor", "ray", "--toolchain", "current", "--toolchain", "current"),
             "one toolchain at a time",

@@ -114,6 +114,37 @@ def test_a_store_without_a_run_may_be_another_than_was_meant(
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "show latest",
+        "show run-0",
+        "kernels latest net",
+        "kernels run-0 net",
+        "export latest --format csv",
+        "export all --format csv",
+    ],
+)
+def test_who_finds_no_run_in_a_store_that_is_not_there_names_it(
+    terminal: Terminal, command: str
+) -> None:
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.count("\n") == 1
+    assert "the store mistyped.duckdb" in said.stderr
+    assert not Path("mistyped.duckdb").exists()
+
+
+@pytest.mark.parametrize("command", [["db", "prune", "--dry-run"], ["db", "prune"]])
+def test_nothing_is_pruned_of_a_store_that_is_not_there(
+    terminal: Terminal, command: list[str]
+) -> None:
+    said = terminal.hud(*command, "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout) == (0, "")
+    assert said.stderr.startswith("there is no store mistyped.duckdb yet, and it reads as empty;")
+    assert not Path("mistyped.duckdb").exists()
+
+
+@pytest.mark.parametrize(
     ("command", "empty"),
     [
         ("runs", []),

@@ -121,5 +121,5 @@ def test_the_latest_run_of_an_empty_store_is_told_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = "hud: no run in this store yet. `hud run` makes one\n"
+    told = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
     assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == told
