@@ -7,6 +7,7 @@ no lock files: an advisory lock lets one writer in at a time, so the rules are t
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
@@ -189,11 +190,10 @@ class DuckDbFile:
                 yield from self._write_new(put=self._put_aside)
 
     def _put_aside(self) -> None:
-        kept = self._path.with_name(self._path.name + ".replaced")
-        _remove(kept)
+        kept = _free_name(self._path.with_name(self._path.name + ".replaced"))
         # DuckDB would replay the log into the new file.
         if self._log.exists():
-            os.replace(self._log, kept.with_name(kept.name + ".wal"))
+            os.replace(self._log, _log_of(kept))
         if not self.is_missing():
             os.link(self._path, kept)
 
@@ -211,7 +211,7 @@ class DuckDbFile:
 
     @property
     def _log(self) -> Path:
-        return self._path.with_name(self._path.name + ".wal")
+        return _log_of(self._path)
 
     def _check_no_orphan(self) -> None:
         # DuckDB would replay the old log into the new file.
@@ -420,8 +420,18 @@ def _drop_tables(connection: Connection) -> None:
 
 
 def _remove(draft: Path) -> None:
-    for path in (draft, draft.with_name(draft.name + ".wal")):
+    for path in (draft, _log_of(draft)):
         path.unlink(missing_ok=True)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
+def _free_name(path: Path) -> Path:
+    """Return `path`, or with the first number behind it that neither a file nor its log has."""
+    names = itertools.chain([path], (Path(f"{path}-{number}") for number in itertools.count(2)))
+    return next(name for name in names if not any(map(os.path.lexists, (name, _log_of(name)))))
 
 
 # One for all stores of a URL: it keeps compiled statements, and each mapper of SQLAlchemy keeps a

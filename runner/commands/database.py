@@ -64,7 +64,8 @@ def backup(workplace: Workplace, *, file: Path | None) -> None:
 def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
     """Put all rows of FILE, a backup of any kind of store, into the store.
 
-    A DuckDB file that is replaced stays beside the new one, with `.replaced` behind its name.
+    A DuckDB file that is replaced stays beside the new one, with `.replaced` behind its name
+    (`.replaced-2` where there is one, and so on).
     """
     store = workplace.store()
     found = restore_backup(file, store, is_forced=is_forced)

@@ -150,6 +150,25 @@ def test_what_a_restored_file_replaces_stays_beside_it(duckdb_url: str, tmp_path
     assert "later" in {item.run.id for item in queries.load_runs(kept)}
 
 
+def test_nothing_that_was_replaced_before_is_lost(tmp_path: Path) -> None:
+    store = Store(f"duckdb:///{tmp_path}/store.duckdb")
+    fill(store)
+    write_backup(store, tmp_path / "b.zip", at=AT)
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"of another program")
+    # What is left of a log alone takes a name, too.
+    (tmp_path / "theirs.replaced-2.wal").write_bytes(b"a log")
+    for number in range(3):
+        restore_backup(tmp_path / "b.zip", Store(f"duckdb:///{theirs}"), is_forced=True)
+        assert contents(Store(f"duckdb:///{theirs}")) == contents(store)
+        Store(f"duckdb:///{theirs}").save_run(make_run(f"later-{number}"))
+    assert (tmp_path / "theirs.replaced").read_bytes() == b"of another program"
+    assert (tmp_path / "theirs.replaced-2.wal").read_bytes() == b"a log"
+    for number in range(2):
+        kept = Store(f"duckdb:///{theirs}.replaced-{3 + number}")
+        assert f"later-{number}" in {item.run.id for item in queries.load_runs(kept)}
+
+
 def test_a_damaged_store_can_be_replaced(duckdb_url: str, tmp_path: Path) -> None:
     store = Store(duckdb_url)
     fill(store)
