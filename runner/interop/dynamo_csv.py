@@ -1,8 +1,9 @@
 """CSV files of PyTorch's `benchmarks/dynamo`: a case a row, a metric a column.
 
 The file name carries the configuration (dynamo_name.py). A case that failed has zeros, which become
-its outcome and no number. Blank lines and lines that begin with `#` are skipped. The instruction
-counts of `pr_time_benchmarks` are read as well: without a header, `name,metric,value[,noise]`.
+its outcome and no number; early versions of the suite left its row short. Any other short row was
+cut off. Blank lines and lines that begin with `#` are skipped. The instruction counts of
+`pr_time_benchmarks` are read as well: without a header, `name,metric,value[,noise]`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 from db.records import Case, Dtype, Phase
 from runner.interop.dynamo_name import DynamoName, parse_name
-from runner.interop.evidence import ACCURACY
+from runner.interop.evidence import ACCURACY, NEVER_ZERO
 from runner.interop.foreign import (
     DEVICES,
     DTYPES,
@@ -66,10 +67,12 @@ class CsvReader:
         source: Source,
         line: int,
     ) -> Iterator[Row]:
-        if len(cells) > len(header):
-            what = f"{len(cells)} cells under a header of {len(header)}"
-            raise source.error(what, line)
         values = dict(zip(header, cells, strict=False))
+        is_short = len(cells) < len(header) and not _is_failed(values)
+        if is_short or len(cells) > len(header):
+            what = f"{len(cells)} cells under a header of {len(header)}"
+            raise source.error(f"{what}: the file is cut off" if is_short else what, line)
+        source.check_end(line)
         if not values.get(_NAME):
             raise source.error("a row without a name", line)
         case = _case(values, named)
@@ -93,6 +96,7 @@ class CsvReader:
         if number is None or not cells[0]:
             what = "this is neither a header with a column `name` nor `name,metric,value`"
             raise source.error(what, line)
+        source.check_end(line)
         case = _case({_NAME: cells[0]}, named)
         origin = self._origin(named, source=source, device=case.device)
         return _row(origin, case, cells[1], values=(number,))
@@ -134,6 +138,16 @@ def _case(values: dict[str, str], named: DynamoName) -> Case:
         backend=next((name for name in _BACKENDS if name in named.mode), ""),
         device=device if device in DEVICES else clean_part(device or UNKNOWN),
     )
+
+
+def _is_failed(values: dict[str, str]) -> bool:
+    """Return whether a row has zeros alone, one of them where no case that ran has one."""
+    numbers = {
+        find_metric(name).name: _number(text)
+        for name, text in values.items()
+        if name not in _NOT_METRICS
+    }
+    return set(numbers.values()) == {0.0} and not numbers.keys().isdisjoint(NEVER_ZERO)
 
 
 def _number(text: str) -> float | None:

@@ -71,13 +71,14 @@ class _Table:
     units: dict[str, str] = field(default_factory=dict)
 
     def row(self, cells: Sequence[str], line: int) -> None:
-        """Take one row; raise ImportFailed when it is not as long as the header."""
+        """Take one row; raise ImportFailed when it is not as long as the header, or has no end."""
         if len(cells) != len(self.header):
             raise self.source.error(
                 f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"
                 " off, or no CSV of Nsight",
                 line,
             )
+        self.source.check_end(line)
         self.take(self, dict(zip(self.header, cells, strict=True)), line)
 
     def add(self, kernel: str, counter: str, value: tuple[float, str], *, line: int) -> None:

@@ -36,6 +36,8 @@ class Source:
 
     path: Path
     _hash: Any = field(default_factory=hashlib.sha256)
+    # The last of the `lines` where no newline ends it, None as long as none was read.
+    _open_line: int | None = None
 
     def read_digest(self) -> str:
         """Return the SHA-256 of the content, unpacked, as hex digits; raise as `texts` does."""
@@ -76,6 +78,7 @@ class Source:
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield every line with its number, from 1, without its end."""
         number, rest = 0, ""
+        self._open_line = None
         for text in self.texts():
             *whole, rest = (rest + text).split("\n")
             if len(rest) > MAX_VALUE_CHARS:
@@ -84,6 +87,7 @@ class Source:
                 number += 1
                 yield number, line.removesuffix("\r")
         if rest:
+            self._open_line = number + 1
             yield number + 1, rest
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -100,6 +104,17 @@ class Source:
             return [cell.strip() for cell in next(csv.reader([text], strict=True))]
         except csv.Error as error:
             raise self.error(f"this is no CSV: {error}", line) from error
+
+    def check_end(self, line: int) -> None:
+        """Raise ImportFailed when no newline ends `line`, a row: its last cell may be cut off.
+
+        Whoever writes such files ends every row, and half of a number looks like another one.
+        """
+        if line == self._open_line:
+            what = (
+                "no newline ends the last row, as in a file that is cut off. Add one if it is whole"
+            )
+            raise self.error(what, line)
 
     def error(self, what: str, line: int) -> ImportFailed:
         """Return the error that `what` is wrong on `line`."""

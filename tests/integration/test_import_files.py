@@ -85,6 +85,12 @@ def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
         ("dev,name,speedup\ncuda,,1\n", 2, "a row without a name"),
         ("first,second\n", 1, "neither a header with a column `name` nor"),
         ('dev,name\ncuda,"a', 2, "no CSV: unexpected end of data"),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.234\n", 2, "4 cells under a header of 7: the file is cut"),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.2,0\n", 2, "5 cells under a header of 7: the file is cut"),
+        ("dev,name,speedup\ncuda,a\n", 2, "2 cells under a header of 3: the file is cut off"),
+        ("name,graph_breaks,graphs\na,0\n", 2, "2 cells under a header of 3: the file is cut off"),
+        ("dev,name,speedup\ncuda,a,1.2", 2, "no newline ends the last row, as in a file that is"),
+        ("loop,count,3066000000,0.015\nadd,count,32", 2, "no newline ends the last row, as in a"),
     ],
 )
 def test_a_broken_csv_is_one_error_with_its_line(
@@ -96,6 +102,36 @@ def test_a_broken_csv_is_one_error_with_its_line(
     (error,) = result.stderr.splitlines()
     assert error.startswith(f"hud: broken.csv:{line}: ")
     assert what in error
+
+
+def test_a_csv_that_is_cut_anywhere_is_an_error_or_ends_with_a_whole_row(
+    terminal: Terminal,
+) -> None:
+    text = "dev,name,batch_size,speedup,abs_latency,graphs\n" + "".join(
+        f"cuda,{name},4,1.234,20.25,12\n" for name in "ab"
+    )
+    for end in range(text.index("a,4"), len(text)):
+        name = f"cut-{end}.csv"
+        (terminal.folder / name).write_text(text[:end])
+        told = terminal.hud("import", name)
+        assert told.exit_code == int(text[end - 1] != "\n"), told.stdout
+    (terminal.folder / "whole.csv").write_text(text)
+    report_of(terminal, "whole.csv")
+    for document in runs(terminal):
+        for result in document.results:
+            medians = {item.metric: item.median for item in result.measurements}
+            assert (medians["latency_s"], medians["graphs"]) == (0.02025, 12)
+
+
+def test_a_failed_case_without_the_zeros_behind_its_speedup_is_a_failed_case(
+    terminal: Terminal,
+) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\ncuda,XLNet,0,0.0000\ncuda,T5,16,1.5,10.0,31.5,0.9\n"
+    )
+    report_of(terminal, DYNAMO_NAME)
+    (document,) = runs(terminal)
+    assert [result.outcome for result in document.results] == [Outcome.FAILED, Outcome.OK]
 
 
 def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:

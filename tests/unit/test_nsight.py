@@ -89,6 +89,8 @@ def test_a_packed_file_is_read_as_well(tmp_path: Path) -> None:
         ("name,latency\nbert,1\n", "kernels.csv:1: there is no kernel in a table of Nsight"),
         (SUMMARY.splitlines()[3], "there is no kernel in a table of Nsight"),
         (SUMMARY[:-60], "kernels.csv:6: "),
+        # A kernel of another name, if it were whole.
+        (SUMMARY[: SUMMARY.index("fused")], "kernels.csv:5: no newline ends the last row"),
         (RAW[: RAW.index('"60"')], "kernels.csv:5: the row has 7 cells and the header 9"),
         (RAW.replace('"1,000.50"', '"1.000,50"'), "'1.000,50' is a number of another locale"),
         (SUMMARY.replace(",3,", ",many,"), "Instances is 'many', not a number"),
