@@ -25,7 +25,7 @@ from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
 from runner.analysis.fdr import Claim, believed
-from runner.analysis.lifecycle import update_alerts
+from runner.analysis.lifecycle import known_as, update_alerts
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
 from runner.analysis.suspects import Standing
@@ -109,10 +109,12 @@ def detect(
 
 
 def _told(store: Store, claims: Sequence[Claim], *, stored: Sequence[Alert]) -> list[Alert]:
+    # A step that was confirmed stays so when its onset moves by a night.
+    known = known_as([claim.alert for claim in claims], stored=stored)
     told = believed(
         claims,
         num_series=count_judged_series(store),
-        confirmed={alert.id for alert in stored if alert.is_confirmed},
+        confirmed={id for id, alert in known.items() if alert.is_confirmed},
     )
     return [claim.alert for claim in told]
 

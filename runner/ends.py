@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.alert_ends import DRIFT
 from db.outcomes import load_ended
 from db.records import Alert
 from db.runs import load_runs_of, load_warnings
@@ -14,7 +13,8 @@ from db.store import Store
 from db.warning import RunWarning
 from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
-from runner.analysis.explain import with_evidence
+from runner.analysis.explain import EXPLAINED_KINDS, with_evidence
+from runner.analysis.lifecycle import known_as
 
 
 def with_ends(
@@ -25,13 +25,16 @@ def with_ends(
 ) -> list[Alert]:
     """Return the alerts that were just found, each with its ends and the cause by all evidence.
 
-    What `stored` knows of them already, their confirmation included, is not looked up again.
+    What `stored` knows of them already, their confirmation included, is not looked up again, also
+    where their onset moved.
     """
-    known = {alert.id: alert for alert in stored}
-    alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in found])
+    before, together = list(stored), list(found)
+    known = known_as(together, stored=before)
+    ids = {alert.id for alert in before}
+    alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in together])
     # The reason of a failure is looked up once and kept in the text, which then stays as it is.
     return [
-        with_evidence(alert) if alert.kind in (STEP, DRIFT) or alert.id not in known else alert
+        with_evidence(alert) if alert.kind in EXPLAINED_KINDS or alert.id not in ids else alert
         for alert in alerts
     ]
 

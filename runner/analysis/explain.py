@@ -1,7 +1,8 @@
 """What else tells whose fault a step is: how both ends differ, and what measuring again showed.
 
 What the witnesses of cause.py leave open is settled by what only the bad side has: warnings of its
-result, another driver, another commit of the model. A case that was measured again is told by that.
+result, another driver where nothing else is another, another commit of the model. A case that was
+measured again is told by that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from runner.analysis.cause import (
     UNKNOWN,
     Cause,
 )
+from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import (
     MODEL_PREFIX,
     WARNING_PREFIX,
@@ -43,6 +45,8 @@ MEASUREMENT_WARNINGS = (
 SINCE_LAST_GOOD = "since the last good run: "
 # The same of a drift, for which none of it stands alone.
 WHILE_DRIFTING = "changed while it drifted: "
+# Alerts whose cause is told anew whenever they are found: those about a level.
+EXPLAINED_KINDS = (STEP, DRIFT)
 _MACHINE_FACTS = ("driver", "os")
 _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 
@@ -92,14 +96,18 @@ def _settled(found: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
         if name.startswith(WARNING_PREFIX) and before is None and after is not None
     ]
     warned = [code for code in (*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS) if code in new]
-    changed = [name for name in _MACHINE_FACTS if name in difference]
+    changed = [name for name in difference if not name.startswith(WARNING_PREFIX)]
+    has_new_system = any(name in _MACHINE_FACTS for name in changed)
+    # Of two things that changed in one night, nobody can tell which it was.
+    is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
     has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
     parts += ["the model itself is at another commit"] if has_new_model else []
     kind = found.kind
-    if kind in _OPEN and (changed or any(code in MACHINE_WARNINGS for code in warned)):
+    is_disturbed = any(code in MACHINE_WARNINGS for code in warned)
+    if kind in _OPEN and (is_system_alone or is_disturbed):
         kind = MACHINE
-    elif kind == EAGER_OR_MACHINE and has_new_model:
+    elif kind == EAGER_OR_MACHINE and has_new_model and not has_new_system:
         kind = EAGER
     elif kind in _OPEN and warned:
         kind = MEASUREMENT

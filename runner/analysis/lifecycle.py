@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from db.alert_ends import began
 from db.events import Event
 from db.records import Alert, AlertState
 from db.triage import ONGOING, Revision, SeriesSettings, with_settings
+from runner.analysis.explain import EXPLAINED_KINDS
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
@@ -46,6 +47,16 @@ class _Found:
 
     alert: Alert
     is_relapse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Match:
+    """What was found once, and the id that it is known by; `replaced` is one that is no alert."""
+
+    found: Alert
+    id: str
+    is_relapse: bool
+    replaced: str
 
 
 def _no_events(_: Iterable[Alert]) -> dict[str, Event]:
@@ -96,30 +107,51 @@ def _with_event(found: _Found, event: Event | None) -> _Found:
     return dataclasses.replace(found, alert=alert)
 
 
+def known_as(found: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Alert]:
+    """Return which of `stored` each of `found` is, by the id it was found with.
+
+    The onset may have moved since. What is new, or came back in another run, is none of them.
+    """
+    known = {alert.id: alert for alert in stored}
+    return {
+        match.found.id: known[match.id]
+        for match in _matches(found, known)
+        if match.id in known and not match.is_relapse
+    }
+
+
 def _identified(found: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Found]:
     """Return what was found last of each alert, by the id that it is known by."""
+    seen: dict[str, _Found] = {}
+    for match in _matches(found, known):
+        if match.replaced:
+            del seen[match.replaced]
+        alert = dataclasses.replace(match.found, id=match.id)
+        seen[match.id] = _Found(alert=alert, is_relapse=match.is_relapse)
+    return seen
+
+
+def _matches(found: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
+    """Yield what each of `found` is, those of a series and direction oldest first."""
     by_place: dict[_Place, list[Alert]] = defaultdict(list)
     for alert in found:
         by_place[_place(alert)].append(alert)
     stored: dict[_Place, list[Alert]] = defaultdict(list)
     for alert in known.values():
         stored[_place(alert)].append(alert)
-    seen: dict[str, _Found] = {}
     for place, alerts in by_place.items():
-        seen |= _followed(sorted(alerts, key=_onset), stored[place])
-    return seen
+        yield from _followed(sorted(alerts, key=_onset), stored[place])
 
 
-def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Found]:
+def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
     """Follow one series through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
     claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
-    seen: dict[str, _Found] = {}
     last: Alert | None = None
     for alert in found:
         id = ids.get(alert.first_bad.run_id, alert.id)
-        is_relapse = False
+        is_relapse, replaced = False, ""
         if id not in by_id:
             moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
             id = moved[0].id if moved else id
@@ -129,10 +161,9 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> dict[str, _Fou
                 id, is_relapse = last.id, True
             elif last.id not in by_id:
                 # What came before was stored after it: it is no other alert for that.
-                del seen[last.id]
+                replaced = last.id
         last = dataclasses.replace(alert, id=id)
-        seen[id] = _Found(alert=last, is_relapse=is_relapse)
-    return seen
+        yield _Match(found=alert, id=id, is_relapse=is_relapse, replaced=replaced)
 
 
 def _place(alert: Alert) -> _Place:
@@ -194,14 +225,16 @@ def _merged(found: _Found, stored: Alert) -> Revision:
 
 
 def _with_evidence(alert: Alert, stored: Alert) -> Alert:
-    # Whoever looked closer may have added to the text that the judge starts.
-    is_longer = stored.cause_text.startswith(alert.cause_text)
     known = {
         name: getattr(stored, name)
         for name in ("is_confirmed", "confirmation", "environment_diff")
         if getattr(alert, name) is None
     }
-    text = stored.cause_text if is_longer else alert.cause_text
+    # With both ends at hand the text of a level is whole. Else it only begins the one that is kept:
+    # the reason of a failure is looked up once, and pruned runs tell nothing any more.
+    is_whole = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
+    is_begun = not is_whole and stored.cause_text.startswith(alert.cause_text)
+    text = stored.cause_text if is_begun else alert.cause_text
     return dataclasses.replace(alert, cause_text=text, **known)
 
 

@@ -34,6 +34,13 @@ BAD_ALONE = [None, "what it says"]
         ("unknown", {"warnings.throttled": BAD_ALONE}, "machine"),
         ("eager_or_machine", {"warnings.clock-change": BAD_ALONE}, "machine"),
         ("unknown", {"driver": ["550", "560"]}, "machine"),
+        ("unknown", {"driver": ["550", "560"], "os": ["6.1", "6.2"]}, "machine"),
+        # What changed in the same night may as well have done it.
+        ("unknown", {"os": ["6.1", "6.2"], "torch": ["2.13", "2.14"]}, "unknown"),
+        ("eager_or_machine", {"driver": ["5", "6"], "revision": ["a", "b"]}, "eager_or_machine"),
+        ("eager_or_machine", {"os": ["1", "2"], "models.bert": ["a", "b"]}, "eager_or_machine"),
+        ("unknown", {"torch": ["1", "2"], "warnings.shared-gpu": BAD_ALONE}, "machine"),
+        ("unknown", {"driver": ["5", "6"], "warnings.bimodal": BAD_ALONE}, "machine"),
         ("unknown", {"warnings.bimodal": BAD_ALONE}, "measurement"),
         ("eager_or_machine", {"warnings.noisy-neighbour": BAD_ALONE}, "measurement"),
         ("eager_or_machine", {"models.bert": ["a", "b"]}, "eager"),

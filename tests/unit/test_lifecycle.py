@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from db.records import Alert, AlertState, Verdict
 from db.sighting import Sighting
 from runner.analysis.events import events_of
-from runner.analysis.lifecycle import NOT_FOUND, Update, update_alerts
+from runner.analysis.lifecycle import NOT_FOUND, Update, known_as, update_alerts
 from tests.builders import make_alert
 from tests.histories import night as nth_night
 
@@ -309,6 +310,35 @@ def test_evidence_that_was_found_now_replaces_what_was_known() -> None:
     stored = dataclasses.replace(step(10, until=15), is_confirmed=False)
     found = dataclasses.replace(step(10, until=16), is_confirmed=True)
     assert update([found], [stored]).alerts[0].is_confirmed
+
+
+def test_the_text_of_a_step_is_that_of_its_ends_as_they_are_now() -> None:
+    def told(text: str, difference: dict[str, Any] | None) -> Alert:
+        alert = step(10, until=15)
+        return dataclasses.replace(alert, cause_text=text, environment_diff=difference)
+
+    stored = told("since the last good run: a -> b", {"revision": ["a", "b"]})
+    (moved,) = update([told("", {})], [stored]).alerts
+    assert (moved.cause_text, moved.environment_diff) == ("", {})
+    # Of runs that were pruned nothing is known any more but what was told.
+    assert update([told("", None)], [stored]).alerts == (stored,)
+
+
+def test_what_is_known_of_a_step_is_found_where_its_onset_moved() -> None:
+    stored = step(11, until=15)
+    assert known_as([step(10, until=16)], stored=[stored]) == {"alert-10": stored}
+    (moved,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
+    assert known_as([step(10, until=17)], stored=[moved]) == {"alert-10": moved}
+
+
+def test_nothing_is_known_of_what_is_new_or_came_back() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    assert known_as([first, relapse], stored=[]) == {}
+    assert known_as([first, relapse], stored=[step(10, until=12)]) == {
+        "alert-10": step(10, until=12)
+    }
+    (back,) = update([first, relapse], [first], runs=RUNS).alerts
+    assert known_as([first, relapse], stored=[back])["alert-30"] == back
 
 
 def test_reasons_say_what_the_judge_saw() -> None:
