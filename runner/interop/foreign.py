@@ -30,7 +30,7 @@ class ForeignMetric:
     """A metric of another tool; `scale` turns its numbers into `unit`.
 
     `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
-    way is better, and that the name did.
+    way is better, and that its name and unit did.
     """
 
     name: str
@@ -73,7 +73,7 @@ _DIRECTIONS = {
     "down": Direction.LOWER_IS_BETTER,
     "neither": Direction.NEITHER,
 }
-# Of what is measured most is a cost; these words say otherwise.
+# Of what is measured and not judged most is a cost; these words say otherwise.
 _MORE_IS_BETTER = re.compile(
     rf"{RATE_WORDS}|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu)"
     r"|hit_rate|pass_?rate|compression",
@@ -152,15 +152,23 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMet
     said = direction.strip().lower().removesuffix("_is_better")
     found = _UNIT.search(name)
     in_name = "" if found is None else found[1].lower()
-    guess = _MORE_IS_BETTER.search(name)
+    theirs = clean_name(name)
+    its_unit = clean_name(unit or _UNITS.get(in_name, in_name) or "1")
     return ForeignMetric(
-        name=clean_name(name),
-        unit=clean_name(unit or _UNITS.get(in_name, in_name) or "1"),
-        direction=_DIRECTIONS.get(
-            said, Direction.HIGHER_IS_BETTER if guess else Direction.LOWER_IS_BETTER
-        ),
+        name=theirs,
+        unit=its_unit,
+        direction=_DIRECTIONS.get(said) or _guessed(theirs, unit=its_unit),
         is_guessed=said not in _DIRECTIONS,
     )
+
+
+def _guessed(name: str, *, unit: str) -> Direction:
+    """Return which way is better to the judge, or where it takes none, what the name suggests."""
+    judged = metric_of(name, unit=unit)
+    if judged is not None:
+        return judged.direction
+    is_more = _MORE_IS_BETTER.search(name)
+    return Direction.HIGHER_IS_BETTER if is_more else Direction.LOWER_IS_BETTER
 
 
 def has_unit(name: str, unit: str) -> bool:

@@ -109,6 +109,21 @@ def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
     assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
 
 
+def test_a_metric_is_judged_in_the_direction_that_the_import_says(terminal: Terminal) -> None:
+    records = [
+        make_record("foo", (100.0 if night < 12 else 80.0) * (1 + 0.01 * (night % 3)), night=night)
+        for night in range(20)
+    ]
+    for record in records:
+        record["metric"]["extra_info"] = {"unit": "samples/s"}
+    write_lines(terminal.folder / "records.json", records)
+    shown = terminal.hud("import", "records.json").stdout
+    assert "judged by its name and unit: foo (higher is better)" in shown
+    report = import_records(terminal, *records[::-1], name="again.json")
+    assert [metric["direction"] for metric in report["metrics"]] == ["higher_is_better"]
+    assert [item["verdict"] for item in terminal.json("detect", "--json")] == ["regression"]
+
+
 def stated(direction: str, *, nights: range, rises_at: int = 12) -> list[dict[str, Any]]:
     """Return a metric of which only the records say which way is better, 30 % up at some night."""
     records = [

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from db.errors import RecordError
 from db.metrics import METRICS, Direction
@@ -59,6 +61,28 @@ def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
 ) -> None:
     found = find_metric(name)
     assert (found.direction, found.is_guessed) == (direction, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("foo", "samples/s"), ("tok_rate", "tokens/s"), ("foo", "GB/sec"), ("score", "ms")],
+)
+def test_a_direction_that_the_unit_tells_is_the_one_that_is_judged(name: str, unit: str) -> None:
+    found = find_metric(name, unit=unit)
+    assert found.is_guessed
+    assert found.direction is found.judged_as
+
+
+@given(
+    st.sampled_from(["foo", "accuracy", "tokens_per_s", "saved_ms", "score_gb", "mfu_share"]),
+    st.sampled_from(["", "s", "ms", "GB", "tokens/s", "requests", "%", "1"]),
+    st.sampled_from(["", "lower", "higher", "neither", "sideways"]),
+)
+def test_what_is_judged_is_judged_in_the_direction_that_is_told(
+    name: str, unit: str, said: str
+) -> None:
+    found = find_metric(name, unit=unit, direction=said)
+    assert found.judged_as in (None, found.direction)
 
 
 @pytest.mark.parametrize(
