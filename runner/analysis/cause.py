@@ -110,8 +110,9 @@ def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:
     share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
     if share >= EXPLAINING_SHARE:
         if witnesses.metric == "speedup" and not witnesses.ran_in_turn:
-            # A ratio within one process: a machine moves both of its sides.
-            return Cause(kind=EAGER_OR_MACHINE, text=f"{told}: not the compiler")
+            # A ratio within one process: a machine moves both of its sides, so that a reference
+            # case that moved explains nothing.
+            return _acquitted(witnesses, told=f"{told}: not the compiler")
         return _beyond_compiler(witnesses, told=f"{told}: not the compiler")
     if abs(share) < INNOCENT_SHARE:
         return Cause(kind=COMPILER, text=f"{told}: compiler side")
@@ -128,6 +129,12 @@ def _beyond_compiler(witnesses: Witnesses, *, told: str) -> Cause:
         if share >= EXPLAINING_SHARE and _leaves_out_no_change(found):
             text = _reference_text(found.model, found.change or 0.0)
             return Cause(kind=MACHINE, text=f"{text}; {told}")
+    return _acquitted(witnesses, told=told)
+
+
+def _acquitted(witnesses: Witnesses, *, told: str) -> Cause:
+    """Return that it was eager's side where all reference cases stayed; else it stays open."""
+    known = witnesses.references
     if known and all(abs(witnesses.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
         return Cause(kind=EAGER, text=f"{told}; the reference cases stayed: eager side")
     return Cause(kind=EAGER_OR_MACHINE, text=told)

@@ -189,7 +189,12 @@ def _overlap(found: Alert, stored: Alert) -> bool:
 
 
 def _came_back(found: Alert, last: Alert, stored: Alert | None) -> bool:
-    is_settled = stored is not None and stored.state is AlertState.EXPECTED
+    # What came back before people accepted it is what they accepted.
+    is_settled = (
+        stored is not None
+        and stored.state is AlertState.EXPECTED
+        and found.first_bad.at >= stored.first_bad.at
+    )
     return last.state is AlertState.FIXED and not is_settled and _same_level(found, last)
 
 

@@ -452,6 +452,15 @@ def test_steady_eager_iterations_acquit_a_machine_that_moved() -> None:
     assert kind == "compiler"
 
 
+@pytest.mark.parametrize(
+    ("machine", "kind"), [(STEADY_MACHINE, "eager"), (SLOWER_MACHINE, "eager_or_machine")]
+)
+def test_a_machine_never_explains_a_speedup(machine: Sequence[float], kind: str) -> None:
+    speedup, eager = noisy([(20, 2.0), (30, 1.7)]), [0.020] * 20 + [0.017] * 30
+    found = cause(speedup, references=[reference(machine)], eager=eager, metric="speedup")
+    assert found[0] == kind
+
+
 def test_eager_iterations_that_moved_with_the_machine_are_its_doing() -> None:
     kind, text = cause(
         noisy([(20, 0.010), (30, 0.0108)]),

@@ -272,6 +272,13 @@ def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:
     assert (found.alerts, found.revisions) == ((expected,), ())
 
 
+def test_what_came_back_before_it_was_expected_is_that_alert() -> None:
+    times = [step(10, until=15, state="fixed"), step(30, until=33, state="fixed")]
+    expected = dataclasses.replace(step(50, until=53), id="alert-10", state=AlertState.EXPECTED)
+    found = update(times, [expected], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((expected,), (), ())
+
+
 def test_step_whose_onset_moved_is_the_same_alert() -> None:
     stored = dataclasses.replace(step(11, until=15, state="acknowledged"), owner="ada")
     found = update([step(10, until=16)], [stored], runs=RUNS)
