@@ -22,6 +22,8 @@ UNKNOWN = "unknown"
 MAX_NAME_LENGTH = 160
 # Nothing that is measured is larger, and squares of it are still numbers.
 MAX_NUMBER = 1e100
+# Why a value is left out beside others that are numbers.
+NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 _DIGEST_LENGTH = 8
 
 

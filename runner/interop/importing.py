@@ -47,7 +47,7 @@ READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of one file; `skipped` are rows that are no measurement, by reason,
+    """What became of one file; `skipped` are rows and values that are no measurement, by reason,
     `num_mixed` those that became launches of a result with other settings, by these.
 
     `num_rows` is None for a file that was imported before: its rows were not read again.

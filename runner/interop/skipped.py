@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from db.fields import kind_of
 from db.text import printable, shortened
 
 # Enough to find the mistake in a file; what is alike is mostly skipped for one of them.
@@ -36,6 +39,13 @@ class Skipped:
         names = self.first_by_reason.setdefault(why, [])
         if len(names) < MAX_NAMED:
             names.append(shortened(printable(name, kept=""), limit=MAX_NAME_LENGTH))
+
+
+def value_name(place: str, value: Any) -> str:
+    """Return the name of a value of a JSON file: where it stands, and as what."""
+    # Writing what is nested may go deeper than Python does, as reading it just did not.
+    said = kind_of(value) if isinstance(value, dict | list) else json.dumps(value)
+    return f"{place} {said}"
 
 
 def place_name(line: int, names: Sequence[str]) -> str:

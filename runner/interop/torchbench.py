@@ -19,6 +19,7 @@ from db.records import Case, Dtype
 from runner.interop.evidence import ACCURACY
 from runner.interop.foreign import (
     DEVICES,
+    NO_NUMBER,
     PHASES,
     UNKNOWN,
     ForeignMetric,
@@ -29,7 +30,7 @@ from runner.interop.foreign import (
     mode_of,
 )
 from runner.interop.history import Origin, Row, Unsaid
-from runner.interop.skipped import Skipped
+from runner.interop.skipped import Skipped, value_name
 from runner.interop.source import Source
 
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
@@ -66,7 +67,7 @@ _SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
 
 @dataclass(slots=True)
 class TorchBenchReader:
-    """Read metrics; `skipped` are those without a number."""
+    """Read metrics; `skipped` are those without a number, and single values that are none."""
 
     unsaid: Unsaid
     skipped: Skipped = field(default_factory=Skipped)
@@ -117,10 +118,13 @@ class TorchBenchReader:
         if isinstance(value, str):
             outcome = find_metric(ACCURACY)
             return Row(origin=origin, at_s=at_s, case=case, metric=outcome, text=_said(value))
-        found = map(as_number, value if isinstance(value, list) else [value])
-        values = tuple(number for number in found if number is not None)
+        given = value if isinstance(value, list) else [value]
+        values = tuple(number for item in given if (number := as_number(item)) is not None)
         if not values:
             return None
+        for item in given if len(values) < len(given) else ():
+            if as_number(item) is None:
+                self.skipped.add(NO_NUMBER, name=value_name(name, item))
         return Row(origin=origin, at_s=at_s, case=case, metric=metric, values=values)
 
 

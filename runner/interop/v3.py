@@ -20,6 +20,7 @@ from runner.interop.foreign import (
     DEVICES,
     DTYPES,
     MAX_NUMBER,
+    NO_NUMBER,
     PHASES,
     UNKNOWN,
     as_number,
@@ -30,7 +31,7 @@ from runner.interop.foreign import (
     mode_of,
 )
 from runner.interop.history import Origin, Row, Settings, Unsaid
-from runner.interop.skipped import Skipped, place_name
+from runner.interop.skipped import Skipped, place_name, value_name
 from runner.interop.source import Source
 
 # Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
@@ -61,7 +62,7 @@ _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {M
 
 @dataclass(slots=True)
 class V3Reader:
-    """Read records; `skipped` are those that are none, by what they lack."""
+    """Read records; `skipped` are those that are none, by what they lack, and single values."""
 
     unsaid: Unsaid
     skipped: Skipped = field(default_factory=Skipped)
@@ -79,7 +80,18 @@ class V3Reader:
             if row is None:
                 self.skipped.add(why, name=place_name(line, _names(record)))
             else:
+                self._skip_values(record, num_kept=len(row.values), line=line)
                 yield row
+
+    def _skip_values(self, record: Mapping[str, Any], *, num_kept: int, line: int) -> None:
+        """Count what stands beside the numbers of a record and is none."""
+        values = get_list(get_mapping(record, "metric"), "benchmark_values")
+        if not 0 < num_kept < len(values):
+            return
+        place = place_name(line, _names(record))
+        for value in values:
+            if as_number(value) is None:
+                self.skipped.add(NO_NUMBER, name=value_name(place, value))
 
     def _row(self, record: Mapping[str, Any]) -> Row:
         metric = get_mapping(record, "metric")

@@ -246,7 +246,26 @@ def test_numbers_beyond_the_largest_float_are_left_out(terminal: Terminal) -> No
     (terminal.folder / "records.json").write_text(
         json.dumps(make_record("speedup", [1.5])).replace("1.5", "1.5, 1" + "0" * 400 + ", 1e999")
     )
-    report_of(terminal, "records.json")
+    report = report_of(terminal, "records.json")
     measurement = only_result(terminal).measurement("speedup")
     assert measurement is not None
     assert measurement.samples == (1.5,)
+    assert report["skipped"] == {"a value that is no number between -1e+100 and 1e+100": 2}
+
+
+def test_values_that_are_no_numbers_are_counted_and_named_beside_those_that_are(
+    terminal: Terminal,
+) -> None:
+    record = json.dumps(make_record("speedup", [0.25]))
+    text = record.replace("[0.25]", '["0.5", null, true, 0.25, 1e400, [[1]]]')
+    (terminal.folder / "records.json").write_text(f"{record}\n{text}\n")
+    why = "a value that is no number between -1e+100 and 1e+100"
+    names = [
+        f"line 2, BertForMaskedLM speedup {value}"
+        for value in ('"0.5"', "null", "true", "Infinity", "a list")
+    ]
+    shown = terminal.hud("import", "records.json").stdout
+    assert f"  skipped 5: {why} ({'; '.join(names)})\n" in shown
+    report = report_of(terminal, "records.json", "--store", "other.duckdb")
+    assert (report["rows"], report["skipped"]) == (2, {why: 5})
+    assert report["skipped_first"] == {why: names}
