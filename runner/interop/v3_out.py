@@ -1,7 +1,8 @@
 """Runs as PyTorch's benchmark records, schema v3: one record a line, as its uploader writes them.
 
 What v3.py reads back: cases, outcomes, samples launch by launch, units, environment, revision and
-time to the second. Warnings, warm-ups and kernels have no place in a record.
+time to the second. Warnings, warm-ups and kernels have no place in a record, and reference cases
+come back as any others.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from db.metrics import Direction
 from db.queries import find_series
+from db.records import REFERENCE_FAMILY
+from runner.analysis.cause import EAGER_OR_MACHINE
+from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
+from tests.project.sources import text_of
 from tests.records_v3 import make_record, write_lines
 
 
@@ -251,6 +256,21 @@ def test_numbers_beyond_the_largest_float_are_left_out(terminal: Terminal) -> No
     assert measurement is not None
     assert measurement.samples == (1.5,)
     assert report["skipped"] == {"a value that is no number between -1e+100 and 1e+100": 2}
+
+
+def test_a_reference_case_that_was_exported_comes_back_as_any_other(terminal: Terminal) -> None:
+    case = make_case("pace", family=REFERENCE_FAMILY)
+    document = make_document(make_run(plan=[case]), results=[make_result(case=case)])
+    (terminal.folder / "run.json").write_text(json.dumps(document.to_json()))
+    (terminal.folder / "out.json").write_text(
+        terminal.hud("export", "run.json", "--format", "v3").stdout
+    )
+    report_of(terminal, "out.json")
+    assert only_result(terminal).case == replace(case, family="unknown")
+    # Without a witness nobody can tell the machine from eager.
+    (row,) = [line for line in text_of("docs/interop.md").splitlines() if line[:7] == "| `v3` "]
+    assert f"`{REFERENCE_FAMILY}` comes back as `unknown`" in row
+    assert f"`{EAGER_OR_MACHINE}`" in row
 
 
 def test_values_that_are_no_numbers_are_counted_and_named_beside_those_that_are(
