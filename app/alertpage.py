@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.difflinks import can_have_kernels
 from app.evidence import confirmation_text
-from app.format import metric_label, moment, percent_interval
+from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
 from app.pages import AlertPage
 from app.ranking import (
@@ -90,9 +90,7 @@ def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
 
 def alert_title(alert: Alert) -> str:
     """Return the case with what changed; noise or a drift is no change of level, and says so."""
-    lost = metric_label(alert.metric) if alert.kind == "vanished" and alert_metric(alert) else ""
-    about = lost or KIND_WORDS.get(alert.kind)
-    words = (alert.case.model, alert.case.variant, about, change_text(alert))
+    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), change_text(alert))
     return " ".join(filter(None, words))
 
 

@@ -157,7 +157,7 @@ def _since_text(alert: Alert) -> str:
 
 def alert_topic(alert: Alert) -> str:
     """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
-    if alert.kind not in ("step", *KIND_WORDS) and not alert_metric(alert):
+    if alert.kind not in ("step", *KIND_WORDS):
         return alert.kind
     return with_kind(metric_label(alert_metric(alert)), kind=alert.kind)
 

@@ -176,18 +176,6 @@ class OutcomeHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricHistory:
-    """The ok results of a case on a machine in a toolchain, oldest first; which have `metric`?"""
-
-    case: Case
-    metric: str
-    machine: str
-    toolchain: str
-    points: tuple[OutcomePoint, ...]
-    has_metric: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
     """A run with what it planned, which is one tuple for all runs that planned the same."""
 

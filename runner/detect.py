@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from db.events import Event
 from db.judged import save_judged
-from db.lost_metrics import load_lost_metrics
 from db.outcomes import load_ended, load_unusual_outcomes
 from db.plans import load_plans
 from db.queries import (
@@ -26,9 +25,8 @@ from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
 from runner.analysis.fdr import Claim, believed
-from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.lifecycle import known_as, update_alerts
-from runner.analysis.outcomes import OUTCOME, judge_lost_metrics, judge_outcomes
+from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
 from runner.analysis.suspects import Standing
 from runner.carried import Watch, find_claims, go_on
@@ -128,11 +126,7 @@ def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | N
         for history in load_unusual_outcomes(store, runs=runs)
         if not history.case.is_reference
     ]
-    lost = load_lost_metrics(store, runs=runs, num_lost=SUSTAINED_POINTS)
-    return [
-        *judge_outcomes(histories, runs=runs, timetable=timetable),
-        *judge_lost_metrics(item for item in lost if not item.case.is_reference),
-    ]
+    return judge_outcomes(histories, runs=runs, timetable=timetable)
 
 
 def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:

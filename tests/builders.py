@@ -225,7 +225,7 @@ def make_alert(
     kind: str = "step",
     state: AlertState | str = AlertState.OPEN,
     verdict: Verdict | str = Verdict.REGRESSION,
-    metric: str = "",
+    metric: str = "latency_s",
     unit: str = "s",
     machine: str = "box",
     toolchain: str = "stable",
@@ -240,12 +240,8 @@ def make_alert(
     is_confirmed: bool | None = None,
     cause_kind: str = "unknown",
 ) -> Alert:
-    """Return an alert; that of an outcome has no numbers, that of noise no levels.
-
-    Without a `metric` it is about the outcome of its case or, by its kind, about the latency.
-    """
+    """Return an alert; that of an outcome has no numbers, that of noise no levels."""
     case = case or make_case()
-    metric = metric or ("outcome" if kind in ("outcome", "vanished", "late") else "latency_s")
     has_levels = kind in ("step", "drift")
     has_change = has_levels or kind == "variance"
     return Alert(

@@ -241,12 +241,11 @@ def _what(alerts: Sequence[Alert]) -> str:
     about = [alert for alert in alerts if topic_of(alert) == topic]
     verdict = max((alert.verdict for alert in about), key=_WORST.index)
     about = [alert for alert in about if alert.verdict is verdict]
-    metrics = sorted({alert.metric for alert in about})
     if topic == MISSING:
         kinds = {alert.kind for alert in about}
-        words = " or ".join(word for kind, word in _MISSING_WORDS if kind in kinds)
-        return words if OUTCOME in metrics else f"{', '.join(metrics)} {words}"
-    word = _WORDS.get((topic, verdict), f"{verdict} of {', '.join(metrics)}")
+        return " or ".join(word for kind, word in _MISSING_WORDS if kind in kinds)
+    metrics = ", ".join(sorted({alert.metric for alert in about}))
+    word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
     changes = sorted(change for alert in about if (change := size_pct(alert)) is not None)
     if not changes:
         return word

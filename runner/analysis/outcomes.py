@@ -6,7 +6,6 @@ and it is late by its own cadence (cadence.py). What its suite leaves out betwee
 seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
 What ends badly again in the same way within 14 points goes to and fro, and is one alert.
 A case that its run put off, for lack of time, was planned: it neither ended nor vanished.
-A metric that ok results no longer have has vanished as well, after three of them.
 Outcomes compare across environments: a new driver that breaks a model is news.
 """
 
@@ -21,10 +20,10 @@ from datetime import datetime, timedelta
 
 from db.records import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
 from db.sighting import Sighting
-from db.summaries import MetricHistory, OutcomeHistory, OutcomePoint, PlannedRun
+from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
 from runner.analysis.cadence import Timetable, cadence_of, late_from
 from runner.analysis.cause import UNKNOWN
-from runner.analysis.history import BASELINE_POINTS, MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.history import BASELINE_POINTS
 from runner.analysis.judge import alert_id, sighting
 
 OUTCOME = "outcome"
@@ -120,43 +119,6 @@ def judge_outcomes(
     if timetable is not None:
         found.extend(_late_suites(suites, timetable))
     return found
-
-
-def judge_lost_metrics(histories: Iterable[MetricHistory]) -> list[Alert]:
-    """Return an alert of kind `vanished` for each metric that ok results no longer have.
-
-    MIN_BASELINE_POINTS results in a row had it, and then SUSTAINED_POINTS in a row have not. It is
-    fixed when one has it again.
-    """
-    return [
-        _alert(
-            history,
-            VANISHED,
-            (item.bad, item.last_bad),
-            item.good,
-            f"{history.metric} is no longer there, though the case is ok",
-            end=item.end,
-            metric=history.metric,
-        )
-        for history in histories
-        for item in _lost(history)
-    ]
-
-
-def _lost(history: MetricHistory) -> Iterator[_Stretch]:
-    had: set[str] = set()
-    # How many results in a row had it before each: where it comes seldom, it is never lost.
-    in_row: list[int] = []
-    number = 0
-    for point, has in zip(history.points, history.has_metric, strict=True):
-        in_row.append(number)
-        number = number + 1 if has else 0
-        if has:
-            had.add(point.run_id)
-    for item in _stretches(history.points, is_good=lambda point: point.run_id in had):
-        is_lasting = item.after - item.first >= SUSTAINED_POINTS
-        if is_lasting and in_row[item.first] >= MIN_BASELINE_POINTS:
-            yield item
 
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
@@ -387,17 +349,16 @@ def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
 
 
 def _alert(
-    history: OutcomeHistory | MetricHistory,
+    history: OutcomeHistory,
     kind: str,
     bad: Sequence[OutcomePoint],
     good: OutcomePoint,
     text: str,
     *,
     end: OutcomePoint | None,
-    metric: str = OUTCOME,
 ) -> Alert:
     first = bad[0]
-    key = series_key(history.case, metric=metric, fingerprint=first.fingerprint)
+    key = series_key(history.case, metric=OUTCOME, fingerprint=first.fingerprint)
     return Alert(
         id=alert_id(key, kind=kind, first_bad_run_id=first.run_id),
         series_key=key,
@@ -405,7 +366,7 @@ def _alert(
         state=AlertState.OPEN if end is None else AlertState.FIXED,
         verdict=Verdict.REGRESSION,
         case=history.case,
-        metric=metric,
+        metric=OUTCOME,
         unit="",
         machine=history.machine,
         toolchain=history.toolchain,
