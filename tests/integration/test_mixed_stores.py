@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,6 +24,15 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def waiting_in(terminal: Terminal) -> list[Path]:
     return [path for path in (terminal.folder / ".hud" / "spool").rglob("*") if path.is_file()]
+
+
+def refusing(error: StoreError) -> Callable[..., NoReturn]:
+    """Return a method of Store that raises `error` whatever it is given."""
+
+    def refuse(*_facts: object, **_others: object) -> NoReturn:
+        raise error
+
+    return refuse
 
 
 def test_nothing_is_measured_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
@@ -58,10 +68,7 @@ def test_what_others_measured_and_what_is_measured_here_share_a_store(terminal: 
 def test_a_store_that_cannot_be_asked_now_is_measured_for(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
-    def refuse(_store: Store) -> NoReturn:
-        raise error
-
-    monkeypatch.setattr(Store, "check_takes_measured", refuse)
+    monkeypatch.setattr(Store, "check_takes_measured", refusing(error))
     assert terminal.hud("run", "--suite", "mine").exit_code == 0
     assert len(load_runs(terminal.store())) == 1
 
@@ -70,11 +77,8 @@ def test_a_store_that_cannot_be_asked_now_is_measured_for(
 def test_results_that_are_not_stored_fail_the_run(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
-    def refuse(_store: Store, *_facts: object, **_others: object) -> NoReturn:
-        raise error
-
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "ingest", refuse)
+        patch.setattr(Store, "ingest", refusing(error))
         assert terminal.hud("run", "--suite", "mine").exit_code == 1
         assert terminal.hud("run", "--suite", "mine", "--fail-on", "failure").exit_code == 1
         assert terminal.hud("run", "--suite", "mine", "--fail-on", "none").exit_code == 0
