@@ -164,6 +164,8 @@ class WorkerHost:
             "PYTHONPATH": os.pathsep.join(path),
             HOST_VARIABLE: self._mark,
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
+            # An import that asks whether there is a GPU must not start CUDA: no fork could use it.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             # Threads of a library in the host would not survive the fork.
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",

@@ -35,7 +35,9 @@ def quantity(value: float | None, *, unit: str) -> str:
         return f"{value:.1%}".replace("%", " %")
     if unit == "calls":
         return f"{value:,.0f} calls"
-    return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
+    if unit == "1":
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:.3g} {unit}"
 
 
 def _prefixed(value: float, unit: str) -> str:

@@ -3,8 +3,10 @@
 `python -m runner.worker_start` reads one JSON order a line from standard input and answers one JSON
 line each on standard output. A child is a fresh process in its own session with its own compile
 cache, so nothing that a model does can reach the next one; only imports are shared. The host itself
-executes no operator and touches no CUDA, so that forking it is safe. It blocks in `select`; when
-the runner dies, standard input ends and the host kills what it started.
+executes no operator and touches no CUDA, so that forking it is safe. Where an import did touch CUDA
+all the same, no fork of the host can use it: then each child starts its interpreter anew
+(`perform`) and imports for itself. The host blocks in `select`; when the runner dies, standard
+input ends and the host kills what it started.
 """
 
 from __future__ import annotations
@@ -50,6 +52,10 @@ from runner.protocol import (
     write_json,
 )
 
+# Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
+ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+# A fork answers within milliseconds, on a busy machine within a second.
+FORK_S = 10.0
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -100,27 +106,45 @@ class _Orders:
         return b"\n" in self._rest
 
 
+def perform(text: str) -> int:
+    """Do what one order in JSON asks for, in this process; return the exit status."""
+    faulthandler.enable()
+    work = _prepared(json.loads(text))
+    gc.freeze()
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - the worker's top: its log tells the runner
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _prepared(order: Mapping[str, Any]) -> Callable[[], None]:
+    """Import what `order` needs, and return what does it."""
+    action = order["action"]
+    if action == "facts":
+        return _facts_work(order)
+    if action == "peaks":
+        return _peaks_work(order)
+    if action == "prime":
+        _prepare_compiler()
+        return partial(_prime, order["mark"])
+    request = LaunchRequest.from_json(order["request"])
+    if action == "launch" and request.case.backend == "inductor":
+        _prepare_compiler()
+    _preload(request.workload.build)
+    return _launch_work(request)
+
+
 def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
     check_protocol_version(order)
-    action = order["action"]
     log_path = Path(order["log_path"])
-    work: Callable[[], None]
-    if action == "facts":
-        work = _facts_work(order)
-    elif action == "peaks":
-        work = _peaks_work(order)
-    elif action == "prime":
-        _prepare_compiler()
-        work = partial(_prime, order["mark"])
-    else:
-        request = LaunchRequest.from_json(order["request"])
-        if action == "launch" and request.case.backend == "inductor":
-            _prepare_compiler()
-        _preload(request.workload.build)
-        work = _launch_work(request)
+    work = _prepared(order)
     # What was imported stays for good: a launch that walked through it at each of its collections
     # would spend 0.3 s on it and get its own copy of every page.
     gc.freeze()
+    if not _forks_can_use_cuda():
+        work = partial(_start_anew, order)
     started_s = time.monotonic()
     oom_kills = _oom_kills()
     child = os.fork()
@@ -152,6 +176,28 @@ def _preload(build: str) -> None:
             return
 
 
+def _forks_can_use_cuda() -> bool:
+    """Return whether a child may use CUDA, which only a child can tell: it is asked."""
+    child = os.fork()
+    if child == 0:
+        os._exit(torch.cuda._is_in_bad_fork())
+    handle = os.pidfd_open(child)
+    try:
+        if not select.select([handle], [], [], FORK_S)[0]:
+            # It hangs, for what another thread of the host held when it was forked.
+            os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(handle)
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def _start_anew(order: Mapping[str, Any]) -> NoReturn:
+    """Let a new interpreter take the place of this child: same process, session, log and limits."""
+    words = [sys.executable, "-m", "runner.worker_start", json.dumps(order)]
+    os.execv(words[0], words)
+
+
 _is_compiler_prepared = False
 
 
@@ -178,6 +224,8 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
         os.dup2(null, 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        # The host alone asks NVML whether there is a GPU: the answer of CUDA is the better one.
+        os.environ.pop(ASK_NVML, None)
         faulthandler.enable()
         work()
         status = 0

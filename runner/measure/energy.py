@@ -2,8 +2,9 @@
 
 Counters move in steps: NVML's every 20 to 100 ms, RAPL's every millisecond. So the measurement
 begins and ends when the counter has just moved, and what is left of the error is one batch of
-iterations at either end. The counters know devices, not processes: on a CPU they hold everything
-that runs in the package.
+iterations at either end. Between the ends the counter is left alone: to read it takes a driver up
+to 4 ms (an H200), in which the device has nothing to do. The counters know devices, not processes:
+on a CPU they hold everything that runs in the package.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class EnergyMissingError(Exception):
 
 
 class Meter(Protocol):
-    """A counter of energy."""
+    """A counter of energy; one that `adds_up` what it reads has to be read after every batch."""
 
     method: str
+    adds_up: bool
 
     def read_j(self) -> float:
         """Return joules since some moment, never less than before."""
@@ -114,9 +116,14 @@ def _until_tick(
 ) -> Energy:
     """Run until `meter` moves after `least_s` or more; its energy is what the meter says then."""
     start_s = now_s()
-    before_j, num_iterations = meter.read_j(), 0
+    before_j, num_iterations, batch_s = math.inf, 0, 0.0
     while True:
+        begun_s = now_s()
         num_iterations += run()
+        batch_s = max(batch_s, now_s() - begun_s)
+        # From one batch before the least on, so that a tick in the very next one is seen.
+        if not meter.adds_up and now_s() - start_s + batch_s < least_s:
+            continue
         energy_j, duration_s = meter.read_j(), now_s() - start_s
         if energy_j > before_j and duration_s >= least_s:
             return Energy(energy_j=energy_j, duration_s=duration_s, num_iterations=num_iterations)
@@ -148,6 +155,7 @@ class NvmlCounter:
     """The energy counter of a GPU, Volta and later."""
 
     method = "nvmlDeviceGetTotalEnergyConsumption, from tick to tick of the counter"
+    adds_up = False
     settle_s = NVML_SETTLE_S
     least_s = NVML_S
 
@@ -166,6 +174,7 @@ class NvmlPower:
     """The power of a GPU added up over time, for devices that count no energy."""
 
     method = "nvmlDeviceGetPowerUsage integrated over time: this device counts no energy"
+    adds_up = True
     settle_s = NVML_SETTLE_S
     least_s = NVML_S
 
@@ -192,6 +201,7 @@ class RaplMeter:
     """The energy counters of the CPU's packages, added up; they wrap around."""
 
     method = "RAPL package counters (/sys/class/powercap): everything that runs in the package"
+    adds_up = False
     settle_s = 0.0
     least_s = RAPL_S
 

@@ -225,6 +225,9 @@ class _Collector:
     def _device_call(self, event: Event) -> int:
         args = event.args
         facts = {name: args[key] for key, name in _LAUNCH_ARGS.items() if key in args}
+        if facts.get("occupancy") == 0:
+            # What the profiler says of a kernel that asks for more than the usual shared memory.
+            del facts["occupancy"]
         if "bytes" in args:
             facts["bytes"] = args["bytes"]
         key = (event.category, event.name, repr(facts))

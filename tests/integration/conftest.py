@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import sys
@@ -64,6 +65,16 @@ def executor(state_dir: Path) -> Iterator[LocalExecutor]:
     local.open()
     yield local
     local.close()
+
+
+@pytest.fixture(scope="module")
+def own_gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hold the GPU: what other test processes compute on it would be in times and energy."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (folder / "gpu.lock").open("w", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(params=["file", "postgres"])

@@ -39,6 +39,7 @@ class World:
         self.tick_s = tick_s
         self.num_runs = 0
         self.method = "a script"
+        self.adds_up = False
 
     def run(self) -> int:
         self.now_s += BATCH_S
@@ -73,6 +74,44 @@ def test_what_runs_until_the_load_has_settled_does_not_count() -> None:
     found = world.measure(settle_s=3.0)
     assert world.num_runs == (3.0 + 2.0) / BATCH_S
     assert found.num_iterations == 80
+
+
+class SlowCounter:
+    """A device that idles while its counter is read, which takes as long as on an H200."""
+
+    method = "a script"
+    adds_up = False
+    batch_s, read_s, tick_s = 0.005, 0.004, 0.1
+    busy_w, idle_w = 600.0, 100.0
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.used_j = 0.0
+        self.shown_j = 0.0
+
+    def spend(self, duration_s: float, power_w: float) -> None:
+        tick = self.now_s // self.tick_s
+        self.now_s += duration_s
+        self.used_j += duration_s * power_w
+        if self.now_s // self.tick_s > tick:
+            self.shown_j = self.used_j
+
+    def run(self) -> int:
+        self.spend(self.batch_s, self.busy_w)
+        return 1
+
+    def read_j(self) -> float:
+        self.spend(self.read_s, self.idle_w)
+        return self.shown_j
+
+
+def test_reading_a_slow_counter_does_not_make_the_device_idle() -> None:
+    world = SlowCounter()
+    found = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
+    # Read after every batch, it was 372 W.
+    assert found.energy_j / found.duration_s == pytest.approx(world.busy_w, rel=0.05)
+    energy_j = world.busy_w * world.batch_s
+    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.05)
 
 
 def test_a_counter_that_stands_still_is_none() -> None:

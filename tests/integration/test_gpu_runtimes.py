@@ -18,6 +18,7 @@ from runner.protocol import MeasureSettings
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.usefixtures("own_gpu"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 # What a case that is skipped has to name: a command, or what the device lacks.

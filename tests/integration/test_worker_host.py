@@ -37,6 +37,46 @@ def test_a_launch_collects_no_garbage_of_its_host(executor: LocalExecutor) -> No
     assert result.outcome is Outcome.OK, result.reason
 
 
+# What an import does that starts CUDA in the host: no fork of it can use the device.
+STARTS_CUDA = """
+import os, sys
+def spoil():
+    sys.modules["torch"].cuda._is_in_bad_fork = lambda: True
+os.register_at_fork(after_in_child=spoil)
+"""
+# What a thread of the host may hold when it is forked: the first fork waits for it for ever.
+HANGS_FORKS = """
+import os, time
+forks = []
+def hang():
+    if not forks:
+        time.sleep(600)
+os.register_at_fork(after_in_child=hang, after_in_parent=lambda: forks.append(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("variant", "import_does"),
+    [("eager", ""), ("eager", STARTS_CUDA), ("default", STARTS_CUDA), ("eager", HANGS_FORKS)],
+)
+def test_a_launch_can_use_cuda_whatever_the_imports_of_its_host_do(
+    variant: str, import_does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(import_does, encoding="ascii")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path / "state")
+    result = local.execute(order("forking", variant=variant))
+    local.close()
+    assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
+
+
+def test_the_host_asks_nvml_whether_there_is_a_gpu(executor: LocalExecutor) -> None:
+    host = executor._host._host
+    assert host is not None
+    environ = Path(f"/proc/{host.pid}/environ").read_bytes().split(b"\0")
+    assert b"PYTORCH_NVML_BASED_CUDA_CHECK=1" in environ
+
+
 def test_no_time_left_is_a_timeout_at_once(executor: LocalExecutor) -> None:
     result = executor.execute(order("hanging", config={"pid_path": "unused"}, timeout_s=0.0))
     assert result.outcome is Outcome.TIMEOUT

@@ -25,6 +25,8 @@ from tests.builders import make_case, make_measurement, make_result
         (1.5, "x", "1.50x"),
         (3, "1", "3"),
         (12345.6, "calls", "12,346 calls"),
+        (1472.0, "1", "1,472"),
+        (0.5, "1", "0.5"),
         (1234.5, "tokens/s", "1.23e+03 tokens/s"),
         (0.01234, "J", "12.3 mJ"),
         (1234.5, "J", "1.23 kJ"),

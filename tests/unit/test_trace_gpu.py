@@ -86,6 +86,13 @@ def test_a_library_kernel_has_what_its_operator_knows(tmp_path: Path) -> None:
     }
 
 
+def test_an_occupancy_of_zero_is_not_known(tmp_path: Path) -> None:
+    events = [dict(event) for event in ITERATION]
+    (product,) = [event for event in events if event["name"] == GEMM and event["cat"] == "kernel"]
+    product["args"] = {**product["args"], "est. achieved occupancy %": 0}
+    assert "occupancy" not in row(report_of(tmp_path, events), GEMM).launch
+
+
 def test_a_triton_kernel_has_its_configuration(tmp_path: Path) -> None:
     fused = row(report_of(tmp_path, ITERATION), "triton_poi_fused_add")
     assert (fused.kind, fused.library, fused.operators) == ("fused", "triton", ())

@@ -1,0 +1,99 @@
+"""What `hud run` recorded on an NVIDIA H200, read by today's code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runner.cli import main
+from runner.traces.kernels import KernelReport, read_kernels
+from runner.traces.notes import KernelNotes
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+DOCUMENT = FIXTURES / "h200.json.gz"
+TRACE = FIXTURES / "traces" / "compiled_h200.json.gz"
+RUN = "3ccc965334a2"
+BERT = f"{RUN}:bert/inference/full/bf16"
+NUM_ITERATIONS = 10
+GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    """Return the result document of the run."""
+    found: dict[str, Any] = json.loads(gzip.decompress(DOCUMENT.read_bytes()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(document: dict[str, Any]) -> KernelReport:
+    """Return what the reader says of the trace."""
+    peaks = document["run"]["environment"]["peaks"]
+    return read_kernels(TRACE, notes=KernelNotes(), latency_s=None, peaks=peaks)
+
+
+def events() -> list[dict[str, Any]]:
+    """Return the work of the GPU as the trace has it."""
+    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
+    return [event for event in trace["traceEvents"] if event.get("cat") in GPU_WORK]
+
+
+def test_time_and_calls_of_each_kernel_are_those_of_its_events(report: KernelReport) -> None:
+    us: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for kernel in report.kernels:
+        us[kernel.name] += kernel.total_s * 1e6 * NUM_ITERATIONS
+        calls[kernel.name] += kernel.count * NUM_ITERATIONS
+    whole_us: Counter[str] = Counter()
+    for event in events():
+        whole_us[event["name"]] += event["dur"]
+    # The profiler warms up for one iteration, whose kernels may be in the trace as well.
+    assert set(us) == set(whole_us)
+    for name, time_us in whole_us.items():
+        assert time_us * 0.9 < us[name] * 1.001
+        assert us[name] < time_us * 1.001
+    assert sum(calls.values()) == 211 * NUM_ITERATIONS
+
+
+def test_the_parts_of_an_iteration_of_a_gpu_add_up(report: KernelReport) -> None:
+    profile = report.profile
+    assert profile.num_iterations == NUM_ITERATIONS
+    assert sum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-9)
+    assert not profile.is_graph_replay
+
+
+def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(document: dict[str, Any]) -> None:
+    rooflines = [
+        kernel["roofline"]
+        for result in document["results"]
+        for kernel in result["kernels"]
+        if kernel["roofline"] is not None and kernel["total_s"] > 20e-6
+    ]
+    assert len(rooflines) > 15
+    # Small additions of eager find their operands in the L2 cache.
+    assert max(rooflines) < 1.1
+
+
+def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) -> None:
+    runner = CliRunner()
+    store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
+    path = tmp_path / "h200.json"
+    path.write_bytes(gzip.decompress(DOCUMENT.read_bytes()))
+    assert runner.invoke(main, ["ingest", *store, str(path)]).exit_code == 0
+    told = runner.invoke(main, ["show", RUN, *store]).output
+    assert "NVIDIA H200" in told
+    assert "10.3 ms    0.64x" in told
+    words = ["kernels", "diff", "--json", *store, f"{BERT}/eager", f"{BERT}/default"]
+    found = runner.invoke(main, words)
+    assert found.exit_code == 0, found.output
+    rows = json.loads(found.output)["rows"]
+    largest = [row for row in rows if row["class"] == "new"][:2]
+    assert all("gemm_f32f32" in row["label"] for row in largest)
+    gone = [row["label"] for row in rows if row["class"] == "vanished"]
+    assert "sdpa" in gone[0]
