@@ -173,9 +173,12 @@ class Store:
             yield connection
 
     @contextmanager
-    def rebuild(self) -> Iterator[Connection]:
-        """Yield a connection without tables; what the block makes replaces all there was."""
-        with self._database.rebuild() as connection:
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield a connection without tables; what the block makes replaces all there was.
+
+        `on_kept` is told of each file of what there was that is kept, when the block ends.
+        """
+        with self._database.rebuild(on_kept=on_kept) as connection:
             yield connection
             migrate.upgrade(connection, name=self.name)
         self._is_migrated = True
