@@ -432,6 +432,9 @@ def without(state: _CaseState, *names: str) -> _CaseState:
 
 def moment_in(text: str) -> datetime | None:
     """Return the moment that a URL names, of a date its midnight; None where it names none."""
+    if not text.isascii():
+        # strptime takes the digits of every script.
+        return None
     for form in (_MOMENT_FORM, _DATE_FORM):
         with contextlib.suppress(ValueError):
             return datetime.strptime(text, form).replace(tzinfo=timezone.utc)

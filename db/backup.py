@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -117,9 +117,16 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
     return backup
 
 
-def restore_backup(path: Path, store: Store, *, is_forced: bool = False) -> Backup:
+def restore_backup(
+    path: Path,
+    store: Store,
+    *,
+    is_forced: bool = False,
+    on_kept: Callable[[Path], None] = lambda _path: None,
+) -> Backup:
     """Put all rows of the backup at `path` into `store`, all or nothing; return what it holds.
 
+    `on_kept` is told of each file of the store before that stays beside the new one.
     Raises BackupError when the file is damaged or, unless `is_forced`, the store has runs;
     StoreTooNew when a newer Compile HUD wrote the backup; OSError, and what the store raises.
     """
@@ -127,7 +134,7 @@ def restore_backup(path: Path, store: Store, *, is_forced: bool = False) -> Back
         backup = _checked(archive, path=path)
         if not is_forced:
             _check_is_empty(store)
-        with store.rebuild() as connection:
+        with store.rebuild(on_kept=on_kept) as connection:
             migrate.upgrade(connection, name=str(path), to=backup.revision)
             for name in backup.tables:
                 _restore_table(connection, name, archive=archive, path=path)

@@ -75,8 +75,11 @@ class Database(Protocol):
     def snapshot(self, folder: Path) -> AbstractContextManager[Connection]:
         """Return a read transaction of one moment that holds up no writer; `folder` is for it."""
 
-    def rebuild(self) -> AbstractContextManager[Connection]:
-        """Return a write transaction without any table, whose tables replace all there were."""
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> AbstractContextManager[Connection]:
+        """Return a write transaction without any table, whose tables replace all there were.
+
+        `on_kept` is told of each file that was there and is kept.
+        """
 
 
 def open_database(url: str, *, patience: Patience, keeps_open: bool = False) -> Database:
@@ -181,21 +184,23 @@ class DuckDbFile:
             yield connection
 
     @contextmanager
-    def rebuild(self) -> Iterator[Connection]:
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
         with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             KEPT_OPEN.let_go(self._path)
             with self._turnstile.writing():
-                yield from self._write_new(put=self._put_aside)
+                yield from self._write_new(put=lambda: self._put_aside(on_kept))
 
-    def _put_aside(self) -> None:
+    def _put_aside(self, on_kept: Callable[[Path], None]) -> None:
         kept = _free_name(self._path.with_name(self._path.name + ".replaced"))
         # DuckDB would replay the log into the new file.
         if self._log.exists():
             os.replace(self._log, _log_of(kept))
+            on_kept(_log_of(kept))
         if not self.is_missing():
             os.link(self._path, kept)
+            on_kept(kept)
 
     def _write_new(self, put: Callable[[], None] | None = None) -> Iterator[Connection]:
         put = put or self._check_no_orphan
@@ -309,8 +314,9 @@ class DuckDbMemory:
             yield connection
 
     @contextmanager
-    def rebuild(self) -> Iterator[Connection]:
-        """Yield the one connection without its tables."""
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield the one connection without its tables; nothing of them is kept."""
+        del on_kept
         with self.write() as connection:
             _drop_tables(connection)
             yield connection
@@ -380,8 +386,9 @@ class PostgresServer:
             yield connection
 
     @contextmanager
-    def rebuild(self) -> Iterator[Connection]:
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield a connection without our tables; other tables of the database stay."""
+        del on_kept
         with self.write() as connection:
             number = _generation_in(connection)
             _drop_tables(connection)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from db.metrics import METRICS, Direction, metric_of
 from db.records import Alert, Verdict
+from db.triage import ONGOING
 
 
 def worsening(alert: Alert) -> float:
@@ -35,7 +36,17 @@ def is_higher_better(alert: Alert) -> bool:
 
 
 def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return failures, then what got worse by how much, what is missing, and what got better."""
+    """Return failures, then what got worse by how much, what is missing, and what got better.
+
+    What is settled comes in the same order after all that is open or acknowledged.
+    """
     return sorted(
-        alerts, key=lambda alert: (-worsening(alert), alert.case.key, alert.metric, alert.id)
+        alerts,
+        key=lambda alert: (
+            alert.state not in ONGOING,
+            -worsening(alert),
+            alert.case.key,
+            alert.metric,
+            alert.id,
+        ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -173,9 +173,12 @@ class Store:
             yield connection
 
     @contextmanager
-    def rebuild(self) -> Iterator[Connection]:
-        """Yield a connection without tables; what the block makes replaces all there was."""
-        with self._database.rebuild() as connection:
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield a connection without tables; what the block makes replaces all there was.
+
+        `on_kept` is told of each file of what there was that is kept, when the block ends.
+        """
+        with self._database.rebuild(on_kept=on_kept) as connection:
             yield connection
             migrate.upgrade(connection, name=self.name)
         self._is_migrated = True
@@ -203,9 +206,7 @@ class Store:
         Raises MixedStoreError when the store has runs of the other kind, real or synthetic.
         """
         with self.write() as session:
-            ingest.put_run(session, run, at=self._now())
-            if run.state is not RunState.RUNNING:
-                jobs.put_live_log(session, run.id, log=None, at=self._now())
+            self._put_run(session, run)
 
     def heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
         """Record that the run is alive, and what its case has printed last.
@@ -241,6 +242,24 @@ class Store:
         """
         with self.write() as session:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
+
+    def ingest_all(self, run: Run, results: Iterable[tuple[str, CaseResult]]) -> int:
+        """Store `results`, each behind its spool id, and `run`; return how many were new.
+
+        In one transaction, all or nothing; else as `ingest` and `save_run` do.
+        """
+        with self.write() as session:
+            num_new = sum(
+                ingest.put_result(session, run, result=result, spool_id=id, at=self._now())
+                for id, result in results
+            )
+            self._put_run(session, run)
+        return num_new
+
+    def _put_run(self, session: Session, run: Run) -> None:
+        ingest.put_run(session, run, at=self._now())
+        if run.state is not RunState.RUNNING:
+            jobs.put_live_log(session, run.id, log=None, at=self._now())
 
     def revise_alerts(
         self,

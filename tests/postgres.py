@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -53,20 +53,35 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="hud-pg-"))
     data = folder / "data"
     become = _become_postgres(folder)
-    try:
+    control: list[object] = [binaries / "pg_ctl", "-D", data, "-w"]
+    with _cleared_away(folder, stop=[*control, "-m", "immediate", "stop"], become=become):
         _run(
             [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", *_ENCODING],
             become,
         )
         options = " ".join(f"-c {key}='{value}'" for key, value in _SETTINGS.items())
-        control: list[object] = [binaries / "pg_ctl", "-D", data, "-w"]
         _run([*control, "-o", f"-k {folder} {options}", "-l", folder / "log", "start"], become)
-        try:
-            yield PostgresServer(socket_folder=folder)
-        finally:
-            _run([*control, "-m", "immediate", "stop"], become)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield PostgresServer(socket_folder=folder)
+
+
+@contextmanager
+def _cleared_away(
+    folder: Path, *, stop: Sequence[object], become: Callable[[], None] | None
+) -> Iterator[None]:
+    """Run `stop` and remove `folder` at the end, which may be that this process is killed."""
+    commands = (["read", "-r", "_"], map(str, stop), ["rm", "-rf", str(folder)])
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "; ".join(map(shlex.join, commands))],
+        preexec_fn=become,
+        # Nobody else holds the other end of this pipe, and nothing is ever written to it.
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        # Ctrl-C is for the tests.
+        start_new_session=True,
+    ):
+        yield
 
 
 def _become_postgres(folder: Path) -> Callable[[], None] | None:

@@ -18,7 +18,7 @@ from runner.accepted import texts
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MINUTES_A_DAY = 24 * 60
-_TIME = r"(\d\d):(\d\d)"
+_TIME = r"([0-9]{2}):([0-9]{2})"
 _HOURS = re.compile(rf"(?:([a-z,-]+) )?{_TIME}-{_TIME}")
 _WEEKLY = re.compile(rf"([a-z]+) {_TIME}")
 

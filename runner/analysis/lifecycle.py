@@ -18,6 +18,7 @@ from db.events import Event
 from db.records import Alert, AlertState
 from db.triage import ONGOING, Revision, SeriesSettings, with_settings
 from runner.analysis.explain import EXPLAINED_KINDS
+from runner.analysis.outcomes import ENDING_KINDS
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
@@ -144,12 +145,14 @@ def _matches(found: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Ma
 
 
 def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
-    """Follow one series through the steps of one direction, oldest first."""
+    """Follow one place through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
     claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
-    last: Alert | None = None
+    # What ended badly in one environment has not come back in another one.
+    lasts: dict[str, Alert] = {}
     for alert in found:
+        last = lasts.get(alert.series_key)
         id = ids.get(alert.first_bad.run_id, alert.id)
         is_relapse, replaced = False, ""
         if id not in by_id:
@@ -162,13 +165,15 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Matc
             elif last.id not in by_id:
                 # What came before was stored after it: it is no other alert for that.
                 replaced = last.id
-        last = dataclasses.replace(alert, id=id)
+        lasts[alert.series_key] = dataclasses.replace(alert, id=id)
         yield _Match(found=alert, id=id, is_relapse=is_relapse, replaced=replaced)
 
 
 def _place(alert: Alert) -> _Place:
+    # How a case ended compares across environments, and its first bad run may be of another one.
+    is_ending = alert.kind in ENDING_KINDS
     return (
-        alert.series_key,
+        f"{alert.case.key}#{alert.metric}" if is_ending else alert.series_key,
         alert.machine,
         alert.toolchain,
         alert.kind,
@@ -182,8 +187,10 @@ def _onset(alert: Alert) -> tuple[datetime, str]:
 
 def _overlap(found: Alert, stored: Alert) -> bool:
     """Return whether `found` is what `stored` was, with an onset that moved."""
-    if stored.state is AlertState.EXPECTED:
-        return False
+    if stored.state is AlertState.EXPECTED and stored.kind not in ENDING_KINDS:
+        # What led to an accepted level is judged by itself and ends where that begins.
+        led_there = found.state is AlertState.OPEN and found.first_bad.at < stored.first_bad.at
+        return led_there and _same_level(found, stored)
     begins_in_time = found.first_bad.at <= stored.last_seen
     return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
 

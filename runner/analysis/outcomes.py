@@ -29,6 +29,8 @@ from runner.analysis.judge import alert_id, sighting
 OUTCOME = "outcome"
 VANISHED = "vanished"
 LATE = "late"
+# What is told of how a case ended, and not of its numbers.
+ENDING_KINDS = (OUTCOME, VANISHED, LATE)
 # Fewer could be somebody trying a smaller selection under the suite's name.
 RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.

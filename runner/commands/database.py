@@ -68,8 +68,11 @@ def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
     (`.replaced-2` where there is one, and so on).
     """
     store = workplace.store()
-    found = restore_backup(file, store, is_forced=is_forced)
+    kept: list[Path] = []
+    found = restore_backup(file, store, is_forced=is_forced, on_kept=kept.append)
     click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
+    for path in kept:
+        click.echo(f"what it replaced is kept: {path}")
 
 
 @db_group.command("prune")

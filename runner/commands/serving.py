@@ -13,7 +13,7 @@ from dataclasses import replace
 import click
 
 from db.access import refusal
-from db.errors import StoreError
+from db.errors import MixedStoreError, StoreError
 from db.health import BEAT_S
 from db.logs import FORMAT_VARIABLE
 from db.records import RunState, Verdict
@@ -59,7 +59,7 @@ from runner.supervise import (
 from runner.timetable import timetable_of
 from runner.torch_versions import list_versions
 from runner.watches import Watches, WatchSeams, find_revision
-from runner.wiring import AUTO_DEVICE, RunOrder, Workplace
+from runner.wiring import AUTO_DEVICE, RunOrder, Workplace, check_takes_runs
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
 port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
@@ -100,6 +100,7 @@ def up(
             stack.enter_context(Dashboard(command, environment=environment, notify=notify))
             url = dashboard_url(host=config.host, port=config.port)
             notify(Said(text=f"dashboard: {url} (starting)"))
+            _say_whether_it_takes_runs(workplace, notify=notify)
             wake = threading.Event()
             scheduler = _start_scheduling(stack, workplace=workplace, wake=wake, notify=notify)
             _catch_up(workplace, notify=notify)
@@ -117,7 +118,8 @@ def up(
 @with_workplace
 def schedule(workplace: Workplace) -> None:
     """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
-    workplace.store().check_is_store()
+    # To run is all that it does.
+    check_takes_runs(workplace.store())
     notify = new_progress(workplace)
     schedules = workplace.config.schedules
     wake = threading.Event()
@@ -175,6 +177,14 @@ def _with_address(
     port = check_dashboard(host=host, port=config.port if port is None else port)
     config = replace(config, host=host, port=port, sign_in=sign_in)
     return replace(workplace, config=config)
+
+
+def _say_whether_it_takes_runs(workplace: Workplace, *, notify: Notify) -> None:
+    try:
+        check_takes_runs(workplace.store())
+    except MixedStoreError as error:
+        text = f"{error}. The dashboard shows it all the same, but no run can be stored there"
+        notify(Said(text=text, is_warning=True))
 
 
 def _start_scheduling(

@@ -74,15 +74,14 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
 
 def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:
     """Store a run with its results; return how many were new and how many were in already."""
-    num_new = sum(
-        store.ingest(
-            document.run,
-            spool.traces.take(result, waiting=spool.directory),
-            spool_id=f"document-{result.id}",
-        )
-        for result in document.results
+    # One transaction each would take most of the time.
+    num_new = store.ingest_all(
+        document.run,
+        (
+            (f"document-{result.id}", spool.traces.take(result, waiting=spool.directory))
+            for result in document.results
+        ),
     )
-    store.save_run(document.run)
     return num_new, len(document.results) - num_new
 
 

@@ -89,7 +89,7 @@ def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(page: AppTest) 
     assert "alerts 1 open, 1 acknowledged, 1 noise, 1 fixed series 4 cases 3" in text
     assert "models bert, llama, vit worst change latency +30.0 % [+18.0, +22.0] %" in text
     assert [row[2].split()[0] for row in texts_of_rows(page, "alerts")] == [
-        *("llama", "vit", "bert", "bert")
+        *("vit", "bert", "llama", "bert")
     ]
     assert "alerts?alert=vit" in links_of(page)
 

@@ -90,6 +90,10 @@ def test_a_date_is_its_midnight(open_page: OpenPage) -> None:
             "since 2026-12-01T00:00 and until 2026-01-01T00:00, between which nothing lies",
         ),
         ({"since": "yesterday"}, "The URL asks for since 'yesterday', which is no time like"),
+        (
+            {"since": "\uff12026-01-03"},
+            "The URL asks for since '\uff12026-01-03', which is no time like",
+        ),
         ({"until": "2026-02-30"}, "that end is left open"),
         ({"raw": "maybe"}, "The URL asks for raw 'maybe', which does not exist"),
     ],

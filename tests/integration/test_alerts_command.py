@@ -62,7 +62,7 @@ def test_ongoing_alerts_are_listed_largest_change_first(terminal: Terminal) -> N
     )
     assert [line.split()[0] for line in lines] == ["aaa2", "aaa1", "bbb2"]
     every = terminal.json("alerts", "list", "--state", "all", "--json")
-    assert [item["id"] for item in every] == ["aaa2", "aaa1", "bbb1", "bbb2"]
+    assert [item["id"] for item in every] == ["aaa2", "aaa1", "bbb2", "bbb1"]
     assert {"owner", "muted_until", "note", "event_id", "url", "repro"} <= set(every[0])
 
 

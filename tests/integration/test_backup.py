@@ -307,3 +307,23 @@ def test_the_commands_back_up_and_restore(tmp_path: Path, monkeypatch: pytest.Mo
     assert contents(Store("duckdb:///other.duckdb")) == contents(
         Store("duckdb:///.hud/store.duckdb")
     )
+
+
+def test_restore_names_each_file_that_it_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    fill(Store("duckdb:///.hud/store.duckdb"))
+    terminal.hud("db", "backup")
+    (path,) = (tmp_path / ".hud" / "backups").iterdir()
+    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert len(said.stdout.splitlines()) == 1
+    Path("new.duckdb.wal").write_bytes(b"a log")
+    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert said.stdout.splitlines()[1:] == [
+        "what it replaced is kept: new.duckdb.replaced.wal",
+        "what it replaced is kept: new.duckdb.replaced",
+    ]
+    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert said.stdout.splitlines()[1:] == ["what it replaced is kept: new.duckdb.replaced-2"]

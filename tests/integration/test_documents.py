@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from db.errors import RecordError
+from db.queries import load_runs
 from runner import documents
 from runner.documents import read_document, read_json
 from runner.spool import Spool
-from tests.builders import make_run
+from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 
 # Deeper than any interpreter follows.
@@ -123,3 +125,23 @@ def test_the_latest_run_of_an_empty_store_is_told_as_such(
     monkeypatch.chdir(tmp_path)
     told = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
     assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == told
+
+
+def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    store = terminal.store()
+    store.migrate()
+    before = store.generation()
+    results = [make_result(name, case=make_case(name)) for name in ("bert", "vit", "t5")]
+    document = make_document(make_run(), results=results).to_json()
+    Path("a.json").write_text(json.dumps(document), encoding="utf-8")
+    assert terminal.json("ingest", "a.json", "--json")["ingested"] == 3
+    # Each command looks at the schema once, which counts as well.
+    assert (store.generation(), len(load_runs(store))) == (before + 2, 1)
+    # Of one that is not whole nothing stays.
+    document["run"]["id"] = document["results"][0]["run_id"] = "run-2"
+    document["results"][0]["id"] = "other"
+    Path("a.json").write_text(json.dumps(document), encoding="utf-8")
+    assert terminal.hud("ingest", "a.json").exit_code == 2
+    assert len(load_runs(store)) == 1

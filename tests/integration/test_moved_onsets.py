@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import pytest
+
 from db.queries import load_alerts
-from db.records import Alert, RunDocument
+from db.records import Alert, AlertState, RunDocument
 from db.store import Store
+from runner.analysis.triage import set_state
 from runner.detect import detect
 from tests.integration.test_detect import nights, put
 from tests.stored import save_alerts
@@ -68,3 +71,43 @@ def test_what_measuring_again_told_holds_for_the_moved_onset(store: Store) -> No
         assert alert.first_bad.run_id == made[LATE].run.id
         assert (alert.id, alert.is_confirmed, alert.cause_kind) == (before.id, True, "compiler")
         assert alert.cause_text.startswith("measured in turn: compiler side")
+
+
+def failing_nights() -> list[RunDocument]:
+    """Return nights of a case that fails from `LATE` on, the first of these on another driver."""
+    made = nights([*[2.0] * LATE, *["no room"] * 3])
+    late = dataclasses.replace(made[LATE].run, fingerprint="e" * 32)
+    made[LATE] = dataclasses.replace(made[LATE], run=late)
+    return made
+
+
+def expected(store: Store, alert: Alert) -> Alert:
+    """Accept `alert` and return it as it is then."""
+    decide = set_state([alert.id], AlertState.EXPECTED)
+    return store.revise_alerts(decide, by="ada").alerts[0]
+
+
+@pytest.mark.parametrize("made", [failing_nights(), nights([2.0] * LATE + ["no room"] * 3)])
+def test_an_expected_failure_that_began_sooner_stays_expected(
+    store: Store, made: list[RunDocument]
+) -> None:
+    accepted = expected(store, put_nights(store, [*made[:LATE], *made[LATE + 1 :]]))
+    assert put_nights(store, [made[LATE]]) == accepted
+    put(store, nights([*[2.0] * 14, "another"], first=40))
+    detect(store)
+    assert {str(alert.state) for alert in load_alerts(store)} == {"expected", "open"}
+
+
+def test_an_expected_level_that_began_sooner_stays_expected(store: Store) -> None:
+    made = nights([2.0] * LATE + [1.7] * 10)
+    accepted = expected(store, put_nights(store, [*made[:LATE], *made[LATE + 4 :]]))
+    assert put_nights(store, made[LATE : LATE + 4]) == accepted
+
+
+def test_a_failure_that_began_sooner_on_another_driver_is_one_alert(store: Store) -> None:
+    made = failing_nights()
+    before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
+    moved = put_nights(store, [made[LATE]])
+    assert (moved.id, moved.state) == (before.id, AlertState.OPEN)
+    assert moved.first_bad.run_id == made[LATE].run.id
+    assert "no room" in moved.cause_text

@@ -21,6 +21,7 @@ from runner.jobloop import JobLoop
 from runner.keeper import Keeper
 from runner.schedule import scheduling
 from runner.spool import DrainReport
+from tests.builders import make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
 
@@ -103,6 +104,30 @@ def test_up_stays_until_ctrl_c(terminal: Terminal, monkeypatch: pytest.MonkeyPat
         "ready; Ctrl-C ends it",
         "ending; everything measured is kept",
     ]
+
+
+def test_up_serves_a_store_of_synthetic_runs_and_says_that_it_takes_no_others(
+    terminal: Terminal,
+) -> None:
+    Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
+    result = terminal.hud("up", "--port", "0", "--exit-after-run", "--store", "made-up")
+    assert result.exit_code == 0
+    told = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert told == [
+        "warning: what is measured is real, but the store made-up holds synthetic runs, and the"
+        " two never mix. Those are of `hud demo`: name another store with --store. The dashboard"
+        " shows it all the same, but no run can be stored there"
+    ]
+
+
+def test_nothing_is_scheduled_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
+    Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
+    result = terminal.hud("schedule", "--store", "made-up")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "hud: what is measured is real, but the store made-up holds synthetic runs, and the two"
+        " never mix. Those are of `hud demo`: name another store with --store\n",
+    )
 
 
 def test_the_dashboard_stays_when_the_first_run_cannot_start(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,16 @@ def test_a_package_that_is_another_one_is_not_unpacked(tmp_path: Path) -> None:
 
 def test_workflow_calls_the_same_script() -> None:
     assert "run: .ci/run" in text_of(".github/workflows/ci.yml")
+
+
+def test_tests_hear_ctrl_c_where_what_started_them_ignores_it() -> None:
+    # As nohup does, and a script for what it leaves in the background.
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/unit/test_interrupts.py"],
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

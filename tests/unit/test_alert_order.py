@@ -47,3 +47,15 @@ def test_failures_come_first_then_the_largest_change_then_what_is_missing() -> N
     ]
     ids = [alert.id for alert in worst_first(alerts)]
     assert ids == ["broken", "speedup", "large", "small", "gone", "late", "gain"]
+
+
+def test_what_is_settled_comes_after_all_that_is_ongoing() -> None:
+    alerts = [
+        make_alert("broken", kind="outcome", state="fixed"),
+        make_alert("large", change_pct=35.0, state="noise"),
+        make_alert("gain", verdict=Verdict.IMPROVEMENT, change_pct=-60.0),
+        make_alert("small", change_pct=6.0, state="acknowledged"),
+        make_alert("expected", change_pct=50.0, state="expected"),
+    ]
+    ids = [alert.id for alert in worst_first(alerts)]
+    assert ids == ["small", "gain", "broken", "expected", "large"]

@@ -14,6 +14,7 @@ from tests.histories import night as nth_night
 
 RUN = make_alert().first_bad.run_id
 STATES = list(AlertState)
+OTHER = "e" * 32
 
 
 def update(found: list[Alert], stored: list[Alert], *, runs: tuple[str, ...] = (RUN,)) -> Update:
@@ -295,6 +296,83 @@ def test_step_to_another_level_at_the_same_time_is_no_moved_one() -> None:
         "alert-10": "open",
         "alert-11": "fixed",
     }
+
+
+def ending(
+    night: int, *, until: int, state: str = "open", kind: str = "outcome", fingerprint: str = ""
+) -> Alert:
+    """Return a failure or a loss of one case, found from one night until another."""
+    return make_alert(
+        f"{kind}-{night}",
+        kind=kind,
+        metric="outcome",
+        state=state,
+        fingerprint=fingerprint or make_alert().fingerprint,
+        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        last_seen=nth_night(until),
+    )
+
+
+@pytest.mark.parametrize("kind", ["outcome", "vanished", "late"])
+@pytest.mark.parametrize("fingerprint", ["", OTHER])
+def test_expected_end_of_a_case_whose_onset_moved_stays_silent(kind: str, fingerprint: str) -> None:
+    stored = ending(11, until=12, kind=kind, state="expected")
+    moved = ending(10, until=20, kind=kind, fingerprint=fingerprint)
+    found = update([moved], [stored], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+
+
+@pytest.mark.parametrize("fingerprint", ["", OTHER])
+def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
+    fingerprint: str,
+) -> None:
+    stored = ending(11, until=12, state="expected")
+    times = [
+        ending(10, until=14, state="fixed", fingerprint=fingerprint),
+        ending(30, until=31),
+    ]
+    known: tuple[Alert, ...] = (stored,)
+    for num_new in (1, 0):
+        found = update(times, list(known), runs=RUNS)
+        assert len(found.new) == num_new
+        known = found.alerts
+    assert {(alert.id, str(alert.state)) for alert in known} == {
+        ("outcome-11", "expected"),
+        ("outcome-30", "open"),
+    }
+
+
+def test_another_failure_before_an_expected_one_is_told() -> None:
+    stored = ending(11, until=12, state="expected")
+    before = ending(8, until=10)
+    found = update([before, ending(11, until=12)], [stored], runs=RUNS)
+    assert found.new == (before,)
+
+
+def test_failure_that_began_in_another_environment_is_one_alert() -> None:
+    stored = ending(11, until=12, state="acknowledged")
+    moved = ending(10, until=12, fingerprint=OTHER)
+    found = update([moved], [stored], runs=RUNS)
+    assert [(alert.id, str(alert.state)) for alert in found.alerts] == [
+        ("outcome-11", "acknowledged")
+    ]
+    assert (found.alerts[0].first_bad, found.alerts[0].fingerprint) == (moved.first_bad, OTHER)
+    assert update([moved], list(found.alerts), runs=RUNS).revisions == ()
+
+
+def test_failure_in_another_environment_is_no_relapse() -> None:
+    first = ending(10, until=11, state="fixed")
+    other = ending(30, until=31, fingerprint=OTHER)
+    found = update([first, other], [], runs=RUNS)
+    assert [alert.id for alert in found.alerts] == ["outcome-10", "outcome-30"]
+
+
+def test_nights_that_led_to_an_expected_level_and_come_late_stay_silent() -> None:
+    stored = step(15, until=20, state="expected")
+    found = update([step(12, until=14)], [stored], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+    other = step(12, until=14, candidate=0.02)
+    assert update([other], [stored], runs=RUNS).new == (other,)
 
 
 def test_what_people_set_survives_judging() -> None:

@@ -77,14 +77,17 @@ def test_what_is_severe_comes_through_by_setting() -> None:
 @pytest.mark.parametrize(
     "value",
     ["", "22:00", "22:00-22:00", "24:00-07:00", "22:60-07:00", "25:00-07:00", "abc 22:00-07:00",
-     "mon- 22:00-07:00,", ["22:00-07:00", "x"], 22, "mon-xyz 22:00-07:00", "22:00-07:00\n"],
+     "mon- 22:00-07:00,", ["22:00-07:00", "x"], 22, "mon-xyz 22:00-07:00", "22:00-07:00\n",
+     "22:00-07:0\uff11"],
 )  # fmt: skip
 def test_what_are_no_hours_is_said(value: object) -> None:
     with pytest.raises(ValueError, match='hours such as "22:00-07:00"|a text or a list of texts'):
         quiet_hours(value)
 
 
-@pytest.mark.parametrize("value", ["", "mon", "09:00", "monday 09:00", "mon 24:00", "mon 9:00", 3])
+@pytest.mark.parametrize(
+    "value", ["", "mon", "09:00", "monday 09:00", "mon 24:00", "mon 9:00", "mon 09:0\uff11", 3]
+)
 def test_what_is_no_time_of_a_week_is_said(value: object) -> None:
     with pytest.raises(ValueError, match='a weekday and a time such as "mon 09:00"'):
         weekly_time(value)

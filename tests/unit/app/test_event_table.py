@@ -52,6 +52,12 @@ def test_event_leads_to_its_page_and_one_of_a_single_alert_to_that_alert() -> No
     assert group_of(member("a")).url == "alerts?alert=a"
 
 
+def test_an_event_that_is_over_comes_after_each_that_is_not() -> None:
+    over = make_alert("over", kind="outcome", state="fixed")
+    groups = event_groups([over, make_alert("open", change_pct=6.0)], events={})
+    assert [group.worst.id for group in groups] == ["open", "over"]
+
+
 def test_what_is_settled_is_the_worst_only_where_all_is() -> None:
     settled = member("a", change_pct=90.0, state="noise")
     assert group_of(settled, member("b", change_pct=6.0)).worst.id == "b"
