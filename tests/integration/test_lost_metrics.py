@@ -169,12 +169,14 @@ def test_reference_cases_are_no_news_and_an_eager_case_has_no_speedup_to_lose(
 def test_another_suite_machine_or_toolchain_may_do_without(
     store: Store, other: Mapping[str, str], signs: str
 ) -> None:
-    for number, sign in enumerate(signs):
+    documents = nights(signs)
+    for number in range(len(signs)):
         at = nth_night(number) + timedelta(hours=1)
         accuracy = make_night(
             number, {BERT: "a"}, id=f"z-{number}", started_at=at, finished_at=at, **other
         )
-        put(store, [make_night(number, {BERT: sign}), accuracy])
+        documents.append(accuracy)
+    put(store, documents)
     assert [end[1:] for end in ends(detect(store).alerts)] == (
         [("run-010", "open")] if "-" in signs else []
     )
@@ -190,7 +192,7 @@ def test_runs_by_hand_neither_lose_a_metric_nor_bring_it_back(store: Store) -> N
     assert detect(store).fixed == ()
 
 
-@pytest.mark.parametrize(("first", "last"), [("-", "+"), ("+", "-")])
+@pytest.mark.parametrize(("first", "last"), [("-", "+"), ("+", "-"), ("-", "x")])
 def test_of_a_case_that_was_measured_again_in_its_run_the_last_result_counts(
     store: Store, first: str, last: str
 ) -> None:
@@ -204,7 +206,8 @@ def test_of_a_case_that_was_measured_again_in_its_run_the_last_result_counts(
         )
         store.ingest(run, cell(run, BERT, first), spool_id=f"first-{number}")
         store.ingest(run, again, spool_id=f"again-{number}")
-    assert ends(detect(store).alerts) == ([("speedup", "run-008", "open")] if last == "-" else [])
+    lost = [alert for alert in detect(store).alerts if alert.kind == "vanished"]
+    assert ends(lost) == ([("speedup", "run-008", "open")] if last == "-" else [])
 
 
 def test_a_run_that_began_meanwhile_is_not_there_yet(store: Store) -> None:
@@ -240,15 +243,14 @@ COURSES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [1, 4])
-def test_judging_what_is_new_finds_what_judging_everything_finds(step: int) -> None:
+def test_judging_what_is_new_finds_what_judging_everything_finds() -> None:
     ours, theirs = Store("duckdb:///:memory:"), Store("duckdb:///:memory:")
     seen = set()
     for number in range(48):
         document = make_night(number, {case: signs[number] for case, signs in COURSES.items()})
         put(ours, [document])
         put(theirs, [document])
-        if number % step == 0:
+        if number % 3 == 0:
             assert detect(ours) == detect(theirs, is_full=True)
             assert load_alerts(ours) == load_alerts(theirs)
             assert load_events(ours) == load_events(theirs)
