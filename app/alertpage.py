@@ -20,6 +20,7 @@ from app.ranking import (
     change_text,
     event_words,
     levels_text,
+    named_change,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
 from db.alert_ends import ends_of
@@ -90,7 +91,7 @@ def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
 
 def alert_title(alert: Alert) -> str:
     """Return the case with what changed; noise or a drift is no change of level, and says so."""
-    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), change_text(alert))
+    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), named_change(alert))
     return " ".join(filter(None, words))
 
 

@@ -10,7 +10,14 @@ from datetime import datetime
 from app.alertpage import alerts_table, pick_cell, pick_column, sighting_cell
 from app.format import percent_interval
 from app.markup import Cell, Column, Group, Note, facts, grouped_table
-from app.ranking import alert_topic, change_text, event_words, revision_cell, verdict_style
+from app.ranking import (
+    alert_topic,
+    change_text,
+    event_words,
+    named_change,
+    revision_cell,
+    verdict_style,
+)
 from app.state import decide_url, event_url
 from db.alert_ends import began, ends_of, leading
 from db.events import Event
@@ -51,7 +58,7 @@ class EventGroup:
         """Return the title of the event, else what its worst alert says."""
         if self.event is not None:
             return self.event.title
-        return f"{self.worst.case.key}: {change_text(self.worst)}"
+        return f"{self.worst.case.key}: {named_change(self.worst)}"
 
     @property
     def words(self) -> str:

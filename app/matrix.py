@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from app.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note
 from app.ranking import alert_url, is_by_machine, mark_text
-from app.state import run_url, series_url
+from app.state import OUTCOME, run_url, series_url
 from db.metrics import METRICS
 from db.ranking import worsening, worst_first
 from db.records import Alert, AlertState, Case, Outcome, Verdict
@@ -54,9 +54,9 @@ def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
 def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
     """Return the ongoing alert of each case that vanished or is late: its results are old.
 
-    A case that is both has vanished.
+    A case that is both has vanished; one without a metric has new results.
     """
-    live = _live(alerts)
+    live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
     return {
         alert.case.key: alert
         for kind in reversed(MISSING_KINDS)

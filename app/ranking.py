@@ -10,7 +10,7 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
-from db.alert_ends import DRIFT, began, ends_of
+from db.alert_ends import DRIFT, VANISHED, began, ends_of
 from db.imported import is_imported
 from db.ranking import worst_first
 from db.records import Alert, AlertState, Case, Verdict
@@ -157,7 +157,7 @@ def _since_text(alert: Alert) -> str:
 
 def alert_topic(alert: Alert) -> str:
     """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
-    if alert.kind not in ("step", *KIND_WORDS):
+    if alert.kind not in ("step", *KIND_WORDS) and not alert_metric(alert):
         return alert.kind
     return with_kind(metric_label(alert_metric(alert)), kind=alert.kind)
 
@@ -186,6 +186,12 @@ def change_text(alert: Alert) -> str:
     if alert.kind == "outcome":
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
     return alert.kind
+
+
+def named_change(alert: Alert) -> str:
+    """Return what changed where no metric stands beside it: `+21.3 %`, `speedup vanished`."""
+    is_lost = alert.kind == VANISHED and alert_metric(alert)
+    return mark_text(alert) if is_lost else change_text(alert)
 
 
 def mark_text(alert: Alert) -> str:

@@ -18,7 +18,7 @@ from app.format import (
 )
 from app.pages import EnvironmentChange, SeriesPage
 from app.part import kept
-from app.ranking import alert_metric, change_text
+from app.ranking import alert_metric, named_change
 from app.trendchart import Trend, trend_spec
 from db.alert_ends import DRIFT, began
 from db.annotations import Annotation
@@ -352,7 +352,7 @@ def alert_label(alert: Alert, *, interval: str = "") -> str:
     """
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
     name = KIND_WORDS.get(alert.kind, alert.verdict)
-    return f"{name}: {change_text(alert)}{interval and f' {interval}'}{state}"
+    return f"{name}: {named_change(alert)}{interval and f' {interval}'}{state}"
 
 
 def change_label(change: EnvironmentChange) -> str:

@@ -11,6 +11,8 @@ from db.sighting import Sighting
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.
 DRIFT: Final = "drift"
+# That of an alert about a case that is no longer there, or a metric that its results lack by now.
+VANISHED: Final = "vanished"
 _NUMBER_KINDS: Final = ("step", "variance")
 
 

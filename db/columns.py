@@ -44,7 +44,7 @@ def read_rows_of_each(
     return read_rows(connection, union_all(*(wanted.where(one) for one in conditions)))
 
 
-def numpy_columns(connection: Connection, wanted: Select[Any]) -> list[np.ndarray]:
+def numpy_columns(connection: Connection, wanted: ExecutableReturnsRows) -> list[np.ndarray]:
     """Return the columns of `wanted`, none of them text, as arrays."""
     result = connection.execute(wanted)
     if connection.dialect.name == "duckdb":

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from db.metrics import Direction
 from db.records import Case, Outcome, Run, RunState
 from db.warning import RunWarning
@@ -213,6 +215,21 @@ class PlannedRun:
             outcome=outcome,
             is_put_off=is_put_off,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OkResults:
+    """The ok results of some cases, in any order: the numbers of run and case, and if it `has` it.
+
+    Runs are numbered as they were given, cases by their place in `case_keys`; `has` has a row for
+    each result and a column for each of `metrics`.
+    """
+
+    case_keys: Sequence[str]
+    metrics: Sequence[str]
+    runs: np.ndarray
+    cases: np.ndarray
+    has: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from db.events import Event
 from db.judged import save_judged
+from db.ok_results import load_ok_results
 from db.outcomes import load_ended, load_unusual_outcomes
 from db.plans import load_plans
 from db.queries import (
@@ -25,7 +26,9 @@ from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
 from runner.analysis.fdr import Claim, believed
+from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.lifecycle import known_as, update_alerts
+from runner.analysis.lost_metrics import HEADLINE_METRICS, judge_lost_metrics
 from runner.analysis.outcomes import OUTCOME, judge_outcomes
 from runner.analysis.rules import series_rules
 from runner.analysis.suspects import Standing
@@ -126,7 +129,11 @@ def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | N
         for history in load_unusual_outcomes(store, runs=runs)
         if not history.case.is_reference
     ]
-    return judge_outcomes(histories, runs=runs, timetable=timetable)
+    ok = load_ok_results(store, runs=runs, metrics=HEADLINE_METRICS, num_without=SUSTAINED_POINTS)
+    return [
+        *judge_outcomes(histories, runs=runs, timetable=timetable),
+        *judge_lost_metrics(ok, runs=runs),
+    ]
 
 
 def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:

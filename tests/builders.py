@@ -225,7 +225,7 @@ def make_alert(
     kind: str = "step",
     state: AlertState | str = AlertState.OPEN,
     verdict: Verdict | str = Verdict.REGRESSION,
-    metric: str = "latency_s",
+    metric: str = "",
     unit: str = "s",
     machine: str = "box",
     toolchain: str = "stable",
@@ -240,8 +240,12 @@ def make_alert(
     is_confirmed: bool | None = None,
     cause_kind: str = "unknown",
 ) -> Alert:
-    """Return an alert; that of an outcome has no numbers, that of noise no levels."""
+    """Return an alert; that of an outcome has no numbers, that of noise no levels.
+
+    Without a `metric` it is about how its case ended or, by its kind, about the latency.
+    """
     case = case or make_case()
+    metric = metric or ("outcome" if kind in ("outcome", "vanished", "late") else "latency_s")
     has_levels = kind in ("step", "drift")
     has_change = has_levels or kind == "variance"
     return Alert(

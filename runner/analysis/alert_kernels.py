@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from db.alert_ends import VANISHED
 from db.records import Alert, Verdict
 
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
@@ -18,9 +19,10 @@ _METRICS = (
 def kernel_ends(alert: Alert) -> tuple[tuple[str, str], ...]:
     """Return run and case of the last good and of the first bad result of `alert`.
 
-    None for alerts of which no kernel is a cause, and without a last good run.
+    None for alerts of which no kernel is a cause, as of a metric that is no longer there, and
+    without a last good run.
     """
-    if alert.metric not in _METRICS or alert.last_good is None:
+    if alert.metric not in _METRICS or alert.kind == VANISHED or alert.last_good is None:
         return ()
     key = alert.case.key
     return (alert.last_good.run_id, key), (alert.first_bad.run_id, key)

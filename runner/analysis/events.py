@@ -208,7 +208,7 @@ def _since(alerts: Sequence[Alert]) -> str:
 
     Of several the one that was seen first.
     """
-    if all(topic_of(alert) == MISSING for alert in alerts):
+    if all(topic_of(alert) == MISSING and alert.metric == OUTCOME for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
         return min(days, key=lambda day: (-days[day], day))
     counts = Counter(began(alert).revision for alert in alerts)
@@ -242,8 +242,7 @@ def _what(alerts: Sequence[Alert]) -> str:
     verdict = max((alert.verdict for alert in about), key=_WORST.index)
     about = [alert for alert in about if alert.verdict is verdict]
     if topic == MISSING:
-        kinds = {alert.kind for alert in about}
-        return " or ".join(word for kind, word in _MISSING_WORDS if kind in kinds)
+        return _what_is_missing(about)
     metrics = ", ".join(sorted({alert.metric for alert in about}))
     word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
     changes = sorted(change for alert in about if (change := size_pct(alert)) is not None)
@@ -251,6 +250,14 @@ def _what(alerts: Sequence[Alert]) -> str:
         return word
     low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"
     return f"{word} by {low} %" if low == high else f"{word} by {low} to {high} %"
+
+
+def _what_is_missing(alerts: Sequence[Alert]) -> str:
+    kinds = {alert.kind for alert in alerts if alert.metric == OUTCOME}
+    words = [word for kind, word in _MISSING_WORDS if kind in kinds]
+    if metrics := sorted({alert.metric for alert in alerts} - {OUTCOME}):
+        words.append(f"without {', '.join(metrics)}")
+    return " or ".join(words)
 
 
 # The last of them is told.

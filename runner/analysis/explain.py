@@ -60,8 +60,9 @@ def with_evidence(alert: Alert) -> Alert:
     difference = alert.environment_diff or {}
     found = Cause(kind=alert.cause_kind, text=alert.cause_text)
     is_drift = alert.kind == DRIFT
-    # What changed in one night, or is so in one, is no cause of what took weeks.
-    is_settled = _is_timed(alert) and not is_drift
+    # What changed in one night, or is so in one, is no cause of what took weeks. Where no level
+    # moved it is none either: that cause is not told anew, so that it would be gone the next time.
+    is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
     settled = _settled(found, alert, difference) if is_settled else Cause(kind=found.kind)
     measured = confirmed_cause(alert.confirmation)
     told = environment_text(difference)

@@ -11,23 +11,22 @@ Outcomes compare across environments: a new driver that breaks a model is news.
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from db.alert_ends import VANISHED
 from db.records import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
 from db.sighting import Sighting
 from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
 from runner.analysis.cadence import Timetable, cadence_of, late_from
 from runner.analysis.cause import UNKNOWN
-from runner.analysis.history import BASELINE_POINTS
-from runner.analysis.judge import alert_id, sighting
+from runner.analysis.judge import alert_id
+from runner.analysis.stretches import Subject, ended_alert, one_of_each, stretch_alert, stretches_of
 
 OUTCOME = "outcome"
-VANISHED = "vanished"
 LATE = "late"
 # What is told of how a case ended, and not of its numbers.
 ENDING_KINDS = (OUTCOME, VANISHED, LATE)
@@ -56,24 +55,6 @@ class _SuiteRuns:
         first = bisect_right(self.times, start)
         last = len(self.runs) if before is None else bisect_left(self.times, before)
         return [run for run in self.runs[first:last] if run.state is RunState.FINISHED]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stretch:
-    """A time in which a case ended badly: its first and last bad point, and the good ones around.
-
-    Of the points that were looked at `first` is the place of the first bad one and `after` that of
-    `end`, the good one that ended it; `end` is None while it lasts. `num_times` counts the times
-    that a stretch that goes to and fro was bad.
-    """
-
-    good: OutcomePoint
-    bad: OutcomePoint
-    last_bad: OutcomePoint
-    end: OutcomePoint | None
-    first: int
-    after: int
-    num_times: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +106,10 @@ def judge_outcomes(
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
     points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
-    found = _stretches(points, is_good=lambda item: item.outcome is Outcome.OK)
-    told = _one_of_each(found, text_of=_failure_text, num_points=len(points))
-    return [_stretch_alert(history, OUTCOME, item, _failure_text(item.bad)) for item in told]
+    found = stretches_of(points, is_good=lambda item: item.outcome is Outcome.OK)
+    told = one_of_each(found, text_of=_failure_text, num_points=len(points))
+    subject = _subject(history)
+    return [stretch_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in told]
 
 
 def _failure_text(point: OutcomePoint) -> str:
@@ -141,11 +123,11 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         if (point.outcome is not None or point.run_state is RunState.FINISHED)
         and not point.is_put_off
     ]
-    found = [
-        item for item in _stretches(points, is_good=_has_result) if item.good.outcome is Outcome.OK
-    ]
-    told = _one_of_each(found, text_of=_missing_text, num_points=len(points))
-    return [_stretch_alert(history, VANISHED, item, _missing_text(item.bad)) for item in told]
+    without = stretches_of(points, is_good=_has_result)
+    found = [item for item in without if item.good.outcome is Outcome.OK]
+    told = one_of_each(found, text_of=_missing_text, num_points=len(points))
+    subject = _subject(history)
+    return [stretch_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in told]
 
 
 def _missing_text(point: OutcomePoint) -> str:
@@ -156,64 +138,13 @@ def _has_result(point: OutcomePoint) -> bool:
     return point.outcome not in (None, Outcome.SKIPPED, Outcome.LOST)
 
 
-def _stretches(
-    points: Sequence[OutcomePoint], *, is_good: Callable[[OutcomePoint], bool]
-) -> Iterator[_Stretch]:
-    """Yield each stretch of bad points that has a good one before it."""
-    good: OutcomePoint | None = None
-    first = 0
-    for place, point in enumerate((*points, None)):
-        if point is not None and not is_good(point):
-            continue
-        if good is not None and first < place:
-            yield _Stretch(
-                good=good,
-                bad=points[first],
-                last_bad=points[place - 1],
-                end=point,
-                first=first,
-                after=place,
-            )
-        good, first = point, place + 1
-
-
-def _one_of_each(
-    stretches: Iterable[_Stretch], *, text_of: Callable[[OutcomePoint], str], num_points: int
-) -> list[_Stretch]:
-    """Return the stretches, oldest first, those that are one going to and fro as one.
-
-    It goes to and fro when it began in the same way, in the same environment, with fewer than
-    BASELINE_POINTS good points in between, and is over only after as many.
-    """
-    found: dict[tuple[str, str], list[_Stretch]] = defaultdict(list)
-    for item in stretches:
-        alike = found[text_of(item.bad), item.bad.fingerprint]
-        if alike and item.first - alike[-1].after < BASELINE_POINTS:
-            alike[-1] = _joined(alike[-1], item)
-        else:
-            alike.append(item)
-    told = [_while_it_lasts(item, num_points) for alike in found.values() for item in alike]
-    return sorted(told, key=lambda item: item.first)
-
-
-def _joined(earlier: _Stretch, later: _Stretch) -> _Stretch:
-    return dataclasses.replace(
-        later,
-        good=earlier.good,
-        bad=earlier.bad,
-        first=earlier.first,
-        num_times=earlier.num_times + 1,
+def _subject(history: OutcomeHistory) -> Subject:
+    return Subject(
+        case=history.case,
+        metric=OUTCOME,
+        machine=history.machine,
+        toolchain=history.toolchain,
     )
-
-
-def _while_it_lasts(item: _Stretch, num_points: int) -> _Stretch:
-    """Return a stretch without its end where that may be one of many."""
-    is_over = item.num_times == 1 or num_points - item.after >= BASELINE_POINTS
-    return item if is_over else dataclasses.replace(item, end=None)
-
-
-def _stretch_alert(history: OutcomeHistory, kind: str, item: _Stretch, text: str) -> Alert:
-    return _alert(history, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
 
 
 def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns]:
@@ -309,7 +240,7 @@ def _days(cadence: timedelta) -> str:
 
 def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
     points = [run.point() for run in bad]
-    return _alert(gap.history, kind, points, gap.good, text, end=gap.end)
+    return ended_alert(_subject(gap.history), kind, points, gap.good, text, end=gap.end)
 
 
 def _late_suites(
@@ -347,35 +278,4 @@ def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
         last_seen=limit,
         cause_kind=UNKNOWN,
         cause_text=f"suite {last.suite} has not run since {last.at:%Y-%m-%d %H:%M}",
-    )
-
-
-def _alert(
-    history: OutcomeHistory,
-    kind: str,
-    bad: Sequence[OutcomePoint],
-    good: OutcomePoint,
-    text: str,
-    *,
-    end: OutcomePoint | None,
-) -> Alert:
-    first = bad[0]
-    key = series_key(history.case, metric=OUTCOME, fingerprint=first.fingerprint)
-    return Alert(
-        id=alert_id(key, kind=kind, first_bad_run_id=first.run_id),
-        series_key=key,
-        kind=kind,
-        state=AlertState.OPEN if end is None else AlertState.FIXED,
-        verdict=Verdict.REGRESSION,
-        case=history.case,
-        metric=OUTCOME,
-        unit="",
-        machine=history.machine,
-        toolchain=history.toolchain,
-        fingerprint=first.fingerprint,
-        first_bad=sighting(first),
-        last_good=sighting(good),
-        last_seen=bad[-1].at,
-        cause_kind=UNKNOWN,
-        cause_text=text,
     )

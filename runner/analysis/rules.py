@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from db.alert_ends import VANISHED
 from db.records import Alert, AlertState
 from db.triage import SeriesSettings, settings_of
 
@@ -42,7 +43,8 @@ def series_rules(alerts: Iterable[Alert], *, settings: Sequence[SeriesSettings])
     """Return the rules that follow from `settings` and from the alerts that people expect."""
     expected: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:
-        if alert.state is AlertState.EXPECTED:
+        # Whoever accepts that a metric is no longer there accepts no level of it.
+        if alert.state is AlertState.EXPECTED and alert.kind != VANISHED:
             expected[alert.series_key].add(alert.first_bad.run_id)
     return SeriesRules(
         settings=settings, expected={key: frozenset(runs) for key, runs in expected.items()}

@@ -181,6 +181,17 @@ def test_title_tells_missing_from_late_cases_and_gives_the_day(
     assert title(*found) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
 
 
+def test_title_names_the_metrics_that_vanished_and_since_which_revision() -> None:
+    lost = [alert(model, kind="vanished", metric="speedup", change_pct=None) for model in MODELS]
+    assert "in 3 models: without speedup since dev5 (stable on box)" in title(*lost)
+    both = alert(kind="vanished", metric="latency_s", change_pct=None)
+    assert title(lost[0], both) == (
+        f"{make_case().key}: without latency_s, speedup since dev5 (stable on box)"
+    )
+    gone = alert("vit", kind="vanished", metric="outcome", change_pct=None)
+    assert "in 2 models: missing or without speedup since dev5 " in title(lost[0], gone)
+
+
 def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
     found = [
         alert(model, number, kind="vanished", metric="outcome", change_pct=None)

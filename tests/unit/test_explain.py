@@ -88,6 +88,14 @@ def test_no_single_night_is_the_cause_of_a_drift() -> None:
     assert told == ("unknown", "changed while it drifted: driver 550 -> 560")
 
 
+@pytest.mark.parametrize("kind", ["vanished", "variance"])
+def test_no_cause_is_settled_where_no_level_moved(kind: str) -> None:
+    difference = {"driver": ["550", "560"]}
+    alert = explained(difference=difference, kind=kind, metric="speedup")
+    told = (alert.cause_kind, alert.cause_text)
+    assert told == ("unknown", "since the last good run: driver 550 -> 560")
+
+
 def test_what_measuring_again_told_overrules() -> None:
     alert = explained(
         difference={"torch": ["2.13.0", "2.14.0"]},

@@ -11,6 +11,7 @@ from app.matrix import (
     Matrix,
     build_matrix,
     common_dimensions,
+    missing_cases,
     num_rows_of,
     variants_in_order,
 )
@@ -138,6 +139,12 @@ def test_a_cell_without_new_results_says_so_beside_what_is_worse(kind: str) -> N
     cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), missing, make_alert("slower"))
     assert [note.text for note in cell.notes] == ["latency +20.0 %", kind]
     assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [kind]
+
+
+def test_a_case_that_lost_but_a_metric_has_new_results() -> None:
+    lost = make_alert(kind="vanished", metric="speedup")
+    assert missing_cases([lost]) == {}
+    assert [note.text for note in only_cell(latest(DEFAULT), lost).notes] == ["speedup vanished"]
 
 
 def test_an_acknowledged_alert_stays_visible_and_says_so() -> None:

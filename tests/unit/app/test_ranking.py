@@ -17,6 +17,7 @@ from app.ranking import (
     lets_through,
     levels_text,
     mark_text,
+    named_change,
     open_alerts,
     sightings_text,
     told,
@@ -181,6 +182,15 @@ def test_a_change_reads_in_a_few_characters(
 ) -> None:
     alert = make_alert(kind=kind, verdict=verdict)
     assert (change_text(alert), mark_text(alert)) == (change, mark)
+
+
+def test_a_metric_that_vanished_is_named_once() -> None:
+    lost = make_alert(kind="vanished", metric="speedup")
+    assert (alert_topic(lost), change_text(lost)) == ("speedup", "vanished")
+    assert mark_text(lost) == named_change(lost) == "speedup vanished"
+    gone = make_alert(kind="vanished")
+    assert alert_topic(gone) == change_text(gone) == named_change(gone) == "vanished"
+    assert named_change(make_alert()) == "+20.0 %"
 
 
 def test_levels_of_a_ratio_read_as_ratios() -> None:

@@ -1,0 +1,174 @@
+"""Metrics that the ok results of a case no longer have: it still passes, and is timed no longer.
+
+Method: no statistics. The ok results of a case in a suite, on a machine in a toolchain, are in the
+order of their runs. A metric is lost where three in a row lack it and nearly all of the eight
+before had it. What comes back for fewer than fourteen goes to and fro, as failures do
+(stretches.py). Each suite is judged by itself: another one may run the same cases for their
+accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed.
+Like outcomes it compares across environments: a new driver that leaves no room for eager is news.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from db.alert_ends import VANISHED
+from db.records import Alert, Case, Outcome
+from db.summaries import OkResults, OutcomePoint, PlannedRun
+from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.outcomes import CUSTOM_SUITE
+from runner.analysis.stretches import (
+    Stretch,
+    Subject,
+    is_soon_after,
+    joined,
+    stretch_alert,
+    while_it_lasts,
+)
+
+# A result without them says little; sizes and counts may come and go with what a host can measure.
+HEADLINE_METRICS: Final = ("latency_s", "speedup")
+# How many results before a loss are looked at, and how many of them may lack the metric: one night
+# without it is no reason to miss what comes after, two may be how this case is measured.
+POINTS_BEFORE: Final = 8
+MAX_WITHOUT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """The runs of the ok results of one case in one suite, oldest first; which have the metric?
+
+    `onsets` are the places of those that three in a row lack from there on, after having had it.
+    """
+
+    case_key: str
+    metric: str
+    runs: Sequence[PlannedRun]
+    has: np.ndarray
+    onsets: Collection[int]
+
+
+def judge_lost_metrics(found: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
+    """Return an alert of kind `vanished` for each metric that ok results no longer have.
+
+    Those that are fixed are among them. `runs` are all runs, oldest first, which `found` numbers.
+    """
+    histories = list(_losing(found, runs))
+    cases = _planned({history.case_key for history in histories}, runs)
+    return [
+        _alert(history, stretch, cases[history.case_key])
+        for history in histories
+        if history.case_key in cases
+        for stretch in _lost(history)
+    ]
+
+
+def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
+    """Yield the histories in which a metric was lost at any time."""
+    suite = _suite_numbers(runs)[found.runs]
+    counts = np.flatnonzero(suite >= 0)
+    order = counts[np.lexsort((found.runs[counts], found.cases[counts], suite[counts]))]
+    suite, case = suite[order], found.cases[order]
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (suite[1:] != suite[:-1]) | (case[1:] != case[:-1])
+    bounds = np.append(np.flatnonzero(is_first), order.size)
+    for column, metric in enumerate(found.metrics):
+        has = found.has[order, column]
+        for start, stop, onsets in _with_onsets(has, bounds):
+            yield _History(
+                case_key=found.case_keys[case[start]],
+                metric=metric,
+                runs=[runs[number] for number in found.runs[order[start:stop]]],
+                has=has[start:stop],
+                onsets=onsets,
+            )
+
+
+def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
+    """Return a number for the machine, toolchain and suite of each run; -1 was made by hand."""
+    numbers: dict[tuple[str, str, str], int] = {}
+    found = [
+        -1
+        if run.suite == CUSTOM_SUITE
+        else numbers.setdefault((run.machine, run.toolchain, run.suite), len(numbers))
+        for run in runs
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int, set[int]]]:
+    """Yield start, stop and onsets, counted from the start, of each history that has one.
+
+    `bounds` are where histories start, and the end of the last.
+    """
+    sizes = np.diff(bounds)
+    start, stop = np.repeat(bounds[:-1], sizes), np.repeat(bounds[1:], sizes)
+    place = np.arange(has.size)
+    num_without = np.concatenate(([0], np.cumsum(~has)))
+    since = np.maximum(start, place - POINTS_BEFORE)
+    without = num_without[place] - num_without[since]
+    until = np.minimum(stop, place + SUSTAINED_POINTS)
+    is_onset = (
+        (num_without[until] - num_without[place] == SUSTAINED_POINTS)
+        & (without <= MAX_WITHOUT)
+        & (place - since - without >= MIN_BASELINE_POINTS)
+    )
+    onsets = np.flatnonzero(is_onset)
+    by_history: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for onset in onsets.tolist():
+        by_history[int(start[onset]), int(stop[onset])].add(onset - int(start[onset]))
+    for (first, last), found in by_history.items():
+        yield first, last, found
+
+
+def _lost(history: _History) -> list[Stretch]:
+    """Return the times in which the metric was lost, each that goes to and fro as one."""
+    found: list[Stretch] = []
+    padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
+    for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():
+        is_again = bool(found) and is_soon_after(first, found[-1])
+        if is_again:
+            found[-1] = joined(found[-1], _stretch(history.runs, first, after))
+        elif first in history.onsets:
+            found.append(_stretch(history.runs, first, after))
+    return [while_it_lasts(item, len(history.runs)) for item in found]
+
+
+def _stretch(runs: Sequence[PlannedRun], first: int, after: int) -> Stretch:
+    return Stretch(
+        good=_point(runs[first - 1]),
+        bad=_point(runs[first]),
+        last_bad=_point(runs[after - 1]),
+        end=_point(runs[after]) if after < len(runs) else None,
+        first=first,
+        after=after,
+    )
+
+
+def _point(run: PlannedRun) -> OutcomePoint:
+    return run.point(outcome=Outcome.OK)
+
+
+def _planned(case_keys: Collection[str], runs: Sequence[PlannedRun]) -> dict[str, Case]:
+    """Return the cases with these keys, of those that any run planned."""
+    found: dict[str, Case] = {}
+    # Runs that planned the same share one tuple.
+    for plan in {id(run.plan): run.plan for run in reversed(runs)}.values():
+        if len(found) == len(case_keys):
+            break
+        found |= {case.key: case for case in plan if case.key in case_keys}
+    return found
+
+
+def _alert(history: _History, stretch: Stretch, case: Case) -> Alert:
+    run = history.runs[0]
+    subject = Subject(
+        case=case, metric=history.metric, machine=run.machine, toolchain=run.toolchain
+    )
+    text = f"no longer there in suite {run.suite}, though the case is ok"
+    return stretch_alert(subject, VANISHED, stretch, text)
