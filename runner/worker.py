@@ -180,7 +180,12 @@ def _forks_can_use_cuda() -> bool:
     """Return whether a child may use CUDA, which only a child can tell: it is asked."""
     child = os.fork()
     if child == 0:
-        os._exit(torch.cuda._is_in_bad_fork())
+        cannot = True
+        try:
+            cannot = torch.cuda._is_in_bad_fork()
+        finally:
+            # Never back into the host, even where a torch knows no such function.
+            os._exit(cannot)
     handle = os.pidfd_open(child)
     try:
         if not select.select([handle], [], [], FORK_S)[0]:
