@@ -15,7 +15,7 @@ from typing import Any
 from db.masking import masked
 from runner.combine import HOST_DIED, Ending
 from runner.errors import ExecutorError
-from runner.protocol import PROTOCOL_VERSION
+from runner.protocol import ASK_NVML, PROTOCOL_VERSION
 
 LOG_TAIL_BYTES = 16_384
 # Every process of a case inherits it, whatever session or parent it has.
@@ -165,7 +165,7 @@ class WorkerHost:
             HOST_VARIABLE: self._mark,
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
             # An import that asks whether there is a GPU must not start CUDA: no fork could use it.
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+            ASK_NVML: "1",
             # Threads of a library in the host would not survive the fork.
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",

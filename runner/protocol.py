@@ -20,6 +20,8 @@ from db.records import Case, Outcome
 from db.warning import RunWarning
 from models_zoo.spec import UNTREATED, Treatment
 
+# Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
+ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 # 1: first version.
 PROTOCOL_VERSION = 1
 # What a launch finds in its compile cache: nothing, what the first launch left there, or what

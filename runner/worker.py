@@ -44,6 +44,7 @@ from runner.measure.peaks import measure_peaks
 from runner.measure.places import failure_reason
 from runner.measure.timing import uncollected
 from runner.protocol import (
+    ASK_NVML,
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
     LaunchReport,
@@ -52,8 +53,6 @@ from runner.protocol import (
     write_json,
 )
 
-# Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
-ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 # A fork answers within milliseconds, on a busy machine within a second.
 FORK_S = 10.0
 PR_SET_PDEATHSIG = 1
@@ -143,7 +142,7 @@ def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
     # What was imported stays for good: a launch that walked through it at each of its collections
     # would spend 0.3 s on it and get its own copy of every page.
     gc.freeze()
-    if not _forks_can_use_cuda():
+    if not _can_forks_use_cuda():
         work = partial(_start_anew, order)
     started_s = time.monotonic()
     oom_kills = _oom_kills()
@@ -176,8 +175,17 @@ def _preload(build: str) -> None:
             return
 
 
-def _forks_can_use_cuda() -> bool:
-    """Return whether a child may use CUDA, which only a child can tell: it is asked."""
+_is_cuda_started = False
+
+
+def _can_forks_use_cuda() -> bool:
+    """Return whether a child may use CUDA, which only a child can tell; what was started stays."""
+    global _is_cuda_started
+    _is_cuda_started = _is_cuda_started or not _can_fork_use_cuda()
+    return not _is_cuda_started
+
+
+def _can_fork_use_cuda() -> bool:
     child = os.fork()
     if child == 0:
         cannot = True

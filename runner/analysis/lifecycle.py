@@ -148,7 +148,7 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Matc
     """Follow one place through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
-    claimed = {ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    moved = _moved(found, stored, ids=ids)
     # What ended badly in one environment has not come back in another one.
     lasts: dict[str, Alert] = {}
     for alert in found:
@@ -156,8 +156,7 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Matc
         id = ids.get(alert.first_bad.run_id, alert.id)
         is_relapse, replaced = False, ""
         if id not in by_id:
-            moved = [item for item in stored if item.id not in claimed and _overlap(alert, item)]
-            id = moved[0].id if moved else id
+            id = moved.get(alert.id, id)
         is_known = id in by_id
         if last is not None and _came_back(alert, last, by_id.get(id if is_known else last.id)):
             if not is_known:
@@ -167,6 +166,35 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Matc
                 replaced = last.id
         lasts[alert.series_key] = dataclasses.replace(alert, id=id)
         yield _Match(found=alert, id=id, is_relapse=is_relapse, replaced=replaced)
+
+
+def _moved(
+    found: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Return which of `stored` has moved to which of `found`, by its id; each to one at most.
+
+    What was found in the same environment comes first.
+    """
+    known = {alert.id for alert in stored}
+    by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    claimed = set(by_run.values())
+    moved: dict[str, str] = {}
+    for is_same in (True, False):
+        for alert in found:
+            if by_run[alert.id] in known or alert.id in moved:
+                continue
+            free = (
+                item.id
+                for item in stored
+                if item.id not in claimed
+                and (item.series_key == alert.series_key or not is_same)
+                and _overlap(alert, item)
+            )
+            id = next(free, None)
+            if id is not None:
+                moved[alert.id] = id
+                claimed.add(id)
+    return moved
 
 
 def _place(alert: Alert) -> _Place:

@@ -4,15 +4,19 @@ Method: no statistics. The ok results of a case in a suite, on a machine in a to
 order of their runs. A metric is lost where three in a row lack it and nearly all of the eight
 before had it. What comes back for fewer than fourteen goes to and fro, as failures do
 (stretches.py). Each suite is judged by itself: another one may run the same cases for their
-accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed.
+accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed,
+nor is what any suite of the place still measures as often as it was.
 Like outcomes it compares across environments: a new driver that leaves no room for eager is news.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -20,6 +24,7 @@ import numpy as np
 from db.alert_ends import VANISHED
 from db.records import Alert, Case, Outcome
 from db.summaries import OkResults, OutcomePoint, PlannedRun
+from runner.analysis.cadence import NUM_GAPS, late_from
 from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.analysis.stretches import (
@@ -43,7 +48,8 @@ MAX_WITHOUT: Final = 1
 class _History:
     """The runs of the ok results of one case in one suite, oldest first; which have the metric?
 
-    `onsets` are the places of those that three in a row lack from there on, after having had it.
+    `onsets` are the places of those that three in a row lack from there on, after having had it;
+    `times` are those at which any suite of the place has it, oldest first.
     """
 
     case_key: str
@@ -51,6 +57,35 @@ class _History:
     runs: Sequence[PlannedRun]
     has: np.ndarray
     onsets: Collection[int]
+    times: Sequence[datetime]
+
+    def is_late(self, first: int, after: int) -> bool:
+        """Return whether some suite should have had it again before a result in these bounds.
+
+        Not where one had it since the first of them: there it is not lost, or by that suite.
+        """
+        begun = self.runs[first].at
+        for place in range(first + SUSTAINED_POINTS - 1, after):
+            at = self.runs[place].at
+            times = self._times_before(at)
+            late = late_from(times)
+            if late is not None and times[-1] < begun and at >= late:
+                return True
+        return False
+
+    def is_missed(self, first: int, after: int) -> bool:
+        """Return whether at a result in these bounds it was gone for half its usual gap or more."""
+        for place in range(first, after):
+            at = self.runs[place].at
+            times = self._times_before(at)
+            gaps = sorted(after - before for before, after in pairwise(times))
+            if gaps and at - times[-1] >= gaps[len(gaps) // 2] / 2:
+                return True
+        return False
+
+    def _times_before(self, at: datetime) -> Sequence[datetime]:
+        stop = bisect_left(self.times, at)
+        return self.times[max(0, stop - NUM_GAPS - 1) : stop]
 
 
 def judge_lost_metrics(found: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
@@ -77,6 +112,7 @@ def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
     is_first = np.ones(order.size, dtype=bool)
     is_first[1:] = (suite[1:] != suite[:-1]) | (case[1:] != case[:-1])
     bounds = np.append(np.flatnonzero(is_first), order.size)
+    times = _Times(found, runs)
     for column, metric in enumerate(found.metrics):
         has = found.has[order, column]
         for start, stop, onsets in _with_onsets(has, bounds):
@@ -86,7 +122,36 @@ def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
                 runs=[runs[number] for number in found.runs[order[start:stop]]],
                 has=has[start:stop],
                 onsets=onsets,
+                times=times.of(found.runs[order[start]], case[start], column),
             )
+
+
+class _Times:
+    """When the suites of a place had a metric of a case."""
+
+    def __init__(self, found: OkResults, runs: Sequence[PlannedRun]) -> None:
+        self._found = found
+        self._runs = runs
+        numbers: dict[tuple[str, str], int] = {}
+        places = [numbers.setdefault(run.place, len(numbers)) for run in runs]
+        self._places = np.array(places, dtype=np.int64)
+        counts = np.flatnonzero(_suite_numbers(runs)[found.runs] >= 0)
+        keys = self._key(found.runs[counts], found.cases[counts])
+        order = np.lexsort((found.runs[counts], keys))
+        self._rows, self._keys = counts[order], keys[order]
+
+    def _key(self, runs: np.ndarray, cases: np.ndarray) -> np.ndarray:
+        key: np.ndarray = self._places[runs] * len(self._found.case_keys) + cases
+        return key
+
+    def of(self, run: np.ndarray, case: np.ndarray, column: int) -> list[datetime]:
+        """Return those of `case` where `run` was measured, oldest first."""
+        start, stop = np.searchsorted(self._keys, [self._key(run, case), self._key(run, case) + 1])
+        rows = self._rows[start:stop]
+        return [
+            self._runs[number].at
+            for number in self._found.runs[rows[self._found.has[rows, column]]]
+        ]
 
 
 def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
@@ -131,10 +196,10 @@ def _lost(history: _History) -> list[Stretch]:
     found: list[Stretch] = []
     padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
     for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():
-        is_again = bool(found) and is_soon_after(first, found[-1])
-        if is_again:
+        is_soon = bool(found) and is_soon_after(first, found[-1])
+        if is_soon and history.is_missed(first, after):
             found[-1] = joined(found[-1], _stretch(history.runs, first, after))
-        elif first in history.onsets:
+        elif first in history.onsets and history.is_late(first, after):
             found.append(_stretch(history.runs, first, after))
     return [while_it_lasts(item, len(history.runs)) for item in found]
 

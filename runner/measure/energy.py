@@ -2,9 +2,9 @@
 
 Counters move in steps: NVML's every 20 to 100 ms, RAPL's every millisecond. So the measurement
 begins and ends when the counter has just moved, and what is left of the error is one batch of
-iterations at either end. Between the ends the counter is left alone: to read it takes a driver up
-to 4 ms (an H200), in which the device has nothing to do. The counters know devices, not processes:
-on a CPU they hold everything that runs in the package.
+iterations at either end, or the space between two readings where one takes long: 4 ms on an H200,
+in which the device has nothing to do. So between the ends the counter is left alone. The counters
+know devices, not processes: on a CPU they hold everything that runs in the package.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ RAPL_S = 0.3
 NVML_S = 1.0
 # Power follows load with some delay on a GPU.
 NVML_SETTLE_S = 0.2
-# A counter that stood still for so long is none.
+# A counter that stood still for so long is none; the longest tick that was seen is a tenth of it.
 MAX_TICK_S = 0.5
+TICK_S = 0.1
+# So many times as long as a reading took the device works until the next one.
+READING_SPACE = 5.0
 # As long as a sample: between two readings the device never waits longer than one launch takes.
 BATCH_S = 0.005
 RAPL_ROOT = Path("/sys/class/powercap")
@@ -116,22 +119,31 @@ def _until_tick(
 ) -> Energy:
     """Run until `meter` moves after `least_s` or more; its energy is what the meter says then."""
     start_s = now_s()
-    before_j, num_iterations, batch_s = math.inf, 0, 0.0
+    before_j = meter.read_j()
+    read_at_s = now_s()
+    reading_s, longest_batch_s, num_iterations = read_at_s - start_s, 0.0, 0
+    is_watched = meter.adds_up
     while True:
         begun_s = now_s()
         num_iterations += run()
-        batch_s = max(batch_s, now_s() - begun_s)
-        # From one batch before the least on, so that a tick in the very next one is seen.
-        if not meter.adds_up and now_s() - start_s + batch_s < least_s:
+        after_s = now_s()
+        longest_batch_s = max(longest_batch_s, after_s - begun_s)
+        is_ending = after_s - start_s + longest_batch_s >= least_s
+        if not (meter.adds_up or is_ending) or after_s - read_at_s < READING_SPACE * reading_s:
             continue
-        energy_j, duration_s = meter.read_j(), now_s() - start_s
-        if energy_j > before_j and duration_s >= least_s:
-            return Energy(energy_j=energy_j, duration_s=duration_s, num_iterations=num_iterations)
-        if duration_s > least_s + MAX_TICK_S:
+        energy_j, read_at_s = meter.read_j(), now_s()
+        reading_s = read_at_s - after_s
+        # What moved since a reading long before has not just moved, unless batches are as long.
+        has_just_moved = energy_j > before_j and (is_watched or longest_batch_s > TICK_S)
+        if has_just_moved and read_at_s - start_s >= least_s:
+            return Energy(
+                energy_j=energy_j, duration_s=read_at_s - start_s, num_iterations=num_iterations
+            )
+        if energy_j == before_j and read_at_s - start_s > least_s + MAX_TICK_S:
             raise EnergyMissingError(
                 f"the counter stood still for {MAX_TICK_S:g} s ({meter.method})"
             )
-        before_j = energy_j
+        before_j, is_watched = energy_j, True
 
 
 def open_meter(*, is_cuda: bool) -> NvmlCounter | NvmlPower | RaplMeter:

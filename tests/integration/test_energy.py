@@ -109,9 +109,21 @@ def test_reading_a_slow_counter_does_not_make_the_device_idle() -> None:
     world = SlowCounter()
     found = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
     # Read after every batch, it was 372 W.
-    assert found.energy_j / found.duration_s == pytest.approx(world.busy_w, rel=0.05)
+    assert found.energy_j / found.duration_s == pytest.approx(world.busy_w, rel=0.03)
     energy_j = world.busy_w * world.batch_s
-    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.05)
+    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.03)
+
+
+@pytest.mark.parametrize("batch_s", [0.02, 0.3, 0.7, 1.5, 4.0])
+@pytest.mark.parametrize("read_s", [0.0, 0.004])
+def test_iterations_of_any_length_have_their_energy(batch_s: float, read_s: float) -> None:
+    world = SlowCounter()
+    world.batch_s, world.read_s = batch_s, read_s
+    found = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
+    assert found.num_iterations <= max(2, 1.5 / batch_s)
+    energy_j = world.busy_w * world.batch_s
+    # A tick may lie up to a tenth of a second before the end of a batch.
+    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.1)
 
 
 def test_a_counter_that_stands_still_is_none() -> None:

@@ -313,6 +313,22 @@ def ending(
     )
 
 
+@pytest.mark.parametrize("state", ["open", "acknowledged", "expected"])
+@pytest.mark.parametrize("nights", [(10, 13), (13, 10)])
+def test_two_ends_in_two_environments_never_become_one_alert(
+    state: str, nights: tuple[int, int]
+) -> None:
+    stored = ending(11, until=19, state=state)
+    moved = ending(nights[0], until=19)
+    other = ending(nights[1], until=18, fingerprint=OTHER)
+    found = update([moved, other], [stored], runs=RUNS)
+    assert [alert.id for alert in found.new] == [other.id]
+    kept = next(alert for alert in found.alerts if alert.id == stored.id)
+    assert str(kept.state) == state
+    # What people accepted stays as they accepted it.
+    assert kept.first_bad == (stored if state == "expected" else moved).first_bad
+
+
 @pytest.mark.parametrize("kind", ["outcome", "vanished", "late"])
 @pytest.mark.parametrize("fingerprint", ["", OTHER])
 def test_expected_end_of_a_case_whose_onset_moved_stays_silent(kind: str, fingerprint: str) -> None:

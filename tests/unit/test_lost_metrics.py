@@ -6,6 +6,9 @@ import dataclasses
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +24,7 @@ from tests.histories import night
 Signs = Mapping[str, str]
 
 
-def make_planned(number: int, models: Sequence[str], **facts: str) -> PlannedRun:
+def make_planned(number: int, models: Sequence[str], **facts: Any) -> PlannedRun:
     run = PlannedRun(
         id=f"run-{number}",
         at=night(number),
@@ -190,14 +193,55 @@ def test_suites_machines_and_toolchains_are_judged_by_themselves(other: Mapping[
     assert judge_runs(cells("+" * 20, "-" * 20)) == []
     assert judge_runs(cells("+" * 20, " " * 9 + "-" * 11)) == []
     assert ends(judge_runs(cells("++++++---", "---------"))) == [(12, 16, "open")]
-    # It is lost in one, whatever the other has.
-    assert ends(judge_runs(cells("++++++---", "+++++++++"))) == [(12, 16, "open")]
-    assert ends(judge_runs(cells("+++++++++", "++++++---"))) == [(13, 17, "open")]
+    # It is lost in one, whatever another machine or toolchain has; another suite may go on.
+    is_place = "suite" not in other
+    alone = ends(judge_runs(cells("++++++---", "+++++++++")))
+    assert alone == ([(12, 16, "open")] if is_place else [])
+    alone = ends(judge_runs(cells("+++++++++", "++++++---")))
+    assert alone == ([(13, 17, "open")] if is_place else [])
     # Both lose it: the ends of each, and where.
     both = judge_runs(cells("++++++---", "++++++---"))
     assert ends(both) == [(12, 16, "open"), (13, 17, "open")]
     places = {(alert.machine, alert.toolchain, alert.cause_text.split(",")[0]) for alert in both}
     assert len(places) == 2
+
+
+def test_what_another_suite_goes_on_to_measure_is_not_lost() -> None:
+    # Timing moves to a suite of its own, accuracy stays where it was.
+    cells = [(make_planned(2 * number, ["bert"]), {"bert": "+"}) for number in range(10)]
+    for number in range(10, 30):
+        timed = make_planned(2 * number + 1, ["bert"], suite="performance")
+        cells += [(make_planned(2 * number, ["bert"]), {"bert": "-"}), (timed, {"bert": "+"})]
+    assert judge_runs(cells) == []
+    # It is lost once that suite times it no longer either.
+    gone = [(run, {"bert": "-"}) for run, _ in cells if run.at > night(50)]
+    assert len(judge_runs([cell for cell in cells if cell[0].at <= night(50)] + gone)) == 1
+
+
+@pytest.mark.parametrize("num_nights", [1, 20])
+def test_checks_between_two_timings_lose_nothing(num_nights: int) -> None:
+    def check(number: int, hour: int) -> tuple[PlannedRun, Signs]:
+        at = night(number) + timedelta(hours=hour)
+        return make_planned(100 * number + hour, ["bert"], at=at), {"bert": "-"}
+
+    cells = [(make_planned(number, ["bert"]), {"bert": "+"}) for number in range(10)]
+    for number in range(10, 10 + num_nights):
+        cells += [check(number - 1, hour) for hour in (4, 8, 12, 16, 20)]
+        cells.append((make_planned(number, ["bert"]), {"bert": "+"}))
+    assert judge_runs(cells) == []
+
+
+def test_the_third_check_in_a_row_loses_nothing_before_the_next_timing_is_late() -> None:
+    timed = [(make_planned(number, ["bert"]), {"bert": "+"}) for number in range(10)]
+    for hours, num_told in ((30, 0), (36, 1), (50, 1)):
+        checks = [
+            (
+                make_planned(1000 + hour, ["bert"], at=night(9) + timedelta(hours=hour)),
+                {"bert": "-"},
+            )
+            for hour in (4, 8, hours)
+        ]
+        assert len(judge_runs(timed + checks)) == num_told
 
 
 def test_what_no_run_planned_is_left_out() -> None:
@@ -225,36 +269,56 @@ def test_who_accepts_that_it_is_lost_accepts_no_level() -> None:
     assert rule.baseline_run_ids == {step.first_bad.run_id}
 
 
-def told_slowly(signs: Sequence[bool]) -> Iterator[tuple[int, int, str]]:
-    """Yield what `ends` tells of a history, by the words of the rule and one result at a time."""
-    first, last, num_times, num_good = -1, -1, 0, 0
-    for place, has in enumerate(signs):
-        if has:
-            num_good += 1
+def told_slowly(
+    history: Sequence[tuple[int, bool]], points: Sequence[int]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield first night, last and state of each loss, by the words of the rule.
+
+    `history` are the nights of the results of a suite, `points` those on which any suite has it.
+    """
+
+    def gaps(night: int) -> tuple[int, list[int]]:
+        before = [point for point in points if point < night][-11:]
+        return before[-1], sorted(late - early for early, late in pairwise(before))
+
+    def is_late(night: int, begun: int) -> bool:
+        last, found = gaps(night)
+        is_late = bool(found) and night >= last + 1.5 * found[-2 if len(found) >= 5 else -1]
+        return is_late and last < begun
+
+    def is_missed(night: int) -> bool:
+        last, found = gaps(night)
+        return bool(found) and night - last >= found[len(found) // 2] / 2
+
+    # First and last place of each, the place after it, and how often it was lost.
+    told: list[list[int]] = []
+    for has, group in groupby(range(len(history)), key=lambda place: history[place][1]):
+        places = list(group)
+        first, last = places[0], places[-1]
+        before = [was for _, was in history[max(0, first - 8) : first]]
+        if has or not any(before):
             continue
-        before = signs[max(0, place - 8) : place]
-        three = list(signs[place : place + 3])
-        if num_times and num_good < 14:
-            num_times += num_good > 0
-            last = place
-        elif three == [False] * 3 and sum(before) >= 6 and len(before) - sum(before) <= 1:
-            if num_times:
-                yield first, last, "fixed"
-            first, last, num_times = place, place, 1
-        else:
-            # Neither lost nor lost again: what was lost before is over.
-            continue
-        num_good = 0
-    if num_times:
-        is_over = num_good > 0 if num_times == 1 else num_good >= 14
-        yield first, last, "fixed" if is_over else "open"
+        nights = [history[place][0] for place in places]
+        is_soon = bool(told) and first - told[-1][1] - 1 < 14
+        if is_soon and any(map(is_missed, nights)):
+            told[-1] = [told[-1][0], last, told[-1][2] + 1]
+        elif (
+            sum(before) >= 6
+            and len(before) - sum(before) <= 1
+            and any(is_late(night, nights[0]) for night in nights[2:])
+        ):
+            told.append([first, last, 1])
+    for first, last, num_times in told:
+        num_after = len(history) - last - 1
+        is_over = num_after >= (1 if num_times == 1 else 14)
+        yield history[first][0], history[last][0], "fixed" if is_over else "open"
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_says_what_the_rule_says_result_by_result(seed: int) -> None:
     draw = random.Random(seed)
     models = ["bert", "t5", "vit"]
-    cells, signs = [], defaultdict(list)
+    cells, signs, points = [], defaultdict(list), defaultdict(list)
     share = dict.fromkeys(models, 0.95)
     for number in range(300):
         suite = draw.choice(["nightly", "nightly", "weekly", "custom"])
@@ -268,11 +332,12 @@ def test_it_says_what_the_rule_says_result_by_result(seed: int) -> None:
         for model, sign in found.items():
             if sign != " " and suite != "custom":
                 signs[model, suite, run.machine].append((number, sign == "+"))
+                if sign == "+":
+                    points[model, run.machine].append(number)
     wanted = []
     for (model, suite, machine), history in signs.items():
-        nights = [number for number, _ in history]
-        for first, last, state in told_slowly([has for _, has in history]):
-            wanted.append((model, machine, suite, nights[first], nights[last], state))
+        for first, last, state in told_slowly(history, points[model, machine]):
+            wanted.append((model, machine, suite, first, last, state))
     alerts = judge_runs(cells, seed=seed)
     got = [
         (alert.case.model, alert.machine, alert.cause_text.split()[5].strip(","), *end)
