@@ -267,6 +267,10 @@ class Slice:
         )
 
 
+# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
+IDLE = "idle"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Where the time of one iteration goes, as the profiler saw it.
@@ -290,6 +294,19 @@ class Profile:
     overlap_s: float = 0.0
     trace: str = ""
     strip: tuple[Slice, ...] = ()
+
+    @property
+    def parts_of_latency(self) -> Mapping[str, float]:
+        """Return the parts, of the gaps of a GPU only those that the latency has room for.
+
+        Recording makes the host slower and no kernel: where the device waits for the host, what an
+        iteration takes longer under the profiler is gaps.
+        """
+        gaps_s = self.parts.get(IDLE, 0.0)
+        if self.latency_s is None or not gaps_s:
+            return self.parts
+        cost_s = max(0.0, math.fsum(self.parts.values()) - self.latency_s)
+        return {**self.parts, IDLE: max(0.0, gaps_s - cost_s)}
 
     @property
     def remainder_s(self) -> float | None:

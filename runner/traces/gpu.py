@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from db.kernels import IDLE
 from runner.traces.found import Found
 from runner.traces.host import Nesting, nest
 from runner.traces.inputs import shapes_text
@@ -18,8 +19,6 @@ from runner.traces.rows import Tally
 from runner.traces.strip import Piece, longest, median_iteration
 from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
-# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
-REST = "idle"
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _NOBODY = -1
 _BEFORE = np.int64(-1)
@@ -62,7 +61,7 @@ def find_on_gpu(timeline: Timeline) -> Found:
             kind: Intervals(inside.starts[kinds == kind], inside.ends[kinds == kind])
             for kind in dict.fromkeys(kinds.tolist())
         },
-        rest=REST,
+        rest=IDLE,
         windows=windows,
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=inside.total_ns - inside.covered_ns,

@@ -68,16 +68,15 @@ def test_the_parts_of_an_iteration_of_a_gpu_add_up(report: KernelReport) -> None
     assert not profile.is_graph_replay
 
 
-def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(document: dict[str, Any]) -> None:
-    rooflines = [
-        kernel["roofline"]
-        for result in document["results"]
-        for kernel in result["kernels"]
-        if kernel["roofline"] is not None and kernel["total_s"] > 20e-6
-    ]
-    assert len(rooflines) > 15
-    # Small additions of eager find their operands in the L2 cache.
-    assert max(rooflines) < 1.1
+def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(report: KernelReport) -> None:
+    products = {
+        kernel.label: kernel.roofline
+        for kernel in report.kernels
+        if kernel.kind == "gemm" and kernel.roofline is not None
+    }
+    assert len(products) == 4
+    # Large products of bf16 come near it, those of fp32 on plain cores too.
+    assert 0.5 < min(products.values()) <= max(products.values()) < 1.0
 
 
 def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) -> None:
@@ -92,7 +91,11 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) ->
     words = ["kernels", "diff", "--json", *store, f"{BERT}/eager", f"{BERT}/default"]
     found = runner.invoke(main, words)
     assert found.exit_code == 0, found.output
-    rows = json.loads(found.output)["rows"]
+    diff = json.loads(found.output)
+    # Under the profiler eager took three times as long, all of it gaps.
+    assert abs(diff["unexplained_us"]) < 1
+    assert diff["noise"] == ""
+    rows = diff["rows"]
     largest = [row for row in rows if row["class"] == "new"][:2]
     assert all("gemm_f32f32" in row["label"] for row in largest)
     gone = [row["label"] for row in rows if row["class"] == "vanished"]

@@ -243,13 +243,13 @@ def test_a_convolution_of_another_library_is_known_by_its_inputs() -> None:
     assert len(diff_kernels(side_with(before), side_with(elsewhere)).rows) == 2
 
 
-def _with_idle() -> KernelDiff:
+def _with_idle(*, latencies_us: tuple[float, float] = (160, 240)) -> KernelDiff:
     kernel = triton(source_hash=HASH)
     parts = {"fused": 120 * US, "idle": 30 * US}
     more_idle = {"fused": 144 * US, "idle": 80 * US}
     return diff_kernels(
-        side_with(kernel, latency_s=140 * US, parts=parts),
-        side_with(taking(kernel, 12), latency_s=220 * US, parts=more_idle),
+        side_with(kernel, latency_s=latencies_us[0] * US, parts=parts),
+        side_with(taking(kernel, 12), latency_s=latencies_us[1] * US, parts=more_idle),
     )
 
 
@@ -263,6 +263,26 @@ def test_what_no_kernel_accounts_for_is_a_row_and_the_rest_is_shown() -> None:
     assert diff.change_s == pytest.approx(80 * US)
     assert diff.explained_s == pytest.approx(74 * US)
     assert diff.unexplained_s == pytest.approx(6 * US)
+
+
+@pytest.mark.parametrize(
+    ("latencies_us", "idle_us", "unexplained_us"),
+    [
+        ((150, 224), (30, 80), 0),
+        # Recording made the host slower, and the device waited for it.
+        ((130, 224), (10, 80), 0),
+        ((130, 150), (10, 6), 0),
+        # More than all gaps: the kernels themselves took longer than in the samples.
+        ((110, 140), (0, 0), 6),
+    ],
+)
+def test_gaps_are_those_that_the_latency_leaves(
+    latencies_us: tuple[float, float], idle_us: tuple[float, float], unexplained_us: float
+) -> None:
+    diff = _with_idle(latencies_us=latencies_us)
+    (idle,) = [part for part in diff.parts if part.name == "idle"]
+    assert (idle.baseline_s, idle.candidate_s) == pytest.approx([at * US for at in idle_us])
+    assert diff.unexplained_s == pytest.approx(unexplained_us * US, abs=1e-12)
 
 
 @pytest.mark.parametrize(
