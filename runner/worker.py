@@ -138,12 +138,10 @@ def _prepared(order: Mapping[str, Any]) -> Callable[[], None]:
 def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
     check_protocol_version(order)
     log_path = Path(order["log_path"])
-    work = _prepared(order)
+    work = _work_of(order)
     # What was imported stays for good: a launch that walked through it at each of its collections
     # would spend 0.3 s on it and get its own copy of every page.
     gc.freeze()
-    if not _can_forks_use_cuda():
-        work = partial(_start_anew, order)
     started_s = time.monotonic()
     oom_kills = _oom_kills()
     child = os.fork()
@@ -178,14 +176,23 @@ def _preload(build: str) -> None:
 _is_cuda_started = False
 
 
-def _can_forks_use_cuda() -> bool:
-    """Return whether a child may use CUDA, which only a child can tell; what was started stays."""
+def _work_of(order: Mapping[str, Any]) -> Callable[[], None]:
+    """Return what a child has to do, once what its imports would be is imported.
+
+    Where one of these starts CUDA no child can use it, of this order or of any later one: each of
+    them imports for itself.
+    """
     global _is_cuda_started
-    _is_cuda_started = _is_cuda_started or not _can_fork_use_cuda()
-    return not _is_cuda_started
+    if not _is_cuda_started:
+        work = _prepared(order)
+        if _can_fork_use_cuda():
+            return work
+        _is_cuda_started = True
+    return partial(_start_anew, order)
 
 
 def _can_fork_use_cuda() -> bool:
+    """Return whether a child may use CUDA, which only a child can tell."""
     child = os.fork()
     if child == 0:
         cannot = True

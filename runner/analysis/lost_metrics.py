@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -68,8 +69,10 @@ class _History:
         for place in range(first + SUSTAINED_POINTS - 1, after):
             at = self.runs[place].at
             times = self._times_before(at)
+            if times and times[-1] >= begun:
+                return False
             late = late_from(times)
-            if late is not None and times[-1] < begun and at >= late:
+            if late is not None and at >= late:
                 return True
         return False
 
@@ -112,7 +115,7 @@ def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
     is_first = np.ones(order.size, dtype=bool)
     is_first[1:] = (suite[1:] != suite[:-1]) | (case[1:] != case[:-1])
     bounds = np.append(np.flatnonzero(is_first), order.size)
-    times = _Times(found, runs)
+    times = _Times(found, runs=runs, counts=counts)
     for column, metric in enumerate(found.metrics):
         has = found.has[order, column]
         for start, stop, onsets in _with_onsets(has, bounds):
@@ -127,18 +130,26 @@ def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
 
 
 class _Times:
-    """When the suites of a place had a metric of a case."""
+    """When the suites of a place had a metric of a case; `counts` are the rows that count."""
 
-    def __init__(self, found: OkResults, runs: Sequence[PlannedRun]) -> None:
+    def __init__(self, found: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray) -> None:
         self._found = found
         self._runs = runs
+        self._counts = counts
+
+    @cached_property
+    def _places(self) -> np.ndarray:
         numbers: dict[tuple[str, str], int] = {}
-        places = [numbers.setdefault(run.place, len(numbers)) for run in runs]
-        self._places = np.array(places, dtype=np.int64)
-        counts = np.flatnonzero(_suite_numbers(runs)[found.runs] >= 0)
-        keys = self._key(found.runs[counts], found.cases[counts])
-        order = np.lexsort((found.runs[counts], keys))
-        self._rows, self._keys = counts[order], keys[order]
+        places = [numbers.setdefault(run.place, len(numbers)) for run in self._runs]
+        return np.array(places, dtype=np.int64)
+
+    @cached_property
+    def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows by place and case, then by run, and the key of each row."""
+        runs = self._found.runs[self._counts]
+        keys = self._key(runs, self._found.cases[self._counts])
+        order = np.lexsort((runs, keys))
+        return self._counts[order], keys[order]
 
     def _key(self, runs: np.ndarray, cases: np.ndarray) -> np.ndarray:
         key: np.ndarray = self._places[runs] * len(self._found.case_keys) + cases
@@ -146,12 +157,11 @@ class _Times:
 
     def of(self, run: np.ndarray, case: np.ndarray, column: int) -> list[datetime]:
         """Return those of `case` where `run` was measured, oldest first."""
-        start, stop = np.searchsorted(self._keys, [self._key(run, case), self._key(run, case) + 1])
-        rows = self._rows[start:stop]
-        return [
-            self._runs[number].at
-            for number in self._found.runs[rows[self._found.has[rows, column]]]
-        ]
+        rows, keys = self._by_key
+        key = self._key(run, case)
+        start, stop = np.searchsorted(keys, [key, key + 1])
+        has = rows[start:stop][self._found.has[rows[start:stop], column]]
+        return [self._runs[number].at for number in self._found.runs[has]]
 
 
 def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:

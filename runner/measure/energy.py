@@ -29,9 +29,9 @@ NVML_SETTLE_S = 0.2
 # A counter that stood still for so long is none; the longest tick that was seen is a tenth of it.
 MAX_TICK_S = 0.5
 TICK_S = 0.1
-# So many times as long as a reading took the device works until the next one.
+# So many times as long as a reading took the device works until the next one, a tick at most.
 READING_SPACE = 5.0
-# As long as a sample: between two readings the device never waits longer than one launch takes.
+# As long as a sample; the device has nothing to do after each while the next is launched.
 BATCH_S = 0.005
 RAPL_ROOT = Path("/sys/class/powercap")
 
@@ -129,7 +129,8 @@ def _until_tick(
         after_s = now_s()
         longest_batch_s = max(longest_batch_s, after_s - begun_s)
         is_ending = after_s - start_s + longest_batch_s >= least_s
-        if not (meter.adds_up or is_ending) or after_s - read_at_s < READING_SPACE * reading_s:
+        is_soon = after_s - read_at_s < min(TICK_S, READING_SPACE * reading_s)
+        if is_soon or not (meter.adds_up or is_ending):
             continue
         energy_j, read_at_s = meter.read_j(), now_s()
         reading_s = read_at_s - after_s
