@@ -47,6 +47,14 @@ _BUSY_COMPILE_PRIOR_SD = 0.5
 _MEMORY_PRIOR_SD = 0.01
 _OTHER_PRIOR_SD = 0.05
 
+# Computed from the samples of another metric or taken in the same way: their spread is its spread.
+_SPREADS_LIKE = {
+    "throughput_samples_per_s": "latency_s",
+    "throughput_tokens_per_s": "latency_s",
+    "eager_latency_s": "latency_s",
+    "eager_latency_cpu_s": "latency_cpu_s",
+}
+
 # What all launches of one run share and the next run of the same code does not: what else ran on
 # the machine meanwhile, which pages the files lay in. Twelve runs of one build (BERT, three
 # launches each) with busy neighbours: run means of the speedup differed by 1.7 %, its launches by
@@ -63,6 +71,7 @@ def prior_sd(metric: str, *, device: str, is_quiet: bool = True) -> float:
 
     `is_quiet` says whether the machine did nothing else meanwhile, as far as is known.
     """
+    metric = _SPREADS_LIKE.get(metric, metric)
     table = _CPU_PRIOR_SD if device == "cpu" else _DEVICE_PRIOR_SD
     if metric in table:
         return table[metric]
@@ -76,7 +85,7 @@ def prior_sd(metric: str, *, device: str, is_quiet: bool = True) -> float:
 def calm_sd(metric: str, *, device: str) -> float:
     """Return the relative sd between launches of `metric` that nothing disturbed."""
     calm = _CALM_CPU_PRIOR_SD if device == "cpu" else {}
-    return calm.get(metric, prior_sd(metric, device=device))
+    return calm.get(_SPREADS_LIKE.get(metric, metric), prior_sd(metric, device=device))
 
 
 def launch_spread(metric: str, *, device: str) -> Spread:
@@ -86,4 +95,4 @@ def launch_spread(metric: str, *, device: str) -> Spread:
 
 def run_sd(metric: str, *, device: str) -> float:
     """Return the relative sd between runs of one build, beyond that of their launches."""
-    return _CPU_RUN_SD.get(metric, 0.0) if device == "cpu" else 0.0
+    return _CPU_RUN_SD.get(_SPREADS_LIKE.get(metric, metric), 0.0) if device == "cpu" else 0.0

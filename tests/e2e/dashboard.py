@@ -26,6 +26,8 @@ CHROMIUM_FLAGS = (
 ROOT = Path(__file__).parents[2]
 # What `python -m app` prints when it answers.
 READY = "the dashboard answers now\n"
+# What a page has when its script has ended and all it wrote is drawn.
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.dashboard import browsing, serving, window
+from tests.e2e.dashboard import IDLE, browsing, serving, window
 
 WIDTHS = (1440, 800)
 SCHEMES = ("light", "dark")
@@ -84,7 +84,7 @@ def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
 
 def settle(view: Page) -> None:
     """Wait until the page was drawn."""
-    view.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    view.wait_for_selector(IDLE)
     view.wait_for_timeout(600)
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 from app.main import VIEWS
 from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import window
+from tests.e2e.dashboard import IDLE, window
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
     page = shared.page
     page.emulate_media(color_scheme="light")
     page.goto(f"{address}/{path}")
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_selector(IDLE)
     page.wait_for_load_state("networkidle")
     page.wait_for_function(REACHABLE)
     page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))

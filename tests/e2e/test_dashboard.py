@@ -6,6 +6,7 @@ import io
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from urllib.request import urlopen
 
 import pytest
@@ -18,7 +19,7 @@ from db.records import Run
 from db.store import Store
 from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import ROOT, serving
+from tests.e2e.dashboard import IDLE, ROOT, serving
 
 pytestmark = pytest.mark.slow
 
@@ -48,10 +49,8 @@ def test_from_a_regression_to_its_series_to_its_run(watched: Watched, address: s
     expect(page).to_have_title("Series - Compile HUD")
     chart = page.get_by_test_id("stVegaLiteChart").first
     expect(chart.locator("canvas, svg").first).to_be_visible()
-    x, y = place_of_regression(chart)
-    page.mouse.click(x, y)
+    click_regression(page, chart, leads_to=page.get_by_role("heading", name="Run run-009"))
 
-    expect(page.get_by_role("heading", name="Run run-009")).to_be_visible()
     expect(page).to_have_url(re.compile(r"/run\?run=run-009&case=bert%2Finference"))
     expect(page.get_by_text("latency +20.0 %")).to_be_visible()
 
@@ -193,6 +192,23 @@ def ingest(store: Store, *, number: int) -> None:
     subprocess.run(
         [sys.executable, "-c", INGEST, store.url, str(number)], cwd=ROOT, check=True, timeout=60
     )
+
+
+def click_regression(page: Page, chart: Locator, *, leads_to: Locator) -> None:
+    """Click the regression's triangle until `leads_to` is there.
+
+    A chart is drawn some milliseconds before it listens, and again when its page is complete. The
+    place beside it ends a selection that it made and told nobody of.
+    """
+    page.wait_for_selector(IDLE)
+    for _ in range(3):
+        x, y = place_of_regression(chart)
+        page.mouse.click(x, y)
+        with suppress(AssertionError):
+            expect(leads_to).to_be_visible()
+            return
+        page.mouse.click(x + 40, y)
+    expect(leads_to).to_be_visible()
 
 
 def place_of_regression(chart: Locator) -> tuple[float, float]:

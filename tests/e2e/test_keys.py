@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.app import stores
 from tests.e2e.conftest import Watched
+from tests.e2e.dashboard import IDLE
 from tests.e2e.test_sign_in import press_until
 
 # A box as it stands before the alerts of an event of several models.
@@ -21,7 +22,7 @@ FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
 def ready(page: Page, address: str) -> None:
     page.goto(address)
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_selector(IDLE)
 
 
 def test_the_search_of_a_page_goes_before_its_choices(watched: Watched, address: str) -> None:

@@ -21,7 +21,7 @@ from db.queries import load_alert, load_changes, load_series_settings
 from db.records import AlertState
 from db.store import Store
 from tests.app import stores
-from tests.e2e.dashboard import ROOT, free_port, serving, window
+from tests.e2e.dashboard import IDLE, ROOT, free_port, serving, window
 from tests.e2e.provider import READY
 from tests.e2e.test_accessibility import hindrances
 
@@ -235,7 +235,7 @@ def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -
 
 def press_until(page: Page, key: str, is_done: Callable[[], bool]) -> None:
     # A key that nobody listens to yet is lost.
-    for _ in range(100):
+    for _ in range(300):
         page.keyboard.press(key)
         page.wait_for_timeout(100)
         if is_done():
@@ -252,7 +252,7 @@ def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
     sign_in(page, "ada")
     # What is typed before the whole page is there may be drawn anew.
     expect(page.get_by_role("button", name="Save the floor")).to_be_visible()
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_selector(IDLE)
     page.get_by_label("Least change that matters").fill("7.5")
     page.get_by_label("Reason", exact=True).fill("noisy")
     page.get_by_role("button", name="Save the floor").click()

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.app import stores
 from tests.e2e.conftest import Watched
+from tests.e2e.dashboard import IDLE
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,7 @@ def open_series(page: Page, address: str) -> None:
     expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
     # Until the page is drawn to its end things still move.
     expect(page.get_by_role("table", name="points", exact=True)).to_be_visible()
+    page.wait_for_selector(IDLE)
 
 
 def place_of(page: Page, number: int) -> tuple[float, float]:

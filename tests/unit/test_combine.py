@@ -11,7 +11,7 @@ import pytest
 
 from db.records import CaseResult, Outcome
 from db.warning import RunWarning
-from runner.combine import HOST_DIED, Ending, combine, needs_launch, report_of_ending
+from runner.combine import HOST_DIED, Ending, combine, measurements, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
@@ -51,6 +51,27 @@ def test_samples_of_the_launches_stand_in_order() -> None:
     assert measurement.warmups == (9.0, 9.0)
     assert measurement.unit == "s"
     assert measurement.interval[0] <= measurement.median <= measurement.interval[1]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_throughput_is_as_sure_as_the_latency_it_is_computed_from(device: str) -> None:
+    latencies = ((2.0e-3, 2.1e-3, 2.05e-3), (2.2e-3, 2.3e-3, 2.25e-3), (2.0e-3, 2.02e-3, 2.01e-3))
+    reports = [
+        LaunchReport(
+            outcome=Outcome.OK,
+            metrics={
+                "latency_s": RawMetric(samples=samples, method="clock"),
+                "throughput_tokens_per_s": RawMetric(
+                    samples=tuple(512 / sample for sample in samples), method="over it"
+                ),
+            },
+        )
+        for samples in latencies
+    ]
+    latency, throughput = measurements(reports, device=device)
+    low, high = latency.interval
+    assert throughput.interval == pytest.approx((512 / high, 512 / low))
+    assert throughput.median == pytest.approx(512 / latency.median)
 
 
 def test_a_metric_of_some_launches_only_counts_those() -> None:

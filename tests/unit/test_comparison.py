@@ -298,6 +298,9 @@ def test_spread_between_runs_depends_on_metric_and_device(
         ("compile_cold_cpu_s", "cpu", False, 0.05),
         ("peak_bytes", "cpu", False, 1e-4),
         ("peak_bytes", "cuda", True, 0.01),
+        ("throughput_samples_per_s", "cpu", True, 0.08),
+        ("throughput_tokens_per_s", "cuda", True, 0.02),
+        ("eager_latency_cpu_s", "cpu", True, 0.03),
         ("flux", "cpu", True, 0.05),
     ],
 )
