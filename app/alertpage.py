@@ -119,6 +119,8 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
         ("cause", Cell(text=alert.cause_text or alert.cause_kind, style="whole")),
     ]
+    if page.fails_now:
+        pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
     if told := confirmation_text(alert):
         pairs.append(("measured again", Cell(text=told, style="whole")))
     if alert.note:

@@ -62,10 +62,12 @@ from db.queries import (
 )
 from db.recent import load_places
 from db.records import REFERENCE_FAMILY, Case
+from db.runs import load_last_ending
 from db.store import Store
 from db.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
 from db.text import printable
 from db.triage import ONGOING
+from runner.analysis.failures import fails_otherwise
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
@@ -313,12 +315,14 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
         page = answers().ask(_read_series_page, url, generation, *where)
         series = dataclasses.replace(page, alerts=(alert,))
     beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
+    last = load_last_ending(store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain)
     return AlertPage(
         alert=alert,
         event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
         num_beside=sum(other.id != alert.id for other in beside),
         series=series,
         changes=load_changes(store, alert_id=alert.id),
+        fails_now=fails_otherwise(alert, last),
     )
 
 

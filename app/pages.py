@@ -167,7 +167,8 @@ class AlertPage:
     """Everything the page of one alert shows; `changes` come oldest first.
 
     `num_beside` is how many other alerts its event has. `series` is the one that shows the alert,
-    with this alert alone; None when the store no longer has it.
+    with this alert alone; None when the store no longer has it. `fails_now` says how a case that
+    still fails does so by now, where that is not what the alert tells.
     """
 
     alert: Alert
@@ -175,6 +176,7 @@ class AlertPage:
     num_beside: int
     series: SeriesPage | None
     changes: tuple[AlertChange, ...]
+    fails_now: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

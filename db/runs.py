@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, Select, func, not_, select
 
 from db import fetch
 from db.plan_rows import read_runs
-from db.records import Run, RunState
+from db.records import Outcome, Run, RunState
 from db.rows import utc, utc_or_none, warnings_of
 from db.store import Store
-from db.summaries import Series
+from db.summaries import LastEnding, Series
 from db.tables import CaseResultTable, RunTable, SeriesTable
 from db.warning import RunWarning
 
@@ -104,6 +104,29 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
     )
     with store.read() as connection:
         return tuple(connection.execute(wanted).scalars())
+
+
+def load_last_ending(
+    store: Store, case_key: str, *, machine: str, toolchain: str
+) -> LastEnding | None:
+    """Return how a case ended last there, None where no run tried it."""
+    untried = (str(Outcome.SKIPPED), str(Outcome.LOST))
+    last = fetch.last_results(
+        CaseResultTable.case_key == case_key, CaseResultTable.outcome.not_in(untried)
+    )
+    wanted = (
+        select(RunTable.id, RunTable.started_at, last.c.outcome, last.c.reason)
+        .join(last, RunTable.id == last.c.run_id)
+        .where(RunTable.machine == machine, RunTable.toolchain == toolchain)
+        .order_by(*fetch.NEWEST_RUN)
+        .limit(1)
+    )
+    with store.read() as connection:
+        row = connection.execute(wanted).one_or_none()
+    if row is None:
+        return None
+    outcome = Outcome(row.outcome)
+    return LastEnding(run_id=row.id, at=utc(row.started_at), outcome=outcome, reason=row.reason)
 
 
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:

@@ -239,3 +239,13 @@ class Sample:
     value: float
     launch: int
     is_warmup: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEnding:
+    """How a case ended in the newest run that tried it, and why."""
+
+    run_id: str
+    at: datetime
+    outcome: Outcome
+    reason: str

@@ -77,8 +77,11 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     print_table(columns, rows=rows)
 
 
-def print_alert(alert: Alert, *, at: datetime) -> None:
-    """Print what is known of one alert, as it is at `at`."""
+def print_alert(alert: Alert, *, at: datetime, fails_now: str = "") -> None:
+    """Print what is known of one alert, as it is at `at`.
+
+    `fails_now` says how its case fails by now, where that is another way.
+    """
     good = alert.last_good
     good_name, bad_name = end_words(alert.kind)
     change = percent(alert.change_pct)
@@ -98,6 +101,7 @@ def print_alert(alert: Alert, *, at: datetime) -> None:
         (bad_name, f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
         ("last seen", _moment(alert.last_seen)),
         ("what", alert.cause_text or "-"),
+        *([("fails now", fails_now)] if fails_now else []),
         ("again", told(alert) if alert.confirmation else "-"),
         ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
     ]

@@ -23,8 +23,10 @@ from db.queries import (
 from db.ranking import worst_first
 from db.records import AlertState
 from db.replay import check_replayable
+from db.runs import load_last_ending
 from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.alerts.documents import alert_json, alerts_json
+from runner.analysis.failures import fails_otherwise
 from runner.analysis.triage import Decide, add_comment, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
     DecisionOptions,
@@ -109,7 +111,8 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
         content = alert_json(alert, workplace=workplace)
         print_json({**content, "changes": [change.to_json() for change in changes]})
         return
-    print_alert(alert, at=workplace.seams.now())
+    last = load_last_ending(store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain)
+    print_alert(alert, at=workplace.seams.now(), fails_now=fails_otherwise(alert, last))
     click.echo()
     print_changes(changes)
 

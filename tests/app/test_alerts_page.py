@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,6 +143,16 @@ def test_alert_has_its_facts_and_links(page: AppTest) -> None:
     assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
     assert "metric latency first bad" in text
     assert "hud run --model bert --mode default --phase inference" in text
+
+
+def test_failure_that_fails_otherwise_by_now_says_how(store: Store, open_page: OpenPage) -> None:
+    assert "fails now" not in text_of(open_page("alerts", alert="alert-2"))
+    first = dataclasses.replace(
+        stores.failure(), cause_text="ok -> failed: OutOfMemoryError: 2 GiB"
+    )
+    save_alerts(store, [first])
+    told = "fails now failed: BackendCompilerFailed: LoweringException: no choices to select"
+    assert told in text_of(open_page("alerts", alert="alert-2"))
 
 
 def test_alert_of_a_case_that_is_gone_has_the_command_and_no_chart(

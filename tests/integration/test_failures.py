@@ -1,0 +1,95 @@
+"""A failure that lasts and changes: one alert, whose reader hears of the new error."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.bulk import put_documents
+from db.records import Alert, AlertState, Outcome
+from db.runs import load_last_ending
+from db.summaries import LastEnding
+from runner.analysis.failures import fails_otherwise
+from tests.builders import START, make_alert, make_case, make_document, make_result, make_run
+from tests.integration.terminal import Terminal
+from tests.stored import save_alerts
+
+OLD = "OutOfMemoryError: tried to allocate 2.00 GiB, 312.5 MiB are free"
+NEW = "BackendCompilerFailed: no choices to select\nat kernel.py:12"
+CASE = make_case("bert")
+
+
+def failure(cause: str, **facts: Any) -> Alert:
+    alert = make_alert(case=CASE, kind="outcome", **facts)
+    return dataclasses.replace(alert, cause_text=cause)
+
+
+def ending(reason: str, *, outcome: Outcome = Outcome.FAILED) -> LastEnding:
+    return LastEnding(run_id="run-9", at=START, outcome=outcome, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (ending(NEW), "failed: BackendCompilerFailed: no choices to select at kernel.py:12"),
+        (ending(OLD, outcome=Outcome.TIMEOUT), f"timeout: {OLD}"),
+        (ending(OLD), ""),
+        # Only numbers differ.
+        (ending("OutOfMemoryError: tried to allocate 14 GiB, 0x7fe0 MiB are free"), ""),
+        (ending("", outcome=Outcome.OK), ""),
+        (None, ""),
+    ],
+)
+def test_only_another_failure_is_told(last: LastEnding | None, told: str) -> None:
+    cause = f"ok -> failed: {OLD}; since the last good run: torch 2.12.0 -> 2.13.0"
+    alert = failure(cause)
+    assert fails_otherwise(alert, last) == told
+
+
+@pytest.mark.parametrize(
+    "alert", [failure("ok -> failed", state=AlertState.EXPECTED), make_alert(kind="step")]
+)
+def test_what_is_settled_or_no_failure_fails_in_no_other_way(alert: Alert) -> None:
+    assert fails_otherwise(alert, ending(NEW)) == ""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    nights = [
+        (Outcome.OK, ""),
+        (Outcome.FAILED, OLD),
+        (Outcome.FAILED, NEW),
+        (Outcome.SKIPPED, "left out"),
+    ]
+    documents = []
+    for number, (outcome, reason) in enumerate(nights):
+        at = START + timedelta(days=number)
+        run = make_run(f"run-{number}", plan=[CASE], started_at=at, finished_at=at)
+        result = make_result(f"bert-{number}", run=run, outcome=outcome, reason=reason)
+        documents.append(make_document(run, results=[result]))
+    with terminal.store().write() as session:
+        put_documents(session, documents, at=START)
+    save_alerts(terminal.store(), [failure(f"ok -> failed: {OLD}")])
+    return terminal
+
+
+def test_who_looks_at_the_alert_reads_how_its_case_fails_now(terminal: Terminal) -> None:
+    lines = terminal.hud("alerts", "show", "alert-1").stdout.splitlines()
+    assert f"what       ok -> failed: {OLD}" in lines
+    assert "fails now  failed: BackendCompilerFailed: no choices to select at kernel.py:12" in lines
+
+
+def test_the_newest_run_that_tried_a_case_counts_on_its_machine_alone(terminal: Terminal) -> None:
+    run = make_run()
+    where = {"machine": run.machine, "toolchain": run.toolchain}
+    last = load_last_ending(terminal.store(), CASE.key, **where)
+    assert last is not None
+    assert (last.run_id, last.outcome, last.reason) == ("run-2", Outcome.FAILED, NEW)
+    assert load_last_ending(terminal.store(), CASE.key, **{**where, "machine": "other"}) is None
+    assert load_last_ending(terminal.store(), "t5", **where) is None
