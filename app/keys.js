@@ -33,7 +33,7 @@ export default function (component) {
   }
   if (location.hash === SEARCH) {
     history.replaceState(history.state, "", location.pathname + location.search);
-    search(20);
+    search(20, () => true);
   }
   const stop = watch(heard);
   return () => { controller.abort(); stop(); };
@@ -114,12 +114,18 @@ function decide(patience = 20) {
   return Boolean(field);
 }
 
-function search(patience = 0) {
+// A page that is still being drawn may get a search yet: it is not left for want of one.
+function isDrawn() {
+  const app = document.querySelector("[data-test-script-state]");
+  return !app || app.dataset.testScriptState === "notRunning";
+}
+
+function search(patience = 20, mayCome = () => !isDrawn()) {
   const fields = [...document.querySelectorAll("input[aria-label]")].filter(isTyping);
   const named = (words) => fields.find((one) => words.test(one.getAttribute("aria-label")));
   const field = named(/^search\b/i) ?? named(/\bmodels?\b/i);
   if (field) field.focus();
-  else if (patience > 0) setTimeout(() => search(patience - 1), 250);
+  else if (patience > 0 && mayCome()) setTimeout(() => search(patience - 1, mayCome), 250);
   else if (location.pathname.replace(/\/$/, "")) location.assign("./" + SEARCH);
   return true;
 }

@@ -19,15 +19,39 @@ document.body.insertAdjacentHTML(
 """
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
+# Streamlit says so itself while a script runs; this one does not end.
+DRAWING = """
+const app = () => document.querySelector("[data-test-script-state]");
+const draw = () => { app().dataset.testScriptState = "running"; };
+draw();
+setInterval(draw, 5);"""
+
 
 def ready(page: Page, address: str) -> None:
     page.goto(address)
+    # A page that has not begun is idle as well.
+    expect(page.get_by_role("heading").first).to_be_visible()
     page.wait_for_selector(IDLE)
 
 
 def test_the_search_of_a_page_goes_before_its_choices(watched: Watched, address: str) -> None:
     page = watched.page
     ready(page, f"{address}/models")
+    press_until(page, "/", lambda: page.evaluate(FOCUSED) == "Search")
+
+
+def test_a_page_that_is_being_drawn_is_not_left_for_want_of_a_search(
+    watched: Watched, address: str
+) -> None:
+    page = watched.page
+    ready(page, f"{address}/alerts")
+    page.evaluate(DRAWING)
+    for _ in range(20):
+        page.keyboard.press("/")
+        page.wait_for_timeout(100)
+    expect(page).to_have_url(re.compile("/alerts$"))
+    page.evaluate("""document.body.insertAdjacentHTML(
+        'beforeend', '<input type="text" aria-label="Search">')""")
     press_until(page, "/", lambda: page.evaluate(FOCUSED) == "Search")
 
 
