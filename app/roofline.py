@@ -77,7 +77,7 @@ def uncounted(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the kernels that have no place: bytes or operations of a call are not known."""
     placed = {id(spot.kernel) for spot in spots_of(kernels)}
     return tuple(
-        kernel for kernel in kernels if id(kernel) not in placed and kernel.kind != "dispatch"
+        kernel for kernel in kernels if id(kernel) not in placed and not kernel.is_dispatch
     )
 
 

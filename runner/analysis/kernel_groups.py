@@ -138,7 +138,7 @@ class Group:
     @property
     def is_dispatch(self) -> bool:
         """Return whether it is no kernel, but what an operator does outside of one."""
-        return self.first.kind == "dispatch"
+        return self.first.is_dispatch
 
     @property
     def is_generated(self) -> bool:
