@@ -14,6 +14,7 @@ from db.metrics import METRICS
 from db.ranking import worst_first
 from db.records import Alert, Case, Outcome, Run, RunState, Verdict
 from db.summaries import ResultSummary
+from db.text import counted
 
 _METRICS = (
     "latency_s",
@@ -153,6 +154,7 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cel
         return Cell(text="-", style="quiet")
     text = scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
     interval = scale.interval(measured.low, measured.high)
+    spread = f"{interval} {scale.unit}, " if interval else ""
     return Cell(
         text=text,
         href=series_url(
@@ -162,8 +164,8 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cel
             toolchain=run.toolchain,
             result=result.id,
         ),
-        title=f"{interval} {scale.unit}, {measured.num_samples} samples; {measured.method}",
-        notes=(Note(text=interval),) if metric in _WITH_INTERVAL else (),
+        title=f"{spread}{counted(measured.num_samples, 'sample')}; {measured.method}",
+        notes=(Note(text=interval),) if interval and metric in _WITH_INTERVAL else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.cells import interval_cell
 from app.format import metric_label, percent, percent_interval, scale_for
 from app.markup import Cell, Column, table
 from app.pages import MachineMove, RunPage
@@ -100,7 +101,9 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
         ),
         title=f"{metric_label(metric)}: {measured.method}",
     )
-    interval = Cell(text=scale.interval(measured.low, measured.high), style="quiet")
+    interval = interval_cell(
+        measured.low, measured.high, scale=scale, num_samples=measured.num_samples
+    )
     if move is None:
         nothing = [Cell(text="-", style="quiet")] * 3
         return (name, nothing[0], time, interval, *nothing)

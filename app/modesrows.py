@@ -253,9 +253,8 @@ def _chart_label(mode: ModeRow) -> str:
 
 def _spread_cell(spread: Spread, scale: Scale) -> Cell:
     # One compilation a model, and one peak, have no interval to show.
-    has_interval = spread.low < spread.high
-    notes = (Note(text=scale.interval(spread.low, spread.high)),) if has_interval else ()
-    return Cell(text=scale.text(spread.value), notes=notes)
+    interval = scale.interval(spread.low, spread.high)
+    return Cell(text=scale.text(spread.value), notes=(Note(text=interval),) if interval else ())
 
 
 def _model_cell(

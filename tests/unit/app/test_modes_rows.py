@@ -224,6 +224,14 @@ def test_a_label_that_would_leave_the_chart_stands_left_of_its_point() -> None:
     ]
 
 
+def test_a_mode_that_eager_beats_is_drawn_without_a_front() -> None:
+    (row,) = chart_rows(page_of(eager(), measured("default", 0.5, 5)))
+    spec = modes_spec([{**row, "is_front": False}], cache="cold")
+    assert all(layer["data"].get("values", True) for layer in spec["layer"])
+    (hollow,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert not hollow["mark"]["filled"]
+
+
 def test_a_single_mode_has_an_axis_too() -> None:
     rows = chart_rows(page_of(measured("default", 2.0, 5)))
     spec = modes_spec(rows, cache="cold")

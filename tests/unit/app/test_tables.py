@@ -13,7 +13,16 @@ from app.format import Scale
 from app.markup import Cell, Column
 from app.measured import measurement_table
 from app.pages import ModeSummary, RunPage
-from app.seriestable import alert_notices, header_facts, metrics_of, point_table, sibling_table
+from app.seriestable import (
+    alert_notices,
+    header_facts,
+    metrics_of,
+    point_facts,
+    point_table,
+    samples_caption,
+    sibling_table,
+    trend_caption,
+)
 from app.state import OverviewState
 from app.summary import alert_sections, mode_tile, silence_text, unwatched_text
 from db.health import SchedulerState, ScheduleState
@@ -213,6 +222,20 @@ def test_the_newest_points_are_listed_first() -> None:
     newest = point_table(page, metric="latency_s", scale=MS, num_shown=20)
     assert (whole.count("<tr>"), newest.count("<tr>")) == (26, 21)
     assert whole.startswith(newest.partition("</tbody>")[0])
+
+
+def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
+    single = replace(point(0, 2.0), low=2.0, high=2.0, num_samples=1)
+    page = series_page([single])
+    facts = {name: cell.text for name, cell in header_facts(page, metric="energy_j")}
+    assert facts["latest energy"] == "2.00 J"
+    about = {name: cell.text for name, cell in point_facts(page, single, metric="energy_j")}
+    assert (about["estimate"], about["samples"]) == ("2.00 J", "1, so no interval")
+    rows = point_table(page, metric="energy_j", scale=Scale(1.0, "J"))
+    assert 'title="one sample has no interval"><div class="text">-</div>' in rows
+    assert "so no interval; a click opens" in trend_caption(page)
+    assert "95 % interval; a click opens" in trend_caption(series_page([single, point(1)]))
+    assert samples_caption(1) != samples_caption(2)
 
 
 def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:
