@@ -37,6 +37,7 @@ _LABELS = {
     "sweep_recompiles": "recompiles over shapes",
     "eager_latency_cpu_s": "eager latency (CPU time)",
     "compile_cold_s": "cold compile",
+    "compile_cold_cpu_s": "cold compile (CPU time)",
     "compile_warm_s": "warm compile",
     "compile_artifacts_s": "warm compile (artifacts)",
     "compile_dynamo_s": "cold: Dynamo",

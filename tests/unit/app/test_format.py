@@ -200,6 +200,7 @@ def test_a_cut_is_visible() -> None:
         ("forward_s", "forward"),
         ("graph_breaks", "graph breaks"),
         ("energy_j", "energy"),
+        ("compile_cold_cpu_s", "cold compile (CPU time)"),
         ("their_time_s", "their_time_s"),
     ],
 )

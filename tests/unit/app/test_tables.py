@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.casetable import case_table, num_cases
-from app.detail import environment_table, other_details, reasons, result_facts
+from app.detail import environment_table, other_details, reasons, result_facts, run_dimensions
 from app.format import Scale
 from app.markup import Cell, Column
 from app.measured import measurement_table
@@ -164,6 +164,18 @@ def test_reasons_are_told_apart_from_other_details() -> None:
     )
     assert reasons(result) == [("CUDA graphs skipped", ["a mutated input"])]
     assert other_details(result) == {"core": 1}
+
+
+def test_the_head_of_a_run_names_its_device() -> None:
+    case = make_case("bert", device="cuda")
+    named = make_run(plan=[case], environment={"device_name": "NVIDIA H200"})
+    device = dict(run_dimensions(named))["device"]
+    assert (device.text, [note.text for note in device.notes]) == ("NVIDIA H200", ["cuda"])
+    # An imported history may not know the name.
+    unnamed = dict(run_dimensions(make_run(plan=[case], environment={})))["device"]
+    assert (unnamed.text, unnamed.notes) == ("cuda", ())
+    both = make_run(plan=[case, make_case("gpt2", device="cpu")], environment={})
+    assert "device" not in dict(run_dimensions(both))
 
 
 def test_nested_facts_of_an_environment_are_json() -> None:
