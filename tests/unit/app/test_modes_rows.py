@@ -94,8 +94,8 @@ def test_a_mode_that_never_ran_is_not_compared_with_the_one_that_ran() -> None:
     cells = (measured("default", 2.0, 5), fallen_back(2.5, 4))
     by_key = {cell.summary.case.key: cell for cell in cells}
     of_models = model_table(page, by_key)
-    assert 'class="number strong" title="speedup [1.98,' in of_models
-    assert 'class="number" title="speedup [2.48,' in of_models
+    assert 'class="number strong wraps" title="speedup [1.98,' in of_models
+    assert 'class="number wraps" title="speedup [2.48,' in of_models
 
 
 def test_a_mode_that_never_ran_stands_in_for_one_that_was_not_measured() -> None:
