@@ -24,7 +24,7 @@ from app.launches import compile_stack, launch_table, steps_table, training_stac
 from app.markup import caption, command_line, folded, heading, notice
 from app.measured import measurement_table, missing_table
 from app.pages import RunPage
-from app.seriestable import SAMPLES_CAPTION
+from app.seriestable import samples_caption
 from app.state import RunPageState, run_url, series_url
 from app.sweep import SWEEP_CAPTION, sweep_rows, sweep_table
 from app.trend import result_samples_chart
@@ -76,7 +76,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         return
     spec = result_samples_chart(measured, samples=samples)
     draw_chart(spec, key="case-samples")
-    st.html(caption(SAMPLES_CAPTION))
+    st.html(caption(samples_caption(measured.num_samples)))
 
 
 def _show_parts(result: ResultSummary) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from app.cells import WARNINGS_COLUMN, warnings_cell
 from app.format import Scale, metric_label, outcome_label, scale_for, speedup_label
 from app.markup import Cell, Column, Note
 from app.matrix import DIMENSIONS, common_dimensions, effective_note
@@ -14,6 +15,7 @@ from db.metrics import METRICS
 from db.ranking import worst_first
 from db.records import Alert, Case, Outcome, Run, RunState, Verdict
 from db.summaries import ResultSummary
+from db.text import counted
 
 _METRICS = (
     "latency_s",
@@ -59,7 +61,7 @@ def case_table(
         *(Column(label=name) for name in dimensions),
         Column(label="outcome"),
         *(_column(name, scales[name], models) for name in _METRICS),
-        Column(label="warnings", is_number=True),
+        WARNINGS_COLUMN,
     )
     order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
     results = sorted(
@@ -138,13 +140,7 @@ def _row(
         notes=tuple(notes),
     )
     values = [_value(result, metric=name, scale=scales[name], run=page.run) for name in _METRICS]
-    num_warnings = len(result.warnings)
-    warnings = Cell(
-        text=str(num_warnings) if num_warnings else "-",
-        style="" if num_warnings else "quiet",
-        title="\n".join(warning.text for warning in result.warnings),
-    )
-    return (*_identity(case, page, dimensions), outcome, *values, warnings)
+    return (*_identity(case, page, dimensions), outcome, *values, warnings_cell(result))
 
 
 def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cell:
@@ -153,6 +149,7 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cel
         return Cell(text="-", style="quiet")
     text = scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
     interval = scale.interval(measured.low, measured.high)
+    spread = f"{interval} {scale.unit}, " if interval else ""
     return Cell(
         text=text,
         href=series_url(
@@ -162,8 +159,8 @@ def _value(result: ResultSummary, *, metric: str, scale: Scale, run: Run) -> Cel
             toolchain=run.toolchain,
             result=result.id,
         ),
-        title=f"{interval} {scale.unit}, {measured.num_samples} samples; {measured.method}",
-        notes=(Note(text=interval),) if metric in _WITH_INTERVAL else (),
+        title=f"{spread}{counted(measured.num_samples, 'sample')}; {measured.method}",
+        notes=(Note(text=interval),) if interval and metric in _WITH_INTERVAL else (),
     )
 
 

@@ -59,8 +59,9 @@ def samples_spec(
     }
     dots = chart_of([row for row in samples if row["kind"] == "sample"])
     crosses = chart_of([row for row in samples if row["kind"] != "sample"])
+    # Of one sample there is none.
     chart = alt.layer(
-        interval,
+        *([interval] if low < high else []),
         middle,
         crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**place),
         dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**place),
@@ -164,20 +165,31 @@ def time_axis() -> alt.Axis:
 
 
 def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
-    """Return the specification of `chart` in the house theme."""
+    """Return the specification of `chart` in the house theme.
+
+    Vega warns of the extent of nothing. So a layer without a row is left out, and rows are those of
+    a layer: what is outside of the layers Streamlit hands to a chart that is there already.
+    """
     spec: dict[str, Any] = chart.to_dict()
-    _share_rows(spec.get("layer", ()))
+    if (shared := spec.pop("data", None)) is not None:
+        for layer in spec["layer"]:
+            layer.setdefault("data", dict(shared))
+    spec["layer"] = [layer for layer in spec["layer"] if _has_rows(layer)]
+    _share_rows(spec["layer"])
     spec["config"] = _CONFIG
     return spec
+
+
+def _has_rows(layer: Mapping[str, Any]) -> bool:
+    # A layer with a name has a selection, which Streamlit listens to.
+    return bool(layer["data"]["values"] or "name" in layer)
 
 
 def _share_rows(layers: Sequence[dict[str, Any]]) -> None:
     """Let layers that draw the same rows name those of the first: sent, and read, once."""
     named: list[dict[str, Any]] = []
     for layer in layers:
-        # Where all draw the same, Altair has taken them out of the layers.
-        if not (rows := layer.get("data")):
-            continue
+        rows = layer["data"]
         same = next((item for item in named if item["values"] == rows["values"]), None)
         if same is None:
             rows["name"] = f"rows-{len(named)}"

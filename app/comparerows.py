@@ -458,8 +458,9 @@ def _level_cell(level: Level, scale: Scale, *, run: Run, case: Case) -> Cell:
     if level.median is None or level.low is None or level.high is None:
         text = "-" if level.outcome is None else outcome_label(level.outcome)
         return Cell(text=text, href=href, style="quiet")
-    note = Note(text=scale.interval(level.low, level.high))
-    return Cell(text=scale.text(level.median), href=href, notes=(note,))
+    interval = scale.interval(level.low, level.high)
+    notes = (Note(text=interval),) if interval else ()
+    return Cell(text=scale.text(level.median), href=href, notes=notes)
 
 
 def _ratio_text(pair: LevelPair) -> str:

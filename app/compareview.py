@@ -9,10 +9,13 @@ import streamlit as st
 from app.comparepage import ComparePage
 from app.comparerows import level_table, metrics_of, models_of, run_label, shown_rows
 from app.components import choose, state_page
+from app.computed import run_command
 from app.evidence import difference_table
 from app.format import metric_label
 from app.markup import caption, folded, heading, notice
 from app.state import OVERVIEW_METRICS, CompareState, compare_url
+from db.errors import NotFoundError
+from db.imported import is_imported
 from db.records import Verdict
 from db.summaries import RunSummary
 
@@ -125,6 +128,29 @@ def show_filters(page: ComparePage, state: CompareState) -> None:
 
 def _or_all(value: str) -> str:
     return value or "all"
+
+
+def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> None:
+    """Say that a run is missing that one could compare with, and how one gets there."""
+    title = "Nothing to compare with"
+    if len(summaries) > 1:
+        text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
+        state_page(title, text=text)
+        return
+    run = summaries[0].run
+    both = CompareState(baseline=run.id, candidate=run.id)
+    text = [
+        f"{error}.",
+        "It is the only run in this store, and comparing takes a second one:"
+        " `hud run` measures it, `hud ingest` and `hud import` store what was measured elsewhere.",
+    ]
+    command = "" if is_imported(run.toolchain) else run_command(run)
+    state_page(
+        title,
+        text=text,
+        commands=[command] if command else [],
+        links=[("Two variants of this run can be compared as it is", compare_url(both))],
+    )
 
 
 def show_no_match(page: ComparePage, state: CompareState) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from app.format import duration, moment, outcome_label, significant
 from app.markup import Cell, Column, Note, facts, table
-from app.matrix import effective_note
+from app.matrix import common_dimensions, effective_note
 from app.pages import RunPage
 from db.imported import is_imported, was_timed
-from db.records import RunState
+from db.records import Run, RunState
 from db.summaries import ResultSummary
 from db.text import runtime_text
 
@@ -55,6 +55,17 @@ def run_times(page: RunPage) -> list[tuple[str, Cell]]:
         ("started", Cell(text=moment(run.started_at), notes=notes)),
         ("cases took", Cell(text=duration(took_s) if is_timed else "-", title=CASES_TOOK)),
     ]
+
+
+def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
+    """Return what all models of a run have in common, and the name of its device."""
+    models = [case for case in run.plan if not case.is_reference]
+    found = common_dimensions(models or run.plan)
+    pairs = [(name, Cell(text=value)) for name, value in found.items() if name != "device"]
+    kind = found.get("device", "")
+    name = str(run.environment.get("device_name") or kind)
+    notes = (Note(text=kind),) if kind not in ("", name) else ()
+    return [*pairs, ("device", Cell(text=name, notes=notes))] if name else pairs
 
 
 def warning_table(result: ResultSummary) -> str:

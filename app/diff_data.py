@@ -151,7 +151,7 @@ def _read_side(store: Store, run: Run, case_key: str) -> _Read:
         run=run,
         case_key=case_key,
         case=case,
-        num_kernels=0 if result is None else len(result.kernels),
+        num_kernels=None if result is None else sum(not it.is_dispatch for it in result.kernels),
         missing=missing,
         hint=hint,
     )
@@ -210,6 +210,6 @@ def _times(row: KernelChange) -> tuple[float | None, float | None]:
 
 
 def _verdict(row: KernelChange) -> Verdict:
-    if row.kind in (ChangeKind.UNCHANGED, ChangeKind.PART) or not row.contribution_s:
+    if row.part or not row.is_beyond_noise or not row.contribution_s:
         return Verdict.UNCHANGED
     return Verdict.REGRESSION if row.contribution_s > 0 else Verdict.IMPROVEMENT

@@ -68,7 +68,7 @@ def waterfall_steps(page: DiffPage) -> list[Step]:
     steps = [_step(row) for row in shown]
     if rest:
         rest_s = math.fsum(row.contribution_s for row in rest)
-        name = counted(len(rest), "other kernel")
+        name = counted(len(rest), "other row")
         steps.append(Step(name=name, size_s=rest_s, text="each contributes less"))
     steps += [_step(row) for row in page.rows if row.is_part]
     steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))

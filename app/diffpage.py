@@ -21,13 +21,15 @@ def class_words(kind: str) -> str:
 class DiffSide:
     """One of the two results; `case` is None where the run has no case of that name.
 
-    `missing` says why there are no kernels, and `hint` how to get them; empty where there are.
+    `num_kernels` leaves out what operators do outside of kernels, though it has rows; it is None
+    where none were recorded. `missing` says why there are none, and `hint` how to get them; empty
+    where there are.
     """
 
     run: Run
     case_key: str
     case: Case | None
-    num_kernels: int = 0
+    num_kernels: int | None = None
     missing: str = ""
     hint: str = ""
 

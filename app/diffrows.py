@@ -23,7 +23,7 @@ from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
 from db.kernels import Kernel, Origin
-from db.text import one_line, shortened
+from db.text import counted, one_line, shortened
 
 SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.
@@ -79,16 +79,19 @@ def side_table(page: DiffPage) -> str:
 def headline(page: DiffPage) -> str:
     """Return both times, and their difference and its two parts in microseconds that add up."""
     change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
-    kernels = [row for row in page.rows if not row.is_part]
+    rows = [row for row in page.rows if not row.is_part]
     before, after = exact_times(page.baseline_s, page.candidate_s)
-    num_changed = sum(row.kind != "unchanged" for row in kernels)
+    num_changed = sum(row.kind != "unchanged" for row in rows)
     cards = (
         (f"baseline, {page.basis}", Cell(text=before)),
         (f"candidate, {page.basis}", Cell(text=after)),
         ("difference", _tile(signed_us(page.change_s), note=change)),
         (
             "explained",
-            _tile(signed_us(page.explained_s), note=f"{num_changed} of {len(kernels)} changed"),
+            _tile(
+                signed_us(page.explained_s),
+                note=f"{num_changed} of {counted(len(rows), 'row')} changed",
+            ),
         ),
         ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
     )
@@ -243,8 +246,8 @@ def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
         Cell(text=run.toolchain),
         Cell(text=run.machine),
         Cell(
-            text=str(side.num_kernels) if side.num_kernels else "-",
-            href=kernels_url(run.id, case_key=side.case_key) if side.num_kernels else "",
+            text="-" if side.num_kernels is None else str(side.num_kernels),
+            href="" if side.num_kernels is None else kernels_url(run.id, case_key=side.case_key),
         ),
     )
 

@@ -20,7 +20,10 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")),
     "W": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
-    "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
+    "FLOP/s": (
+        *((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1e3, "kFLOP/s")),
+        (1.0, "FLOP/s"),
+    ),
     "share": ((0.01, "%"),),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
     "samples/s": ((1e6, "M samples/s"), (1e3, "k samples/s"), (1.0, "samples/s")),
@@ -34,6 +37,7 @@ _LABELS = {
     "sweep_recompiles": "recompiles over shapes",
     "eager_latency_cpu_s": "eager latency (CPU time)",
     "compile_cold_s": "cold compile",
+    "compile_cold_cpu_s": "cold compile (CPU time)",
     "compile_warm_s": "warm compile",
     "compile_artifacts_s": "warm compile (artifacts)",
     "compile_dynamo_s": "cold: Dynamo",
@@ -63,6 +67,8 @@ _LABELS = {
 }
 # Ends of metric names that say the unit, which a page shows beside the number.
 _UNIT_ENDS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s", "J": "_j", "W": "_w"}
+# Of a number in a column; a smaller one is a row of zeros.
+_LEAST = 1e-3
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
@@ -87,11 +93,24 @@ class Scale:
             return f"{value / self.factor:.2f}x"
         return f"{self.number(value)} {self.unit}".rstrip()
 
+    def estimate(self, median: float, *, low: float, high: float) -> str:
+        """Return `median [low, high]` in this scale with its unit."""
+        return f"{self.text(median)} {self.interval(low, high)}".rstrip()
+
     def interval(self, low: float, high: float) -> str:
-        """Return `[low, high]` in this scale, without the unit."""
+        """Return `[low, high]` in this scale, without the unit, both ends with as many decimals.
+
+        Of one sample, and of what cannot vary, both are the same number: no interval, "".
+        """
+        if low == high:
+            return ""
         if self.unit == "x":
             return f"[{low / self.factor:.2f}, {high / self.factor:.2f}]"
-        return f"[{self.number(low)}, {self.number(high)}]"
+        ends = [self.number(low), self.number(high)]
+        decimals = min(len(end.partition(".")[2]) for end in ends)
+        alike = [f"{value / self.factor:.{decimals}f}" for value in (low, high)]
+        # Of ends that are far apart the lower one would lose all its digits.
+        return f"[{', '.join(alike if all(map(_has_digits, alike, ends)) else ends)}]"
 
 
 def scale_for(unit: str, values: Iterable[float]) -> Scale:
@@ -106,14 +125,33 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     return Scale(factor, name)
 
 
+def column_scale(unit: str, values: Iterable[float]) -> Scale:
+    """Return the scale of a column of very different numbers: of `scale_for`, or a smaller one.
+
+    The least of them then has a digit among the first three behind the point.
+    """
+    sizes = [abs(value) for value in values if value]
+    scale = scale_for(unit, sizes)
+    if unit not in _STEPS or not sizes:
+        return scale
+    smaller = [Scale(*step) for step in _STEPS[unit] if step[0] <= scale.factor]
+    return next((item for item in smaller if min(sizes) >= _LEAST * item.factor), smaller[-1])
+
+
 def significant(value: float, *, digits: int = 3) -> str:
     """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    exponent = math.floor(math.log10(abs(value)))
+    # Rounded first: 9.997 is 10.0.
+    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent >= 7:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
+def _has_digits(text: str, whole: str) -> bool:
+    """Return whether a number that was shortened is still one, as `whole` is."""
+    return "e" not in whole and bool(float(text)) == bool(float(whole))
 
 
 def quantity(value: float, unit: str) -> str:
@@ -123,8 +161,7 @@ def quantity(value: float, unit: str) -> str:
 
 def estimate(median: float, *, low: float, high: float, unit: str) -> str:
     """Return `median [low, high]` with its unit, as in `12.3 ms [11.9, 12.8]`."""
-    scale = scale_for(unit, [median])
-    return f"{scale.text(median)} {scale.interval(low, high)}"
+    return scale_for(unit, [median]).estimate(median, low=low, high=high)
 
 
 def microseconds(time_s: float) -> str:

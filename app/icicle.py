@@ -77,7 +77,7 @@ def _rect(
         name=name,
         kind=kinds.pop() if len(kinds) == 1 else SEVERAL,
         share=total_s / whole_s,
-        num_kernels=len({kernel_id(kernel) for kernel in kernels}),
+        num_kernels=len({kernel_id(kernel) for kernel in kernels if not kernel.is_dispatch}),
         kernel_id=kernel_id(kernels[0]) if level == KERNEL else "",
     )
 

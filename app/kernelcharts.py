@@ -14,7 +14,7 @@ from app.charts import Row, chart_of, finished, picks, time_axis
 from app.format import moment, quantity, scale_for
 from app.icicle import LEVELS, SEVERAL, Rect
 from app.kernelrows import kernel_id, shown
-from app.roofline import Roof, Spot, span_of
+from app.roofline import Roof, Spot, roof_labels, span_of
 from app.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
 from db.kernel_queries import KernelPoint
 from db.kernels import KINDS
@@ -119,11 +119,11 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
     ]
     ends = [
         {
-            "intensity": end,
-            "rate": roof.flops_per_s / rate.factor,
-            "roof": f"{roof.name}: {quantity(roof.flops_per_s, 'FLOP/s')}",
+            "intensity": label.intensity,
+            "rate": label.flops_per_s / rate.factor,
+            "roof": label.text,
         }
-        for roof in roofs
+        for label in roof_labels(spots, roofs=roofs)
     ]
     log = alt.Scale(type="log", nice=False, padding=8)
     x = alt.X("intensity:Q", title="arithmetic intensity (FLOP/byte)", scale=log, axis=_log_axis())
@@ -135,7 +135,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
     )
     names = (
         chart_of(ends)
-        .mark_text(align="right", baseline="bottom", dy=-4, fontSize=12, color=NEUTRAL)
+        .mark_text(align="right", baseline="bottom", dx=-14, dy=3, fontSize=12, color=NEUTRAL)
         .encode(x=x, y=y, text="roof:N")
     )
     dots = (
@@ -144,7 +144,8 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
         .encode(
             x=x,
             y=y,
-            color=_kind_colour(),
+            # Of the same kinds as the shapes: Vega warns where the two differ.
+            color=_kind_colour(KINDS),
             shape=alt.Shape(
                 "kind:N",
                 scale=alt.Scale(domain=list(KINDS), range=list(_SHAPES)),
@@ -264,11 +265,10 @@ def _spot_row(spot: Spot, *, factor: float) -> Row:
     }
 
 
-def _kind_colour() -> alt.Color:
+def _kind_colour(kinds: Sequence[str] = (*KIND_COLOURS, SEVERAL)) -> alt.Color:
     colours = {**KIND_COLOURS, SEVERAL: MIXED_KINDS}
-    return alt.Color(
-        "kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
-    )
+    scale = alt.Scale(domain=list(kinds), range=[colours[kind] for kind in kinds])
+    return alt.Color("kind:N", scale=scale, legend=None)
 
 
 def _time_axis() -> alt.Axis:

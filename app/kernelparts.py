@@ -145,7 +145,7 @@ def no_trace_text(page: KernelsPage) -> str:
 
 def _count_text(kernels: Sequence[Kernel]) -> str:
     # What is left of operators beside their kernels has rows, but is none.
-    counts = [kernel.count for kernel in kernels if kernel.kind != "dispatch"]
+    counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
     return f"{len(counts)}, {sum(counts):g} calls an iteration"
 
 

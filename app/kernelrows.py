@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from app.countercolumns import counter_columns
-from app.format import quantity, scale_for, significant
+from app.format import column_scale, quantity, significant
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
 from db.counters import COUNTERS
@@ -92,7 +92,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
     ]
     for key, words, unit, read in _SCALED:
         values = [read(kernel) for kernel in kernels]
-        scale = scale_for(unit, [value for value in values if value is not None])
+        scale = column_scale(unit, [value for value in values if value is not None])
         columns[key] = [None if value is None else value / scale.factor for value in values]
         numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
     columns |= {

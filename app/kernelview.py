@@ -66,7 +66,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
     if more := hidden_counters(kernels):
         st.html(caption(more))
     if len(kernels) < len(page.kernels):
-        st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} kernels</div>')
+        st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} rows</div>')
 
 
 def show_kernel(page: KernelsPage, kernel: Kernel) -> None:

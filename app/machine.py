@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.cells import WARNINGS_COLUMN, interval_cell, warnings_cell
 from app.format import metric_label, percent, percent_interval, scale_for
 from app.markup import Cell, Column, table
 from app.pages import MachineMove, RunPage
@@ -25,6 +26,7 @@ _COLUMNS = (
     Column(label="change", title="against the runs before on this machine", is_number=True),
     Column(label="interval of the change", is_number=True),
     Column(label="machine"),
+    WARNINGS_COLUMN,
 )
 
 
@@ -84,10 +86,11 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
         style="strong",
         title=case.key,
     )
+    warnings = warnings_cell(result)
     measured = result.measurements.get(metric)
     if measured is None:
-        nothing = [Cell(text="-", style="quiet")] * (len(_COLUMNS) - 2)
-        return (name, *nothing, Cell(text=str(result.outcome), title=result.reason))
+        nothing = [Cell(text="-", style="quiet")] * (len(_COLUMNS) - 3)
+        return (name, *nothing, Cell(text=str(result.outcome), title=result.reason), warnings)
     scale = scale_for(measured.unit, [measured.median])
     time = Cell(
         text=scale.text(measured.median),
@@ -100,10 +103,12 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
         ),
         title=f"{metric_label(metric)}: {measured.method}",
     )
-    interval = Cell(text=scale.interval(measured.low, measured.high), style="quiet")
+    interval = interval_cell(
+        measured.low, measured.high, scale=scale, num_samples=measured.num_samples
+    )
     if move is None:
         nothing = [Cell(text="-", style="quiet")] * 3
-        return (name, nothing[0], time, interval, *nothing)
+        return (name, nothing[0], time, interval, *nothing, warnings)
     change = "-" if move.change_pct is None else percent(move.change_pct)
     limits = percent_interval(move.interval_pct) if move.interval_pct else ""
     verdict = Cell(
@@ -119,4 +124,5 @@ def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> t
         Cell(text=change),
         Cell(text=limits, style="quiet"),
         verdict,
+        warnings,
     )

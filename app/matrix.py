@@ -15,6 +15,7 @@ from db.metrics import METRICS
 from db.ranking import worsening, worst_first
 from db.records import Alert, AlertState, Case, Outcome, Verdict
 from db.summaries import LatestCell, MeasurementSummary
+from db.text import counted
 from db.triage import ONGOING
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -273,7 +274,7 @@ def _title(cell: LatestCell, *, measured: MeasurementSummary | None) -> str:
     lines = [f"{summary.case.key}"]
     if measured is not None:
         shown = estimate(measured.median, low=measured.low, high=measured.high, unit=measured.unit)
-        lines.append(f"{shown}, {measured.num_samples} samples")
+        lines.append(f"{shown}, {counted(measured.num_samples, 'sample')}")
     elif summary.outcome is Outcome.OK:
         lines.append("ok, but without this metric")
     if summary.reason:

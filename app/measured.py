@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.cells import interval_cell
 from app.format import metric_label, scale_for
 from app.groups import grouped
 from app.markup import Cell, Column, table
@@ -76,8 +77,6 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
         result=result.id,
     )
     known = METRICS.get(item.metric)
-    # A single sample has no interval of its own, but what follows from others may have one.
-    has_interval = item.num_samples > 1 or item.low < item.high
     return (
         Cell(
             text=metric_label(item.metric),
@@ -85,7 +84,7 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
             title=f"{item.metric}: {known.description if known else 'not in the metric table'}",
         ),
         Cell(text=scale.text(item.median)),
-        Cell(text=scale.interval(item.low, item.high) if has_interval else "", style="quiet"),
+        interval_cell(item.low, item.high, scale=scale, num_samples=item.num_samples),
         Cell(
             text=str(item.num_samples),
             href=run_url(run.id, case_key=result.case.key, samples=item.metric),

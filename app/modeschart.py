@@ -42,7 +42,7 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     base = chart_of(rows)
     labels = [{**row, "place": at} for row, at in zip(rows, label_places(rows), strict=True)]
     front = chart_of([row for row in rows if row["is_front"]])
-    others = [row for row in rows if not row["is_front"]]
+    others = chart_of([row for row in rows if not row["is_front"]])
     tooltip = [
         alt.Tooltip("mode:N", title="mode"),
         alt.Tooltip("shown:N", title="speedup"),
@@ -64,11 +64,10 @@ def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
         front.mark_point(filled=True, size=110, color=NEUTRAL, opacity=1).encode(
             x=x, y=y, tooltip=tooltip
         ),
+        others.mark_point(filled=False, size=110, color=NEUTRAL, strokeWidth=2).encode(
+            x=x, y=y, tooltip=tooltip
+        ),
     ]
-    # A layer without a row has no extent, of which Vega warns.
-    if others:
-        hollow = chart_of(others).mark_point(filled=False, size=110, color=NEUTRAL, strokeWidth=2)
-        layers.append(hollow.encode(x=x, y=y, tooltip=tooltip))
     for is_left in (False, True):
         if those := [row for row in labels if is_left_of_point(row, domain) is is_left]:
             side: Literal["left", "right"] = "right" if is_left else "left"

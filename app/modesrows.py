@@ -57,7 +57,7 @@ def mode_table(page: ModesPage) -> str:
     none = Cell(text="-", style="quiet")
     rows = [
         (
-            Cell(text=mode.variant, style="strong"),
+            Cell(text=mode.variant, style="strong wraps"),
             _spread_cell(mode.speedup, _RATIO),
             _spread_cell(mode.compile_s, scale),
             none if mode.memory is None else _spread_cell(mode.memory, _RATIO),
@@ -65,12 +65,16 @@ def mode_table(page: ModesPage) -> str:
                 text=f"{mode.num_common} of {mode.num_subjects}",
                 notes=(Note(text=f"{mode.num_ok} ok"),),
             ),
-            Cell(text=_front_text(mode), style="quiet" if mode.beaten_by else "strong"),
+            Cell(text=_front_text(mode), style="quiet wraps" if mode.beaten_by else "strong"),
         )
         for mode in page.modes
     ]
     rows += [
-        (Cell(text=mode), Cell(text=f"ran as {instead}", style="quiet"), none, none, none, none)
+        (
+            Cell(text=mode, style="wraps"),
+            Cell(text=f"ran as {instead}", style="quiet wraps"),
+            *(none, none, none, none),
+        )
         for mode, instead in page.ran_as.items()
     ]
     title = "geometric mean over the cohort, over eager"
@@ -253,9 +257,8 @@ def _chart_label(mode: ModeRow) -> str:
 
 def _spread_cell(spread: Spread, scale: Scale) -> Cell:
     # One compilation a model, and one peak, have no interval to show.
-    has_interval = spread.low < spread.high
-    notes = (Note(text=scale.interval(spread.low, spread.high)),) if has_interval else ()
-    return Cell(text=scale.text(spread.value), notes=notes)
+    interval = scale.interval(spread.low, spread.high)
+    return Cell(text=scale.text(spread.value), notes=(Note(text=interval),) if interval else ())
 
 
 def _model_cell(
@@ -268,7 +271,7 @@ def _model_cell(
         return Cell(
             text=cell.missing or outcome_label(cell.outcome),
             href=run_url(latest.run_id, case_key=cell.case.key),
-            style="quiet",
+            style="quiet wraps",
         )
     notes = [Note(text=_break_even_text(cell.break_even))]
     if cell.ran_as:
@@ -279,7 +282,7 @@ def _model_cell(
             cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
         ),
         title=f"speedup [{cell.speedup.low:.2f}, {cell.speedup.high:.2f}]",
-        style="strong" if cell.speedup.value == fastest else "",
+        style="strong wraps" if cell.speedup.value == fastest else "wraps",
         notes=tuple(notes),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from app.cells import interval_cell
 from app.difflinks import can_have_kernels, point_cell
 from app.format import (
     Scale,
@@ -25,8 +26,10 @@ from db.records import Alert
 from db.summaries import TrendPoint
 from db.text import short_revision
 
+_POINTS_CAPTION = "Each point is one run: median and 95 % interval"
+_SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
 TREND_CAPTION = (
-    "Each point is one run: median and 95 % interval; a click opens the run, two clicks with shift"
+    "; a click opens the run, two clicks with shift"
     " compare two, and dragging along the time shows a part. The shade is the noise"
     " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
     " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
@@ -44,6 +47,7 @@ SAMPLES_CAPTION = (
     "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
 )
+SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
 # The last outcomes of a series without numbers.
 _NUM_OUTCOMES = 20
 _LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
@@ -101,7 +105,14 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 
 def trend_caption(page: SeriesPage) -> str:
     """Return what the signs in the trend of `page` mean."""
-    return f"{TREND_CAPTION} {PACED_CAPTION}" if page.paced else TREND_CAPTION
+    has_interval = any(point.low < point.high for point in page.points)
+    text = (_POINTS_CAPTION if has_interval else _SINGLE_CAPTION) + TREND_CAPTION
+    return f"{text} {PACED_CAPTION}" if page.paced else text
+
+
+def samples_caption(num_samples: int) -> str:
+    """Return what the signs in a chart of so many samples mean."""
+    return SINGLE_CAPTION if num_samples == 1 else SAMPLES_CAPTION
 
 
 def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
@@ -114,9 +125,10 @@ def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tuple[str, Cell]]:
     """Return the estimate of a point and what it stands on."""
     unit = unit_of(page, metric=metric)
+    is_single = point.num_samples == 1 and point.low == point.high
     return [
         ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
-        ("samples", Cell(text=str(point.num_samples))),
+        ("samples", Cell(text="1, so no interval" if is_single else str(point.num_samples))),
         ("revision", Cell(text=point.revision)),
         *_kernels_fact(page, point),
     ]
@@ -223,7 +235,7 @@ def _point_row(
     return (
         Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
         Cell(text=scale.text(point.median)),
-        Cell(text=scale.interval(point.low, point.high), style="quiet"),
+        interval_cell(point.low, point.high, scale=scale, num_samples=point.num_samples),
         *level,
         Cell(text=change_from_previous(page.paced or page.points, number)),
         Cell(text=str(point.num_samples), href=samples, title="show these samples"),

@@ -153,4 +153,4 @@ def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> No
         _samples=samples,
     )
     draw_chart(spec, key="samples")
-    st.html(caption(seriestable.SAMPLES_CAPTION))
+    st.html(caption(seriestable.samples_caption(point.num_samples)))

@@ -127,6 +127,7 @@ table.hud td .hud-trend + .text { display: inline-block; min-width: 3.2em; }
   table.hud th { white-space: normal; }
   table.hud th, table.hud td { padding: 4px 6px; }
   table.hud td.wraps .text { white-space: normal; min-width: 6.5em; }
+  table.hud td.wraps .note { white-space: normal; }
   table.hud td.revision :is(.text, .note) { white-space: normal; overflow-wrap: anywhere; }
   table.hud .spare, table.hud td.brief .note { display: none; }
   table.hud td.brief .text { display: -webkit-box; -webkit-box-orient: vertical;

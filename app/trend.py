@@ -167,7 +167,7 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
                 "verdict": str(
                     alert.verdict if alert and alert.kind != DRIFT else Verdict.UNCHANGED
                 ),
-                "shown": f"{scale.text(point.median)} {scale.interval(point.low, point.high)}",
+                "shown": scale.estimate(point.median, low=point.low, high=point.high),
                 "num_samples": point.num_samples,
                 "revision": shortened(point.revision, limit=_LABEL_LENGTH),
                 "when": moment(point.at),

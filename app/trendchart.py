@@ -118,11 +118,11 @@ def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]
     layers.append(
         base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
     )
-    layers.append(
-        base.mark_rule(color=NEUTRAL, opacity=0.7).encode(
-            x=x, y=alt.Y("low:Q", title=trend.title, scale=y_scale), y2="high:Q"
-        )
-    )
+    # Points of one sample each have no interval.
+    if any(point["low"] < point["high"] for point in trend.points):
+        low = alt.Y("low:Q", title=trend.title, scale=y_scale)
+        rule = base.mark_rule(color=NEUTRAL, opacity=0.7)
+        layers.append(rule.encode(x=x, y=low, y2="high:Q"))
     pick, pair, part = _selections()
     layers.append(
         base.mark_point(filled=True, opacity=1, cursor="pointer", stroke=NEUTRAL)

@@ -107,6 +107,11 @@ class Kernel:
             raise RecordError(f"kernel {self.name!r} has a number that is negative or not finite")
 
     @property
+    def is_dispatch(self) -> bool:
+        """Return whether it is no kernel, but what an operator does outside of one."""
+        return self.kind == "dispatch"
+
+    @property
     def bytes_per_s(self) -> float | None:
         """Return the achieved bandwidth in bytes/s, None where it is not known."""
         if self.num_bytes is None or self.mean_s == 0:

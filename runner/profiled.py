@@ -77,7 +77,7 @@ def leave_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:
 
 
 def _count(report: KernelReport) -> Measurement:
-    number = sum(kernel.count for kernel in report.kernels if kernel.kind != "dispatch")
+    number = sum(kernel.count for kernel in report.kernels if not kernel.is_dispatch)
     return Measurement(
         metric=NUM_KERNELS,
         unit=METRICS[NUM_KERNELS].unit,

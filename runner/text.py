@@ -10,6 +10,8 @@ from db.text import signed
 
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+# A number from here on has no decimals.
+_WHOLE = 999.5
 # Units that reach from small to large numbers, with the prefixes they take.
 _PREFIXES = {
     "s": _SI_PREFIXES,
@@ -18,6 +20,9 @@ _PREFIXES = {
     "FLOP": _LARGE_PREFIXES,
     "FLOP/s": _LARGE_PREFIXES,
     "B/s": _LARGE_PREFIXES,
+    # These are words: `3.83 k samples/s`.
+    "samples/s": tuple((scale, f"{prefix} ".lstrip()) for scale, prefix in _LARGE_PREFIXES),
+    "tokens/s": tuple((scale, f"{prefix} ".lstrip()) for scale, prefix in _LARGE_PREFIXES),
 }
 
 
@@ -35,16 +40,18 @@ def quantity(value: float | None, *, unit: str) -> str:
         return f"{value:.1%}".replace("%", " %")
     if unit == "calls":
         return f"{value:,.0f} calls"
-    if unit == "1":
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return f"{value:.3g} {unit}"
+    # Rounded to three digits, 999.7 would be in exponents.
+    number = f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
+    return number if unit == "1" else f"{number} {unit}"
 
 
 def _prefixed(value: float, unit: str) -> str:
     prefixes = _PREFIXES[unit]
     scale, prefix = next((step for step in prefixes if abs(value) >= step[0]), prefixes[-1])
     number = value / scale
-    digits = max(0, 2 - int(math.floor(math.log10(abs(number))))) if number else 0
+    # Rounded first: 9.997 is 10.0.
+    rounded = abs(float(f"{number:.2e}"))
+    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded else 0
     return f"{number:.{digits}f} {prefix}{unit}"
 
 

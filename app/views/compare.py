@@ -27,6 +27,7 @@ from app.compareview import (
     show_environment,
     show_filters,
     show_no_match,
+    show_no_other,
     show_refusal,
 )
 from app.components import empty_store, no_result, notices, stale_note, state_page
@@ -60,8 +61,7 @@ def show() -> None:
     except NotFoundError as error:
         st.html(heading("Compare"))
         show_choices(state, summaries, variants=())
-        text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
-        state_page("Nothing to compare with", text=text)
+        show_no_other(error, summaries)
         return
     stale_note(loaded)
     page = loaded.value

@@ -10,19 +10,18 @@ from app.casepage import show_case
 from app.casetable import case_table, num_cases
 from app.components import not_found_page, notices, stale_note
 from app.computed import run_command
-from app.detail import environment_table, run_times
+from app.detail import environment_table, run_dimensions, run_times
 from app.firstrows import FirstRows, first_note, show_rest
 from app.format import outcome_label
 from app.machine import machine_notice, moved_cell, reference_table
 from app.markup import Cell, facts, folded, heading, notice, table
-from app.matrix import common_dimensions
 from app.pages import RunPage
 from app.runlogs import failed_logs, show_live_log
 from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
 from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
-from db.records import Case, Outcome, Run, RunState
+from db.records import Outcome, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
 
 
@@ -71,7 +70,7 @@ def _show_header(page: RunPage) -> None:
         ("state", Cell(text=str(run.state))),
         ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
         ("revision", Cell(text=run.revision)),
-        *((name, Cell(text=value)) for name, value in common_dimensions(_models(run)).items()),
+        *run_dimensions(run),
         ("machine", Cell(text=run.machine)),
         ("suite", Cell(text=run.suite)),
         ("toolchain", Cell(text=run.toolchain)),
@@ -108,7 +107,3 @@ def _show_share(page: RunPage, state: RunPageState) -> None:
         command=command,
     )
     show_share(share)
-
-
-def _models(run: Run) -> list[Case]:
-    return [case for case in run.plan if not case.is_reference]

@@ -37,7 +37,8 @@ class KernelChange:
     the parts of it that come from the number of calls and from the time of one, None where kernels
     of one side only or of a fusion leave no call to compare. `part` names the part of the profile
     that the row is about, where it is about no kernel. `matched_by` is how the kernels of both
-    sides were found to belong together.
+    sides were found to belong together. `is_beyond_noise` is False where neither the calls nor the
+    time of one changed by more than noise; what is on one side alone, or fused, is beyond it.
     """
 
     kind: ChangeKind
@@ -49,6 +50,7 @@ class KernelChange:
     count_s: float | None = None
     time_s: float | None = None
     part: str = ""
+    is_beyond_noise: bool = True
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from db.kernels import Kernel
-from db.text import signed_percent
+from db.text import shortened, signed_percent
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_code import choices_of, likeness, without_choices
 from runner.analysis.kernel_fusion import is_as_often
@@ -23,6 +23,8 @@ from runner.analysis.kernel_noise import Move, Noise, move_of
 
 # A sentence has room for so many operators.
 _NUM_TOLD = 4
+# Names of C++ templates fill pages.
+_MAX_NAME = 120
 _PARTS = {
     "idle": "The device had no work",
     "python": "Outside all kernels and operators",
@@ -115,7 +117,8 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
     clauses = [what, _time_clause(before, after, move=move)]
     if not has_same_inputs(before, after):
         clauses.append("with other shapes")
-    if not is_as_often(before, after):
+    has_other_calls = not is_as_often(before, after)
+    if has_other_calls:
         clauses.append(
             f"called {_number(before.count)} -> {_number(after.count)} times an iteration"
             f" ({_signed_us(count_s)} by calls, {_signed_us(time_s)} by the time of one)"
@@ -132,6 +135,8 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
         matched_by=match.matched_by,
         count_s=count_s,
         time_s=time_s,
+        # Calls that pull the other way do not stand behind what the noise of times leaves.
+        is_beyond_noise=move.is_beyond_noise or (has_other_calls and count_s * contribution_s > 0),
     )
 
 
@@ -203,7 +208,11 @@ def _other_code(before: Group, after: Group) -> str:
 
 
 def _algorithms(before: Kernel, after: Kernel) -> str:
-    names = f"{before.name} -> {after.name}"
+    # Labels are for people, but leave out what two algorithms may differ in.
+    sides = (before.label, after.label)
+    if before.label == after.label:
+        sides = (before.name, after.name)
+    names = " -> ".join(shortened(name, limit=_MAX_NAME) for name in sides)
     if before.library == after.library:
         return f"{before.library} chose another algorithm: {names}"
     return f"{before.library} before, {after.library} now: {names}"

@@ -138,7 +138,7 @@ class Group:
     @property
     def is_dispatch(self) -> bool:
         """Return whether it is no kernel, but what an operator does outside of one."""
-        return self.first.kind == "dispatch"
+        return self.first.is_dispatch
 
     @property
     def is_generated(self) -> bool:
@@ -191,15 +191,15 @@ def told_operators(operators: Iterable[str]) -> frozenset[str]:
     return names - MOVES or names
 
 
-def calls_of(group: Group, count: float) -> Group:
-    """Return `count` of the calls of `group`, its last ones where that is below 0."""
+def calls_of(group: Group, count: float, *, after: float = 0.0) -> Group:
+    """Return `count` of the calls of `group`, those that follow its first `after`."""
     kernels: list[Kernel] = []
-    left = abs(count)
-    for kernel in group.kernels if count > 0 else reversed(group.kernels):
-        share = min(1.0, left / kernel.count) if kernel.count else 0.0
-        left -= share * kernel.count
-        if share:
-            kernels.append(_share_of(kernel, share))
+    for kernel in group.kernels:
+        passed = min(after, kernel.count)
+        taken = min(count, kernel.count - passed)
+        after, count = after - passed, count - taken
+        if taken > 0:
+            kernels.append(_share_of(kernel, taken / kernel.count))
     part = _group(kernels, code=group.code)
     return replace(part, of_count=group.of_count)
 

@@ -97,7 +97,7 @@ class _Shares:
     def fusion(self, number: int) -> Fusion:
         """Return what a whole does."""
         groups = tuple(
-            calls_of(self.parts[place], count)
+            calls_of(self.parts[place], count, after=self._given_before(place, number))
             for (place, one), count in sorted(self.given.items())
             if one == number
         )
@@ -110,7 +110,13 @@ class _Shares:
         if place is None or self.remaining[place] == group.count:
             return group
         left = self.remaining[place]
-        return calls_of(group, -left) if left > _LEAST_CALLS else None
+        if left <= _LEAST_CALLS:
+            return None
+        return calls_of(group, left, after=group.count - left)
+
+    def _given_before(self, place: int, number: int) -> float:
+        """Return how many calls of a part the wholes before one have, so that none has them too."""
+        return sum(count for (at, one), count in self.given.items() if at == place and one < number)
 
     def _choices(self, part: Group) -> list[int]:
         """Return the wholes that may do `part`: the most called, then those that do least else."""

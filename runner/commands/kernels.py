@@ -237,7 +237,7 @@ def _facts(
     kernels: Sequence[Kernel], profile: Profile | None, *, trace: Path | None
 ) -> list[tuple[str, str]]:
     # What is left of operators beside their kernels has rows, but is none.
-    counts = [kernel.count for kernel in kernels if kernel.kind != "dispatch"]
+    counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
     facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
     if profile is None:
         return facts

@@ -101,7 +101,7 @@ def test_measurements_are_in_groups_with_interval_and_number_of_samples(page_of_
         ["", "backward"],
     ]
     assert rows[0][2:5] == ["10.5 ms", "[10.0, 12.0]", "4"]
-    assert rows[1][2:5] == ["8.00 s", "", "1"]
+    assert rows[1][2:5] == ["8.00 s", "-", "1"]
     assert rows[2][2:5] == ["900 calls", "[400, 1900]", "1"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from db.store import Store
 from runner.analysis.compare import compare_results
 from tests.app import stores
 from tests.app.conftest import OpenPage
-from tests.app.looking import html_of, links_of, text_of, texts_of_rows
+from tests.app.looking import commands_of, html_of, links_of, text_of, texts_of_rows
 
 # The night before something changed, the one in which it did, and one with another driver.
 GOOD, BAD, OTHER = "run-008", "run-009", "run-004"
@@ -172,6 +173,28 @@ def test_the_first_run_has_none_before_it(open_page: OpenPage) -> None:
     text = text_of(compared(open_page, candidate="run-000"))
     assert "Nothing to compare with" in text
     assert "run run-000 is the first of suite nightly on box" in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "commands"),
+    [("nightly", ["hud run --suite nightly --toolchain nightly"]), ("imported:hud", [])],
+)
+def test_a_store_of_one_run_says_that_a_second_is_needed(
+    open_page: OpenPage, store: Store, toolchain: str, commands: list[str]
+) -> None:
+    run = dataclasses.replace(stores.night(8, plan=[stores.REGRESSED]), toolchain=toolchain)
+    result = stores.make_result(
+        "r8", run=run, case=run.plan[0], measurements=[stores.make_measurement()]
+    )
+    with store.write() as session:
+        put_documents(session, [RunDocument(run=run, results=(result,))], at=stores.NOW)
+    page = compared(open_page)
+    text = text_of(page)
+    assert "Nothing to compare with" in text
+    assert "the only run in this store, and comparing takes a second one" in text
+    assert "Choose another run" not in text
+    assert commands_of(page) == commands
+    assert f"compare?baseline={run.id}&candidate={run.id}" in links_of(page)
 
 
 @pytest.mark.usefixtures("seeded")

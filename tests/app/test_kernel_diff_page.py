@@ -110,7 +110,7 @@ def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> 
     assert "candidate, latency 7.800 ms" in text
     assert "difference +800.0 us +11.4 %" in text
     # The fused kernel 800 us, and Python 800 us.
-    assert "explained +1,600.0 us 1 of 2 changed" in text
+    assert "explained +1,600.0 us 1 of 2 rows changed" in text
     assert "unexplained -800.0 us" in text
 
 

@@ -105,7 +105,7 @@ def test_filters_of_the_url_hold(store: Store, open_page: OpenPage) -> None:
     save(store, GENERATED, PRODUCT)
     page = open_page("kernels", **PARAMS, text="ADDMM", kind="gemm", library="aten")
     assert list(page.dataframe[0].value["label"]) == ["aten::addmm"]
-    assert "1 of 2 kernels" in text_of(page)
+    assert "1 of 2 rows" in text_of(page)
     page.query_params["kind"] = "attention"
     page.run()
     assert not page.exception

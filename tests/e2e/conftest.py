@@ -40,7 +40,8 @@ class Watched:
             self.foreign_requests.append(url)
 
     def _on_console(self, kind: str, text: str) -> None:
-        if kind == "error":
+        # Vega's own warnings; others are of the browser.
+        if kind == "error" or (kind == "warning" and text.startswith("WARN")):
             self.complaints.append(text)
 
 

@@ -188,6 +188,21 @@ def test_another_library_does_it_now() -> None:
     assert row.text.startswith("onednn before, mkl now: mkldnn_linear -> aten::addmm;")
 
 
+def test_names_of_templates_are_told_as_people_read_them() -> None:
+    name = f"void at::native::vectorized_elementwise_kernel<4, Gelu>({'char, ' * 400}int)"
+    loop = replace(triton(name, operators=("aten.gelu",)), library="aten", label="loop<Gelu>")
+    fused = triton("triton_poi_fused_gelu_7", source_hash=HASH, operators=("aten.gelu",))
+    fused = replace(fused, label="triton_poi_fused_gelu")
+    row = only_row(side_with(loop), side_with(fused))
+    assert row.text.startswith("aten before, triton now: loop<Gelu> -> triton_poi_fused_gelu;")
+    # Where the labels are the same the names tell the two apart, as much of them as one reads.
+    other = replace(loop, name=name.replace("<4,", "<8,"))
+    text = only_row(side_with(loop), side_with(other)).text
+    assert "kernel<4, Gelu>(char" in text
+    assert "kernel<8, Gelu>(char" in text
+    assert len(text) < 400
+
+
 def test_gemms_of_a_trace_without_operators_are_paired_by_their_calls() -> None:
     before = [replace(taking(cublas("ampere_sgemm_128x64_tn"), 10, count=12.0), operators=())]
     before.append(replace(taking(cublas("ampere_sgemm_32x32_nn"), 90, count=1.0), operators=()))

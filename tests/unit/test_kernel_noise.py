@@ -13,7 +13,7 @@ from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_rows
 from runner.analysis.kernel_groups import KernelSide
 from runner.analysis.kernel_noise import deviation_of, result_noise
-from tests.kernel_diffs import US, cublas, side_with, taking, triton
+from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
 KERNEL = triton(source_hash="a" * 64)
 NEIGHBOUR = RunWarning(code="noisy-neighbour", text="other processes took the core away")
@@ -43,6 +43,24 @@ def test_the_same_code_within_what_samples_vary_by_is_unchanged() -> None:
     assert row.text == (
         "Same code; 10.0 -> 15.0 us a call, but samples of the latency vary by 82 % as well."
     )
+
+
+def test_other_code_whose_time_did_not_move_is_not_called_slower_or_faster() -> None:
+    before, after = (replace(KERNEL, source_hash=letter * 64) for letter in "ab")
+    sources = {"a" * 64: "slow()", "b" * 64: "fast()"}
+
+    def beyond(mean_us: float, count: float = 12.0) -> tuple[ChangeKind, bool, str]:
+        moved = taking(after, mean_us, count=count)
+        row = only_row(side_with(before, sources=sources), side_with(moved, sources=sources))
+        return row.kind, row.is_beyond_noise, row.text
+
+    kind, is_beyond_noise, text = beyond(9.99)
+    assert (kind, is_beyond_noise) == (ChangeKind.OTHER_CODE, False)
+    assert "no change of time beyond noise" in text
+    assert beyond(15)[:2] == (ChangeKind.OTHER_CODE, True)
+    # More calls are no noise; less time than they add is.
+    assert beyond(9.99, count=24.0)[1]
+    assert not beyond(9.6, count=12.3)[1]
 
 
 def test_the_deviation_of_samples_is_relative_and_a_few_disturbed_ones_decide_nothing() -> None:

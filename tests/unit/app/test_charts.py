@@ -63,6 +63,26 @@ def test_bands_and_marks_lie_below_the_points_and_failures_above() -> None:
     ]
 
 
+def test_a_point_of_one_sample_has_no_interval() -> None:
+    single = {**POINT, "low": 10.0, "high": 10.0}
+    assert marks_of(trend(points=[single])) == ["line", "point", "tick"]
+    assert marks_of(trend(points=[single, POINT])) == ["line", "rule", "point", "tick"]
+    spec = samples_spec(samples=[sample(10.0)], median=10.0, low=10.0, high=10.0, title="")
+    assert marks_of(spec) == ["rule", "point"]
+
+
+@pytest.mark.parametrize("points", [[], [{**POINT, "is_new_revision": False}], [POINT, POINT]])
+def test_each_layer_has_rows_of_its_own_or_a_selection(points: list[dict[str, Any]]) -> None:
+    # Of the extent of nothing Vega warns, and of what Streamlit puts into a chart later.
+    spec = trend(points=points)
+    assert "data" not in spec
+    (selecting,) = {view for param in spec["params"] for view in param["views"]}
+    names = [layer.get("name") for layer in spec["layer"]]
+    assert selecting in names
+    for layer in spec["layer"]:
+        assert layer["data"].get("values", True) or layer.get("name") == selecting
+
+
 def test_clicks_pick_runs_and_a_brush_a_part_of_the_time() -> None:
     params = {param["name"]: param["select"] for param in trend()["params"]}
     assert params[PICK]["on"] == "click[!event.shiftKey]"
@@ -227,4 +247,4 @@ def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
 @pytest.mark.parametrize(("value", "domain"), [(20.0, [19.0, 21.0]), (0.0, [-1.0, 1.0])])
 def test_equal_samples_have_a_range(value: float, domain: list[float]) -> None:
     spec = samples_spec(samples=[sample(value)], median=value, low=value, high=value, title="")
-    assert spec["layer"][3]["encoding"]["y"]["scale"]["domain"] == domain
+    assert spec["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain

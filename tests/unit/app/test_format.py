@@ -9,6 +9,7 @@ import pytest
 from app.format import (
     Scale,
     age,
+    column_scale,
     duration,
     estimate,
     exact_times,
@@ -47,6 +48,7 @@ from tests.builders import START
         (287.4, "W", "287 W"),
         (291_954_688.0, "FLOP", "292 MFLOP"),
         (1.1e11, "FLOP/s", "110 GFLOP/s"),
+        (5432.0, "FLOP/s", "5.43 kFLOP/s"),
         (3.35e12, "B/s", "3.35 TB/s"),
         (0.4567, "share", "45.7 %"),
         (1.2, "share", "120 %"),
@@ -77,6 +79,7 @@ def test_a_column_without_values_has_a_scale() -> None:
         (1234.5, "1234"),
         (123.456, "123"),
         (1.0, "1.00"),
+        (9.997, "10.0"),
         (0.00123456, "0.00123"),
         (0.0000123456, "1.23e-05"),
         (12345678.0, "1.23e+07"),
@@ -90,6 +93,35 @@ def test_three_digits_are_significant(value: float, text: str) -> None:
 
 def test_an_estimate_and_its_interval_share_a_unit() -> None:
     assert estimate(0.0123, low=0.0119, high=0.0128, unit="s") == "12.3 ms [11.9, 12.8]"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (9.997, 10.62, "[10.0, 10.6]"),
+        (9.95, 10.62, "[9.9, 10.6]"),
+        (96.4, 104.2, "[96, 104]"),
+        (-1.25, 10.1, "[-1.2, 10.1]"),
+        (0.012, 104.2, "[0.0120, 104]"),
+        (2e-9, 104.2, "[2.00e-09, 104]"),
+    ],
+)
+def test_both_ends_of_an_interval_have_as_many_decimals(low: float, high: float, text: str) -> None:
+    assert Scale(1.0, "ms").interval(low, high) == text
+
+
+def test_one_sample_has_no_interval() -> None:
+    assert Scale(1.0, "x").interval(1.5, 1.5) == Scale(1.0, "J").interval(2.0, 2.0) == ""
+    assert estimate(0.024, low=0.024, high=0.024, unit="J") == "24.0 mJ"
+
+
+def test_the_least_of_a_column_has_digits() -> None:
+    assert column_scale("B/s", [5.1e6, 1.17e12, 4e12]) == Scale(1e9, "GB/s")
+    assert column_scale("B/s", [1.1e12, 4e12]) == scale_for("B/s", [1.1e12, 4e12])
+    assert column_scale("s", [1e-15, 1.0]).unit == "ns"
+    assert column_scale("share", [1e-9, 1.0]).unit == "%"
+    assert column_scale("parsecs", [1e-9, 1.0]) == Scale(1.0, "parsecs")
+    assert column_scale("s", []) == Scale(1.0, "s")
 
 
 def test_levels_are_told_in_one_unit_that_suits_the_longest() -> None:
@@ -168,6 +200,7 @@ def test_a_cut_is_visible() -> None:
         ("forward_s", "forward"),
         ("graph_breaks", "graph breaks"),
         ("energy_j", "energy"),
+        ("compile_cold_cpu_s", "cold compile (CPU time)"),
         ("their_time_s", "their_time_s"),
     ],
 )

@@ -70,7 +70,7 @@ def test_what_is_beyond_the_largest_is_one_bar() -> None:
     steps = waterfall_steps(_page(*rows))
     assert len(steps) == MAX_BARS + 3
     rest = steps[MAX_BARS]
-    assert rest.name == "3 other kernels"
+    assert rest.name == "3 other rows"
     assert rest.size_s == pytest.approx(US * sum(40 - number for number in range(15, 18)))
 
 

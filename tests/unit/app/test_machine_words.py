@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from app.machine import machine_notice, moved_cell, reference_table
 from app.pages import MachineMove
 from db.records import Outcome
+from db.warning import RunWarning
 from tests.builders import make_case
 from tests.unit.app.results import result_summary, run_page
 
@@ -66,6 +69,17 @@ def test_a_reference_case_without_a_number_says_how_it_ended() -> None:
     html = reference_table(run_page([failed]))
     assert ">failed<" in html
     assert 'title="no room"' in html
+
+
+@pytest.mark.parametrize("machine", [(), (MOVED,)])
+@pytest.mark.parametrize("values", [{}, {"latency_s": 0.0074}])
+def test_a_reference_case_has_its_warnings(
+    machine: tuple[MachineMove, ...], values: dict[str, float]
+) -> None:
+    warning = RunWarning(code="launches-disagree", text="launches are 17.9% apart")
+    result = result_summary(REFERENCE, values=values, warnings=[warning])
+    html = reference_table(dataclasses.replace(run_page([result]), machine=machine))
+    assert 'title="launches are 17.9% apart"><div class="text">1</div></td></tr>' in html
 
 
 def test_a_reference_case_that_is_not_judged_has_its_time_all_the_same() -> None:

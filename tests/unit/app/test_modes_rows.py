@@ -94,8 +94,8 @@ def test_a_mode_that_never_ran_is_not_compared_with_the_one_that_ran() -> None:
     cells = (measured("default", 2.0, 5), fallen_back(2.5, 4))
     by_key = {cell.summary.case.key: cell for cell in cells}
     of_models = model_table(page, by_key)
-    assert 'class="number strong" title="speedup [1.98,' in of_models
-    assert 'class="number" title="speedup [2.48,' in of_models
+    assert 'class="number strong wraps" title="speedup [1.98,' in of_models
+    assert 'class="number wraps" title="speedup [2.48,' in of_models
 
 
 def test_a_mode_that_never_ran_stands_in_for_one_that_was_not_measured() -> None:
@@ -222,6 +222,14 @@ def test_a_label_that_would_leave_the_chart_stands_left_of_its_point() -> None:
         True,
         True,
     ]
+
+
+def test_a_mode_that_eager_beats_is_drawn_without_a_front() -> None:
+    (row,) = chart_rows(page_of(eager(), measured("default", 0.5, 5)))
+    spec = modes_spec([{**row, "is_front": False}], cache="cold")
+    assert all(layer["data"].get("values", True) for layer in spec["layer"])
+    (hollow,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert not hollow["mark"]["filled"]
 
 
 def test_a_single_mode_has_an_axis_too() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 
-from app.roofline import Roof, roofs_of, span_of, spots_of, uncounted
+from app.roofline import Roof, roof_labels, roofs_of, span_of, spots_of, uncounted
 from tests.builders import make_kernel
 
 PEAKS = {
@@ -59,6 +62,34 @@ def test_what_nobody_counted_is_named_and_has_no_place() -> None:
     kernels = [COUNTED, NO_FLOPS, NO_BYTES, DISPATCH]
     assert [spot.kernel for spot in spots_of(kernels)] == [COUNTED]
     assert uncounted(kernels) == (NO_FLOPS, NO_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("flops_per_s", "texts"),
+    [
+        (
+            {"bf16": 793e12, "fp16": 763e12, "tf32": 368e12},
+            ["bf16: 793, fp16: 763 TFLOP/s", "tf32: 368 TFLOP/s"],
+        ),
+        ({"bf16": 793e12, "fp16": 300e12}, ["bf16: 793 TFLOP/s", "fp16: 300 TFLOP/s"]),
+        ({"fp64": 1.2e12, "fp32": 0.9e12}, ["fp64: 1.20, fp32: 0.900 TFLOP/s"]),
+    ],
+)
+def test_roofs_that_are_one_line_to_the_eye_share_a_label(
+    flops_per_s: dict[str, float], texts: list[str]
+) -> None:
+    peaks = {f"{name}_flops_per_s": rate for name, rate in flops_per_s.items()}
+    roofs = roofs_of({"peaks": {**peaks, "copy_bytes_per_s": 4e12}})
+    spots = spots_of([COUNTED, make_kernel("small", num_bytes=1e6, flops=1e4, mean_s=1e-6)])
+    labels = roof_labels(spots, roofs=roofs)
+    assert [label.text for label in labels] == texts
+    rates = [label.flops_per_s for label in labels]
+    begin, end = span_of(spots, roofs=roofs)
+    low = min(*(spot.flops_per_s for spot in spots), roofs[0].at(begin))
+    places = [math.log(rate / low) / math.log(rates[0] / low) for rate in rates]
+    assert all(high - low > 0.05 for high, low in itertools.pairwise(places))
+    # There is room left of each.
+    assert all(math.log(it.intensity / begin) > 0.26 * math.log(end / begin) for it in labels)
 
 
 def test_the_axis_holds_all_points_and_ridges() -> None:

@@ -8,12 +8,21 @@ from datetime import timedelta
 import pytest
 
 from app.casetable import case_table, num_cases
-from app.detail import environment_table, other_details, reasons, result_facts
+from app.detail import environment_table, other_details, reasons, result_facts, run_dimensions
 from app.format import Scale
 from app.markup import Cell, Column
 from app.measured import measurement_table
 from app.pages import ModeSummary, RunPage
-from app.seriestable import alert_notices, header_facts, metrics_of, point_table, sibling_table
+from app.seriestable import (
+    alert_notices,
+    header_facts,
+    metrics_of,
+    point_facts,
+    point_table,
+    samples_caption,
+    sibling_table,
+    trend_caption,
+)
 from app.state import OverviewState
 from app.summary import alert_sections, mode_tile, silence_text, unwatched_text
 from db.health import SchedulerState, ScheduleState
@@ -157,6 +166,18 @@ def test_reasons_are_told_apart_from_other_details() -> None:
     assert other_details(result) == {"core": 1}
 
 
+def test_the_head_of_a_run_names_its_device() -> None:
+    case = make_case("bert", device="cuda")
+    named = make_run(plan=[case], environment={"device_name": "NVIDIA H200"})
+    device = dict(run_dimensions(named))["device"]
+    assert (device.text, [note.text for note in device.notes]) == ("NVIDIA H200", ["cuda"])
+    # An imported history may not know the name.
+    unnamed = dict(run_dimensions(make_run(plan=[case], environment={})))["device"]
+    assert (unnamed.text, unnamed.notes) == ("cuda", ())
+    both = make_run(plan=[case, make_case("gpt2", device="cpu")], environment={})
+    assert "device" not in dict(run_dimensions(both))
+
+
 def test_nested_facts_of_an_environment_are_json() -> None:
     assert "{&quot;a&quot;: 1}" in environment_table({"flags": {"a": 1}})
 
@@ -213,6 +234,20 @@ def test_the_newest_points_are_listed_first() -> None:
     newest = point_table(page, metric="latency_s", scale=MS, num_shown=20)
     assert (whole.count("<tr>"), newest.count("<tr>")) == (26, 21)
     assert whole.startswith(newest.partition("</tbody>")[0])
+
+
+def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
+    single = replace(point(0, 2.0), low=2.0, high=2.0, num_samples=1)
+    page = series_page([single])
+    facts = {name: cell.text for name, cell in header_facts(page, metric="energy_j")}
+    assert facts["latest energy"] == "2.00 J"
+    about = {name: cell.text for name, cell in point_facts(page, single, metric="energy_j")}
+    assert (about["estimate"], about["samples"]) == ("2.00 J", "1, so no interval")
+    rows = point_table(page, metric="energy_j", scale=Scale(1.0, "J"))
+    assert 'title="one sample has no interval"><div class="text">-</div>' in rows
+    assert "so no interval; a click opens" in trend_caption(page)
+    assert "95 % interval; a click opens" in trend_caption(series_page([single, point(1)]))
+    assert samples_caption(1) != samples_caption(2)
 
 
 def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:

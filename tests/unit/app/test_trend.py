@@ -60,7 +60,7 @@ def test_points_are_in_the_scale_of_the_chart() -> None:
         "high": pytest.approx(10.1),
         "segment": "0",
         "verdict": "unchanged",
-        "shown": "10.0 ms [9.90, 10.1]",
+        "shown": "10.0 ms [9.9, 10.1]",
         "num_samples": 24,
         "revision": "rev-0",
         "when": "2026-01-01 02:30 UTC",

@@ -1,0 +1,26 @@
+"""Cells that several tables have alike. Pure."""
+
+from __future__ import annotations
+
+from app.format import Scale
+from app.markup import Cell, Column
+from db.summaries import ResultSummary
+
+WARNINGS_COLUMN = Column(label="warnings", is_number=True)
+_SINGLE = "one sample has no interval"
+
+
+def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) -> Cell:
+    """Return an interval in `scale`, `-` where there is none."""
+    title = _SINGLE if low == high and num_samples == 1 else ""
+    return Cell(text=scale.interval(low, high) or "-", title=title, style="quiet")
+
+
+def warnings_cell(result: ResultSummary) -> Cell:
+    """Return how many warnings a result has; its tooltip has their texts."""
+    number = len(result.warnings)
+    return Cell(
+        text=str(number) if number else "-",
+        style="" if number else "quiet",
+        title="\n".join(warning.text for warning in result.warnings),
+    )
