@@ -20,7 +20,7 @@ from db.kernels import ProfiledResult, profile_of
 from db.records import CaseResult
 from db.text import signed
 from db.warning import RunWarning
-from runner.analysis.kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernel_change import KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
 from runner.analysis.kernel_groups import KernelSide
 from runner.analysis.kernel_match import match_kernels
@@ -204,11 +204,7 @@ def top_rows(
     sides say. What is within noise is left out.
     """
     sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
-    causes = [
-        row
-        for row in diff.rows
-        if sign * row.contribution_s > 0 and row.kind is not ChangeKind.UNCHANGED
-    ]
+    causes = [row for row in diff.rows if sign * row.contribution_s > 0 and row.is_beyond_noise]
     return tuple(causes[:num_rows])
 
 

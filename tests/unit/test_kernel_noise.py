@@ -63,6 +63,20 @@ def test_other_code_whose_time_did_not_move_is_not_called_slower_or_faster() -> 
     assert not beyond(9.6, count=12.3)[1]
 
 
+def test_other_code_within_noise_is_behind_no_alert() -> None:
+    before, after = (replace(KERNEL, source_hash=letter * 64) for letter in "ab")
+    sources = {"a" * 64: "slow()", "b" * 64: "fast()"}
+
+    def behind(mean_us: float) -> int:
+        moved = side_with(taking(after, mean_us), sources=sources)
+        diff = diff_kernels(side_with(before, sources=sources), moved)
+        assert diff.rows[0].contribution_s > 0
+        return len(top_rows(diff, is_slower=True))
+
+    assert behind(KERNEL.mean_s * 1e6 * 1.001) == 0
+    assert behind(KERNEL.mean_s * 1e6 * 1.5) == 1
+
+
 def test_the_deviation_of_samples_is_relative_and_a_few_disturbed_ones_decide_nothing() -> None:
     samples = [math.exp(0.1 * place) for place in (-1, 0, 1)] * 20
     assert deviation_of(samples) == pytest.approx(0.1, rel=0.01)
