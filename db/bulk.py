@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 from sqlalchemy import Row, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.batches import put_rows
+from db.fetch import batches
 from db.imported import Statement, newest_statement
-from db.ingest import put_run, put_samples
+from db.ingest import check_is_of, put_result, put_run, put_samples
 from db.kernel_rows import put_kernels
 from db.latest import put_latest
-from db.records import CaseResult, RunDocument
+from db.records import CaseResult, Run, RunDocument
 from db.rows import (
     Values,
     case_values,
@@ -28,10 +29,20 @@ from db.rows import (
     statements,
     utc,
 )
-from db.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable, SeriesTable
+from db.tables import (
+    CaseResultTable,
+    CaseTable,
+    IngestedTable,
+    MeasurementTable,
+    RunTable,
+    SeriesTable,
+)
 
 # What a series tells of its latest point.
 _LATEST_COLUMNS: Final = ("last_at", "last_run_id", "last_value", "machine", "unit")
+
+# A result behind its spool id.
+_Spooled = tuple[str, CaseResult]
 
 
 def put_documents(session: Session, documents: Sequence[RunDocument], *, at: datetime) -> int:
@@ -45,16 +56,70 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
     new = [document for document in documents if document.run.id not in known]
     for document in new:
         put_run(session, document.run, at=at)
-    results = [result for document in new for result in document.results]
+    return _put_new(session, new)
+
+
+def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: datetime) -> int:
+    """Insert `results`, each behind its spool id, of `run`, which is in; return how many were new.
+
+    What is in already, by its id or its spool id, is left as it is. Raises RecordError when a
+    result is of another run. Needs a transaction that no other writer runs beside.
+    """
+    for _, result in results:
+        check_is_of(run, result)
+    fresh = _not_in(session, results)
+    measured = select(CaseResultTable.case_key).where(CaseResultTable.run_id == run.id)
+    seen = set(session.execute(measured).scalars())
+    first: list[_Spooled] = []
+    again: list[_Spooled] = []
+    for spool_id, result in fresh:
+        (again if result.case.key in seen else first).append((spool_id, result))
+        seen.add(result.case.key)
+    results_of = tuple(result for _, result in first)
+    _put_new(session, [RunDocument(run=run, results=results_of)])
+    ingested = [{"spool_id": spool_id, "ingested_at": at} for spool_id, _ in first]
+    put_rows(session, IngestedTable, ingested)
+    # A case that is measured again takes the place of its result before, which is seldom.
+    for spool_id, result in again:
+        put_result(session, run, result=result, spool_id=spool_id, at=at)
+    return len(fresh)
+
+
+def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
+    """Return those of `results` that are not in by either id, each once."""
+    spool_ids = _found(session, IngestedTable.spool_id, [spool_id for spool_id, _ in results])
+    ids = _found(session, CaseResultTable.id, [result.id for _, result in results])
+    fresh = []
+    for spool_id, result in results:
+        if spool_id not in spool_ids and result.id not in ids:
+            fresh.append((spool_id, result))
+        spool_ids.add(spool_id)
+        ids.add(result.id)
+    return fresh
+
+
+def _found(session: Session, column: InstrumentedAttribute[str], values: Sequence[str]) -> set[str]:
+    return {
+        value
+        for some in batches(values)
+        for value in session.execute(select(column).where(column.in_(some))).scalars()
+    }
+
+
+def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
+    """Insert all results of `documents`, whose runs are in and have no result of these cases."""
+    results = [result for document in documents for result in document.results]
     if not results:
         return 0
     _put_cases(session, results)
     put_rows(session, CaseResultTable, [result_values(result) for result in results])
     put_kernels(session, results)
-    put_latest(session, [(document.run, result) for document in new for result in document.results])
+    put_latest(
+        session, [(document.run, result) for document in documents for result in document.results]
+    )
     measurements = [
         row
-        for document in new
+        for document in documents
         for result in document.results
         for row in measurement_values(result, run=document.run)
     ]
@@ -65,14 +130,15 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
             for name, values_of in sample_columns(result).items():
                 columns[name].extend(values_of)
         put_samples(session, columns)
-        _put_series(session, measurements, machines=_machines(new), stated=_statements(new))
+        _put_series(
+            session, measurements, machines=_machines(documents), stated=_statements(documents)
+        )
     return len(results)
 
 
 def _put_cases(session: Session, results: Sequence[CaseResult]) -> None:
     cases = {result.case.key: result.case for result in results}
-    known = session.execute(select(CaseTable.key).where(CaseTable.key.in_(cases))).scalars()
-    fresh = cases.keys() - set(known)
+    fresh = cases.keys() - _found(session, CaseTable.key, list(cases))
     put_rows(session, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
 
 
@@ -102,8 +168,12 @@ def _put_series(
     by_key: dict[str, list[Values]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["run_started_at"]):
         by_key[row["series_key"]].append(row)
-    wanted = select(SeriesTable.__table__).where(SeriesTable.key.in_(by_key))
-    known = {row.key: row for row in session.execute(wanted)}
+    wanted = select(SeriesTable.__table__)
+    known = {
+        row.key: row
+        for some in batches(by_key)
+        for row in session.execute(wanted.where(SeriesTable.key.in_(some)))
+    }
     fresh, moved = [], []
     for key, points in by_key.items():
         summary = _summary(key, points, machines=machines)

@@ -103,8 +103,7 @@ def put_result(
     runs beside, which `Database.write` gives. A case that was measured twice in one run keeps both
     results; readers take the one that finished last.
     """
-    if result.run_id != run.id:
-        raise RecordError(f"result {result.id} is of run {result.run_id}, not of run {run.id}")
+    check_is_of(run, result)
     if _is_in(session, result, spool_id=spool_id):
         return False
     if not session.execute(select(exists().where(RunTable.id == run.id))).scalar():
@@ -126,6 +125,12 @@ def put_result(
     put_latest(session, [(run, result)])
     session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))
     return True
+
+
+def check_is_of(run: Run, result: CaseResult) -> None:
+    """Raise RecordError when `result` is of another run than `run`."""
+    if result.run_id != run.id:
+        raise RecordError(f"result {result.id} is of run {result.run_id}, not of run {run.id}")
 
 
 def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, store: str) -> None:

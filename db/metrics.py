@@ -410,6 +410,8 @@ _ROWS = (
 
 # How the method of a metric names the clock of a thread that no other process stretches.
 CPU_TIME = "CPU time"
+# And one whose iterations found nothing of those before in the cache of the GPU.
+FLUSHED = "evicts the L2 cache"
 METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
 
 # Words for what there is more of, the faster the code is.

@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db import fetch, ingest, jobs, migrate
+from db import bulk, fetch, ingest, jobs, migrate
 from db.alerts import put_revisions, put_settings, replay
 from db.engine import DuckDbMemory, open_database
 from db.errors import NotFoundError
@@ -248,13 +248,11 @@ class Store:
 
         In one transaction, all or nothing; else as `ingest` and `save_run` do.
         """
+        # Before anything is opened: others wait for the file meanwhile.
+        found = tuple(results)
         with self.write() as session:
-            num_new = sum(
-                ingest.put_result(session, run, result=result, spool_id=id, at=self._now())
-                for id, result in results
-            )
             self._put_run(session, run)
-        return num_new
+            return bulk.put_results(session, run, results=found, at=self._now())
 
     def _put_run(self, session: Session, run: Run) -> None:
         ingest.put_run(session, run, at=self._now())

@@ -34,10 +34,9 @@ from runner.commands.serving import schedule, serve, up
 from runner.commands.study import study_group
 from runner.commands.toolchain import toolchain_group
 from runner.commands.upkeep import demo, detect, ingest
-from runner.entry import EXIT_INTERRUPTED
+from runner.entry import EXIT_INTERRUPTED, EXIT_USAGE
 from runner.errors import RunInterrupted, RunnerError
 
-EXIT_USAGE = 2
 # OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
 _EXPECTED = (
     RunnerError,

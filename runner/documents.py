@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from db.errors import RecordError
 from db.records import RunDocument
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def read_json(path: Path) -> Any:
     """Return what the JSON file `path` holds; raise OSError, and RecordError when it is no JSON.
 
-    A file larger than MAX_JSON_BYTES is none either.
+    It may be packed with gzip. One larger than MAX_JSON_BYTES, unpacked, is none either.
     """
-    with path.open("rb") as stream:
-        content = stream.read(MAX_JSON_BYTES + 1)
+    content = _read(path)
     if len(content) > MAX_JSON_BYTES:
         raise RecordError(f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs")
     try:
@@ -28,6 +30,19 @@ def read_json(path: Path) -> Any:
         raise RecordError(f"{path.name} is not whole JSON: it is nested too deeply") from error
     except ValueError as error:
         raise RecordError(f"{path.name} is not whole JSON: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of `path`, unpacked, and no more of it than tells that it is too large."""
+    with path.open("rb") as stream:
+        is_packed = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        stream.seek(0)
+        if not is_packed:
+            return stream.read(MAX_JSON_BYTES + 1)
+        try:
+            return gzip.GzipFile(fileobj=stream).read(MAX_JSON_BYTES + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise RecordError(f"{path.name} is not whole gzip: {error}") from error
 
 
 def read_documents(path: Path) -> list[RunDocument]:

@@ -10,6 +10,8 @@ from runner.memory import use_one_heap
 
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
+# An error of whoever typed the command, or of the place it is typed in.
+EXIT_USAGE = 2
 
 
 def main() -> None:

@@ -18,7 +18,8 @@ class Interrupts:
     """While entered, the first SIGINT or SIGTERM raises RunInterrupted in the main thread.
 
     Inside `deferred` it calls a function instead and is remembered. The second
-    signal finds the handlers that were there before. Outside the main thread nothing is changed.
+    signal finds the handlers that were there before. Outside the main thread nothing is changed,
+    and a signal that is ignored, as nohup and a script's `&` have SIGINT, stays so.
     """
 
     def __init__(self, *, said: str = "") -> None:
@@ -30,7 +31,8 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            heard = [item for item in _SIGNALS if signal.getsignal(item) is not signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(

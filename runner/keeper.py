@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.errors import StoreError
+from db.errors import StoreError, StoreLocked
 from db.live_log import LiveLog
 from db.records import CaseResult, Run, RunState
 from db.runs import load_running
@@ -18,6 +19,8 @@ from db.text import counted
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
 from runner.spool import DrainReport, Spool, utc_now
+
+logger = logging.getLogger(__name__)
 
 # Asking a locked store costs its whole patience (30 s): not after every case.
 REST = timedelta(seconds=120)
@@ -53,8 +56,11 @@ class Keeper:
         if self._spool is None:
             return
         self._spool.write(run, result=result)
-        if run.state is not RunState.RUNNING or result is None:
+        if run.state is not RunState.RUNNING:
             self.drain()
+            return
+        if result is None:
+            self.drain_unless_resting()
             return
         # That of the case before is over, or is waited for; what it raised ends the run here.
         self._wait()
@@ -90,6 +96,22 @@ class Keeper:
         self._wait()
         return self._drain()
 
+    def drain_unless_resting(self) -> None:
+        """Pass on what waits in the spool, unless the store was locked a moment ago."""
+        self._wait()
+        self._drain_unless_resting()
+
+    def rest(self, error: StoreLocked) -> None:
+        """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
+        self._rest_until = self._now() + REST
+        if not self._trouble:
+            self._say(f"{error}. Measuring all the same: the spool keeps the results")
+        self._trouble = str(error)
+
+    def is_resting(self) -> bool:
+        """Return whether the store was locked a moment ago, and is not to be asked now."""
+        return self._rest_until is not None and self._now() < self._rest_until
+
     def _wait(self) -> None:
         """Wait for what is being passed on; raise what that raised."""
         passing, self._passing = self._passing, None
@@ -97,7 +119,7 @@ class Keeper:
             passing.result()
 
     def _drain_unless_resting(self) -> None:
-        if self._rest_until is None or self._now() >= self._rest_until:
+        if not self.is_resting():
             self._drain()
 
     def _drain(self) -> DrainReport:
@@ -116,15 +138,19 @@ class Keeper:
         The caller holds the device of this machine, so no other run on it can be alive; runs of
         other machines are known by their heartbeats.
         """
-        if self.store is None:
+        if self.store is None or self.is_resting():
             return
-        with contextlib.suppress(StoreError):
+        try:
             for run, heartbeat_at in load_running(self.store, machine=machine):
                 if run.plan and run.plan[0].device == device:
                     self.store.save_run(
                         replace(run, state=RunState.INTERRUPTED, finished_at=heartbeat_at)
                     )
             self.store.interrupt_stale_runs(older_than_s=SILENT_AFTER_S)
+        except StoreLocked as error:
+            self.rest(error)
+        except StoreError as error:
+            logger.info("runs that died are not looked for: %s", error)
 
     def beat(self, run_id: str, *, log: LiveLog | None = None) -> None:
         """Tell the store that the run is alive, and what its case has printed last.

@@ -114,7 +114,7 @@ def run_plans(
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
             _start_executor(around.executors[0])
-            around.keeper.drain()
+            around.keeper.drain_unless_resting()
             around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(

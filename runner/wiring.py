@@ -47,6 +47,8 @@ from runner.traces_kept import prune_traces
 logger = logging.getLogger("hud")
 
 AUTO_DEVICE = "auto"
+# What follows the waiting for a locked store before a run.
+_MEASURING_THEN = ". Then it is measured all the same: the spool keeps the results"
 # The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
 _GPU_NODE = Path("/dev/nvidiactl")
 
@@ -102,10 +104,17 @@ class Workplace:
     has_store: bool = True
     elsewhere: Callable[[Run], MakeExecutor] | None = None
 
-    def store(self) -> Store:
-        """Return the store; raise StoreUnavailable when its URL is none."""
+    def store(self, *, afterwards: str = "") -> Store:
+        """Return the store; raise StoreUnavailable when its URL is none.
+
+        `afterwards` is told beside a long wait for it: what happens where that is in vain.
+        """
+
         # Else half a minute of silence looks as if the program hung.
-        return Store(self.config.store_url, now=self.seams.now, on_wait=logger.warning)
+        def tell(text: str) -> None:
+            logger.warning("%s%s", text, afterwards)
+
+        return Store(self.config.store_url, now=self.seams.now, on_wait=tell)
 
     def spool(self) -> Spool:
         """Return the spool."""
@@ -248,9 +257,14 @@ def request_of(order: RunOrder, *, device: str, config: Config) -> RunRequest:
     )
 
 
-def _worth(request: RunRequest, *, config: Config, store: Store | None, notify: Notify) -> Worth:
+def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notify) -> Worth:
     """Return what makes cases of the suite worth measuring; without a store nobody knows."""
+    store = keeper.store
     if store is None:
+        return Worth()
+    if keeper.is_resting():
+        text = "whose turn it is, a locked store does not say. Measuring in plan order"
+        notify(Said(text=text, is_warning=True))
         return Worth()
     try:
         last_measured = load_last_measured(
@@ -277,15 +291,20 @@ def _is_tracked(case: Case, *, config: Config) -> bool:
     return shape is not None and shape.is_tracked
 
 
-def check_takes_runs(store: Store) -> None:
+def check_takes_runs(store: Store) -> StoreLocked | None:
     """Raise what keeps the store from ever taking what is measured, which would be for nothing.
 
     StoreUnavailable: it is a file of another program; MixedStoreError: it has synthetic runs.
+    Returns what a locked store said, which was waited for.
     """
     store.check_is_store()
     # What waits in the spool for a store that cannot be read now goes in later.
-    with suppress(StoreLocked, StoreTooNew, StoreUnavailable):
-        store.check_takes_measured()
+    try:
+        with suppress(StoreTooNew, StoreUnavailable):
+            store.check_takes_measured()
+    except StoreLocked as error:
+        return error
+    return None
 
 
 def surroundings_of(
@@ -295,8 +314,11 @@ def surroundings_of(
     config, seams = workplace.config, workplace.seams
     store = workplace.store() if workplace.has_store else None
     spool = workplace.spool() if workplace.has_store else None
+    keeper = Keeper(store, spool=spool, notify=notify, now=seams.now)
     if store is not None:
-        check_takes_runs(store)
+        locked = check_takes_runs(workplace.store(afterwards=_MEASURING_THEN))
+        if locked is not None:
+            keeper.rest(locked)
     return Surroundings(
         # One for each order, even under one interpreter: two worker hosts differ as two runs do.
         executors=tuple(
@@ -308,11 +330,11 @@ def surroundings_of(
             )
             for order in orders
         ),
-        keeper=Keeper(store, spool=spool, notify=notify, now=seams.now),
+        keeper=keeper,
         catalog=config.catalog,
         lock_dir=workplace.lock_dir(),
         load_document=partial(load_document, workplace.store(), has_kernels=True),
-        worth=partial(_worth, config=config, store=store, notify=notify),
+        worth=partial(_worth, config=config, keeper=keeper, notify=notify),
         users=partial(users_of, machine=seams.machine, env=seams.env),
         live_log=partial(find_live_log, config.state_dir),
         sleep=seams.sleep,

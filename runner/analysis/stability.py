@@ -1,19 +1,21 @@
 """Can the numbers of a case result be trusted? Warnings as values, with figures and a next step.
 
-Everything is judged on the headline of the case, which a verdict rests on: the speedup where there
-is one, else the latency on the steadiest clock (runner.analysis.sample_checks says how). Thresholds
-are set so that plain noise gives a warning in fewer than 1 of 100 case results.
+All but the energy is judged on the headline of the case, which a verdict rests on: the speedup
+where there is one, else the latency on the steadiest clock (runner.analysis.sample_checks says
+how). The energy is taken in a loop of its own, which is held against the latency. Thresholds are
+set so that plain noise gives a warning in fewer than 1 of 100 case results.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from db.metrics import METRICS
+from db.metrics import FLUSHED, METRICS
 from db.records import Measurement
 from db.text import signed_percent
 from db.warning import RunWarning
@@ -40,6 +42,12 @@ MAX_GPU_CLOCK_CHANGE = 0.05
 MAX_CPU_CLOCK_CHANGE = 0.15
 # Launches of one build differ by 1 to 3 % (standard deviation; docs/judging.md, prior).
 MAX_LAUNCH_SPREAD = 0.03
+# An iteration of the energy loop against one of the samples. Where power has to be read at every
+# batch the device has nothing to do for up to a sixth of the loop (a reading, then five times as
+# long of work): 1.2. Where readings kept an H200 waiting it was 1.39 to 1.82. Faster than the
+# samples by as much, the loop ran something else, or at another clock.
+MAX_ENERGY_STRETCH = 1.25
+MIN_ENERGY_STRETCH = 1 / MAX_ENERGY_STRETCH
 # Reasons that NVML gives for a clock that nobody holds back.
 IDLE_REASONS = frozenset(
     {"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"}
@@ -108,6 +116,8 @@ def stability_warnings(
         _launches_disagree,
     )
     found = [warning for check in checks if (warning := check(evidence)) is not None]
+    if (of_energy := _other_loop(measured)) is not None:
+        found.append(of_energy)
     return tuple({warning.code: warning for warning in reversed(found)}.values())[::-1]
 
 
@@ -318,6 +328,39 @@ def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
         text=f"{evidence.metric} differs between fresh processes: {levels.size} launches are up to"
         f" {levels.max() / levels.min() - 1:.1%} apart{interval}",
         hint=_more_launches(levels.size, tried=tried),
+    )
+
+
+def _other_loop(measured: Mapping[str, Measurement]) -> RunWarning | None:
+    """Return the warning of an energy whose iterations took another time than those of the latency.
+
+    Power is the energy of the loop over its time, so that an iteration took energy over power.
+    """
+    energy, power, latency = (measured.get(name) for name in ("energy_j", "power_w", "latency_s"))
+    # The loop evicts nothing from the cache, and hands over kernels while nothing is written.
+    if energy is None or power is None or latency is None or FLUSHED in latency.method:
+        return None
+    if power.median <= 0.0:
+        return None
+    iteration_s = energy.median / power.median
+    # The launch that measures energy is the first one.
+    latency_s = statistics.median(latency.samples[: next(iter(latency.launches), None)])
+    stretch = iteration_s / latency_s
+    if MIN_ENERGY_STRETCH <= stretch <= MAX_ENERGY_STRETCH:
+        return None
+    is_slower = stretch > 1.0
+    return RunWarning(
+        code="energy-loop",
+        text=f"an iteration of the energy loop took {iteration_s:.3g} s, {stretch:.2f} times its"
+        f" latency of {latency_s:.3g} s: energy_j and power_w are not those of the work that was"
+        " timed",
+        hint="the device waited for something else in the loop, so that energy_j is too high and"
+        " power_w too low: measure again with nothing else on the machine and the device; what"
+        " stays is the counter or the driver, see details.energy, and compare neither number"
+        if is_slower
+        else "the samples were slower than the loop: measure again with nothing else on the machine"
+        " and the device, at fixed clocks (`hud doctor`); what stays is a model that does less when"
+        " called again at once, and its energy_j is of that",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from db.alert_ends import began, end_words
-from db.records import Alert
+from db.records import Alert, Verdict
 from db.text import one_line, short_revision, with_kind
 from db.triage import (
     SETTING_NAMES,
@@ -21,6 +21,7 @@ from db.triage import (
 )
 from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
+from runner.analysis.outcomes import OUTCOME
 from runner.analysis.repro import repro_command
 from runner.commands.common import Column, print_table, stdout
 from runner.text import percent, quantity
@@ -77,17 +78,14 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     print_table(columns, rows=rows)
 
 
-def print_alert(alert: Alert, *, at: datetime, fails_now: str = "") -> None:
+def print_alert(alert: Alert, *, at: datetime, fails_now: str = "", last: str = "") -> None:
     """Print what is known of one alert, as it is at `at`.
 
-    `fails_now` says how its case fails by now, where that is another way.
+    `fails_now` says how its case fails by now, where that is another way; `last` is the value
+    before what it tells of, where that left none.
     """
     good = alert.last_good
     good_name, bad_name = end_words(alert.kind)
-    change = percent(alert.change_pct)
-    if alert.interval_pct is not None:
-        change += " ({} to {})".format(*map(percent, alert.interval_pct))
-    levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
     facts = [
         ("alert", alert.id),
         ("state", state_text(alert, at=at)),
@@ -96,7 +94,7 @@ def print_alert(alert: Alert, *, at: datetime, fails_now: str = "") -> None:
         ("series", alert.series_key),
         ("metric", with_kind(alert.metric, kind=alert.kind)),
         ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
-        ("verdict", f"{verdict_text(alert)}, {' -> '.join(levels)}, {change}"),
+        ("verdict", f"{verdict_text(alert)}, {_what_changed(alert, last=last)}"),
         (good_name, "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
         (bad_name, f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
         ("last seen", _moment(alert.last_seen)),
@@ -108,6 +106,25 @@ def print_alert(alert: Alert, *, at: datetime, fails_now: str = "") -> None:
     console = stdout()
     for name, value in facts:
         console.print(f"{name:10} {one_line(value)}", markup=False)
+
+
+def _what_changed(alert: Alert, *, last: str) -> str:
+    """Return the levels and the change between them; without any, what came instead, since when."""
+    if alert.baseline is None and alert.candidate is None:
+        since = f"{without_levels(alert)} since {_moment(alert.first_bad.at)}"
+        return f"{since}, last {last}" if last else since
+    levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
+    change = percent(alert.change_pct)
+    if alert.interval_pct is not None:
+        change += " ({} to {})".format(*map(percent, alert.interval_pct))
+    return f"{' -> '.join(levels)}, {change}"
+
+
+def without_levels(alert: Alert) -> str:
+    """Return what `alert` tells of in a word or two, where it is not that a level moved."""
+    if alert.kind == OUTCOME:
+        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
+    return alert.kind if alert.metric == OUTCOME else f"{alert.metric} {alert.kind}"
 
 
 def print_changes(changes: Sequence[AlertChange]) -> None:

@@ -17,16 +17,19 @@ from db.queries import (
     load_alert,
     load_alerts,
     load_changes,
+    load_result_summaries,
     load_run,
     load_series_settings,
 )
 from db.ranking import worst_first
-from db.records import AlertState
+from db.records import Alert, AlertState
 from db.replay import check_replayable
 from db.runs import load_last_ending
+from db.store import Store
 from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.alerts.documents import alert_json, alerts_json
 from runner.analysis.failures import fails_otherwise
+from runner.analysis.outcomes import OUTCOME
 from runner.analysis.triage import Decide, add_comment, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
     DecisionOptions,
@@ -45,6 +48,7 @@ from runner.commands.look import ALL_STATES
 from runner.commands.outbox import outbox, resend_dead, send_now, test_receivers
 from runner.commands.values import NONE, Moment, OrNone, Percentage
 from runner.documents import read_json
+from runner.text import quantity
 from runner.wiring import Workplace
 
 # An id has none of them, and each pattern of a case and a metric has one.
@@ -111,10 +115,36 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
         content = alert_json(alert, workplace=workplace)
         print_json({**content, "changes": [change.to_json() for change in changes]})
         return
-    last = load_last_ending(store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain)
-    print_alert(alert, at=workplace.seams.now(), fails_now=fails_otherwise(alert, last))
+    ending = load_last_ending(
+        store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain
+    )
+    print_alert(
+        alert,
+        at=workplace.seams.now(),
+        fails_now=fails_otherwise(alert, ending),
+        last=_last_value(alert, store=store),
+    )
     click.echo()
     print_changes(changes)
+
+
+def _last_value(alert: Alert, *, store: Store) -> str:
+    """Return what was measured last before `alert`; empty where nothing, or it is gone.
+
+    Of a case that fails or is missing that is its latency.
+    """
+    if alert.last_good is None:
+        return ""
+    name = "latency_s" if alert.metric == OUTCOME else alert.metric
+    try:
+        results = load_result_summaries(store, alert.last_good.run_id)
+    except NotFoundError:
+        return ""
+    of_case = next((item for item in results if item.case.key == alert.case.key), None)
+    found = of_case.measurements.get(name) if of_case else None
+    if found is None:
+        return ""
+    return f"{name} {quantity(found.median, unit=found.unit)} in {alert.last_good.run_id}"
 
 
 @alerts_group.command()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from db.errors import MixedStoreError, RecordError, StoreError
 from db.records import RunDocument
 from db.store import Store
-from db.text import counted
+from db.text import counted, printable
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import (
@@ -27,9 +29,20 @@ from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
 from runner.documents import read_documents
+from runner.entry import EXIT_USAGE
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesReport:
+    """What came of result files; `refused` are those that, or runs of which, are not stored."""
+
+    num_ingested: int = 0
+    num_duplicates: int = 0
+    # Each file with the reason.
+    refused: tuple[tuple[Path, str], ...] = ()
 
 
 @click.command()
@@ -37,17 +50,15 @@ from runner.wiring import Workplace
 @json_option
 @with_workplace
 def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
-    """Store what waits in the spool, and the result FILES of `hud run --json`."""
+    """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
+
+    A file with a mistake is named; the others are stored.
+    """
     store = workplace.store()
-    num_ingested = num_duplicates = 0
-    for path in files:
-        for document in read_documents(path):
-            new, known = ingest_document(document, store=store, spool=workplace.spool())
-            num_ingested += new
-            num_duplicates += known
+    done = ingest_files(files, store=store, spool=workplace.spool())
     report = workplace.spool().drain(store)
-    num_ingested += report.num_ingested
-    num_duplicates += report.num_duplicates
+    num_ingested = done.num_ingested + report.num_ingested
+    num_duplicates = done.num_duplicates + report.num_duplicates
     for broken in report.broken:
         stderr().print(f"set aside {broken.path}: {broken.reason}", markup=False)
     if report.trouble:
@@ -62,14 +73,63 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
                 "broken": [str(broken.path) for broken in report.broken],
                 "left": report.num_left,
                 "trouble": report.trouble,
+                "errors": [{"file": str(path), "error": why} for path, why in done.refused],
             }
         )
     else:
+        names = _names(path for path, _ in done.refused)
         click.echo(
             f"{counted(num_ingested, 'result')} stored, {num_duplicates} in already,"
             f" {len(report.broken)} set aside, {report.num_left} left"
+            + (f"; not stored: {names}" if names else "")
         )
+    if done.refused:
+        sys.exit(EXIT_USAGE)
     sys.exit(int(bool(report.trouble or report.broken)))
+
+
+def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesReport:
+    """Store the runs of result files, and say on standard error of each that is none.
+
+    Raises StoreError when the store takes nothing, after saying what is stored by then.
+    """
+    report = FilesReport()
+    for place, path in enumerate(files):
+        try:
+            documents = read_documents(path)
+        except (OSError, RecordError) as error:
+            report = _refuse(report, path, reason=str(error))
+            continue
+        for document in documents:
+            try:
+                num_new, num_known = ingest_document(document, store=store, spool=spool)
+            except (RecordError, MixedStoreError) as error:
+                report = _refuse(report, path, reason=f"{path}: {error}")
+                continue
+            except StoreError:
+                if len(files) > 1:
+                    click.echo(
+                        f"{counted(report.num_ingested, 'result')} stored,"
+                        f" {report.num_duplicates} in already; not stored: {_names(files[place:])}",
+                        err=True,
+                    )
+                raise
+            report = replace(
+                report,
+                num_ingested=report.num_ingested + num_new,
+                num_duplicates=report.num_duplicates + num_known,
+            )
+    return report
+
+
+def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
+    """Return `report` with a file that is not stored, after saying so on standard error."""
+    click.echo(f"hud: {printable(reason)}", err=True)
+    return replace(report, refused=(*report.refused, (path, reason)))
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(dict.fromkeys(printable(str(path)) for path in paths))
 
 
 def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from db.metrics import FLUSHED
 from db.records import Dtype, Phase
 from runner.measure.timing import Timing
 
@@ -39,8 +40,8 @@ class Device:
         """Return how `time_iterations` times, for a measurement's method."""
         if self.flush_buffer is not None:
             return (
-                "CUDA events around each of k iterations, each after a write that evicts the L2"
-                " cache, synchronised inside the timer"
+                f"CUDA events around each of k iterations, each after a write that {FLUSHED},"
+                " synchronised inside the timer"
             )
         if self.is_cuda:
             return "CUDA events around k iterations, synchronised inside the timer"

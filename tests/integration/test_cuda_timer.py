@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from db.metrics import FLUSHED
 from db.records import Dtype
 from runner.measure import device as device_module
 from runner.measure.device import FLUSH_FACTOR, Device
@@ -98,7 +99,7 @@ def test_a_working_set_that_fits_into_the_cache_is_flushed(gpu: FakeGpu) -> None
         timer.time_iterations(gpu.call, num_iterations=2)
         assert int(buffer.sum()) == 0
         assert gpu.log.count("event") == 4
-        assert "evicts the L2 cache" in timer.clock
+        assert FLUSHED in timer.clock
     assert buffer.untyped_storage().nbytes() == 0
     assert gpu.log[-1] == "empty cache"
 

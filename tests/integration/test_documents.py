@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from db.errors import RecordError
+from db.errors import RecordError, StoreFull
 from db.queries import load_runs
+from db.records import CaseResult, Run
+from db.store import Store
 from runner import documents
 from runner.documents import read_document, read_json
 from runner.spool import Spool
@@ -48,6 +52,27 @@ def test_what_is_larger_than_any_run_is_not_even_parsed(
     monkeypatch.setattr(documents, "MAX_JSON_BYTES", 8)
     with pytest.raises(RecordError, match=r"a\.json is larger than 8 bytes"):
         read_json(path)
+
+
+def test_what_is_packed_with_gzip_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By what it is, not by its name.
+    path = tmp_path / "a.json"
+    path.write_bytes(gzip.compress(b"[1, 2, 3]"))
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 9)
+    assert read_json(path) == [1, 2, 3]
+    # What counts is what it is unpacked: a few bytes may become any number.
+    path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
+    with pytest.raises(RecordError, match=r"a\.json is larger than 9 bytes"):
+        read_json(path)
+
+
+def test_gzip_that_is_damaged_or_cut_off_is_a_record_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    whole = gzip.compress(b'{"a": "%s"}' % bytes(range(65, 91)))
+    for content in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], whole[:2]):
+        path.write_bytes(content)
+        with pytest.raises(RecordError, match=r"a\.json\.gz is not whole gzip: "):
+            read_json(path)
 
 
 def test_a_result_file_that_is_none_is_named(tmp_path: Path) -> None:
@@ -145,3 +170,56 @@ def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.Mo
     Path("a.json").write_text(json.dumps(document), encoding="utf-8")
     assert terminal.hud("ingest", "a.json").exit_code == 2
     assert len(load_runs(store)) == 1
+
+
+def write_run(path: str, *, run_id: str, of_run: str = "") -> None:
+    document = make_document(make_run(run_id), results=[make_result(f"{run_id}-1")]).to_json()
+    document["results"][0]["run_id"] = of_run or run_id
+    Path(path).write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    write_run("a.json", run_id="a")
+    Path("broken.json").write_text("{")
+    write_run("mixed.json", run_id="m", of_run="other")
+    write_run("b.json", run_id="b")
+    files = ["a.json", "broken.json", "mixed.json", "b.json"]
+    done = terminal.hud("ingest", *files)
+    assert done.exit_code == 2
+    first, second = done.stderr.splitlines()
+    assert first.startswith("hud: broken.json is no result file of `hud run --json`: ")
+    assert second == "hud: mixed.json: result m-1 is of run other, not of run m"
+    assert done.stdout == (
+        "2 results stored, 0 in already, 0 set aside, 0 left; not stored: broken.json, mixed.json\n"
+    )
+    assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
+    again = json.loads(terminal.hud("ingest", *files, "--json").stdout)
+    assert (again["ingested"], again["duplicates"]) == (0, 2)
+    assert [item["file"] for item in again["errors"]] == ["broken.json", "mixed.json"]
+
+
+def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    names = ["a", "b", "c"]
+    for name in names:
+        write_run(f"{name}.json", run_id=name)
+    ingest_all = Store.ingest_all
+
+    def until_full(store: Store, run: Run, results: Iterable[tuple[str, CaseResult]]) -> int:
+        if run.id != "a":
+            raise StoreFull("no room left")
+        return ingest_all(store, run, results)
+
+    monkeypatch.setattr(Store, "ingest_all", until_full)
+    done = terminal.hud("ingest", *(f"{name}.json" for name in names))
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        2,
+        ["1 result stored, 0 in already; not stored: b.json, c.json", "hud: no room left"],
+    )

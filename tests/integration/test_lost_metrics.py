@@ -23,14 +23,25 @@ from db.records import REFERENCE_FAMILY, Alert, Case, CaseResult, Run, RunDocume
 from db.store import Store
 from runner.analysis.alert_kernels import kernel_ends
 from runner.detect import detect
-from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
+from tests.builders import (
+    START,
+    make_alert,
+    make_case,
+    make_document,
+    make_measurement,
+    make_result,
+    make_run,
+)
 from tests.histories import night as nth_night
 from tests.integration.terminal import Terminal
 from tests.records_v3 import commit_of, make_record, write_lines
+from tests.stored import save_alerts
 
 # What the ok results of a case have in a night: `+` latency and speedup, `-` the latency alone,
 # `a` neither, as after an accuracy check; `x` is no ok result.
 METRICS = {"+": ("latency_s", "speedup"), "-": ("latency_s",), "a": ()}
+# Of an alert that tells of no level.
+NO_LEVELS = {"baseline": None, "candidate": None, "change_pct": None, "interval_pct": None}
 BERT, VIT = make_case("bert"), make_case("vit")
 
 
@@ -306,3 +317,46 @@ def test_an_imported_latency_that_is_measured_seldom_is_never_missed(
             records.append(make_record("abs_latency", 10.0, night=number))
     judge_imported(terminal, records)
     assert terminal.json("regressions", "--state", "all", "--json") == []
+
+
+def verdict_in(terminal: Terminal, alert: Alert) -> str:
+    lines = terminal.hud("alerts", "show", alert.id).stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("verdict")]
+    return line.removeprefix("verdict").strip()
+
+
+def test_what_is_lost_is_shown_with_its_last_value_and_since_when(terminal: Terminal) -> None:
+    store = terminal.store()
+    put(store, nights("++++++++---"))
+    (lost,) = detect(store).new
+    since = f"{nth_night(8):%Y-%m-%d %H:%M}"
+    assert verdict_in(terminal, lost) == (
+        f"regression, speedup vanished since {since}, last speedup 1.00x in run-007"
+    )
+    put(store, nights("xxx", first=11))
+    (fails,) = detect(store).new
+    since = f"{nth_night(11):%Y-%m-%d %H:%M}"
+    assert verdict_in(terminal, fails) == (
+        f"regression, fails since {since}, last latency_s 1.00 s in run-010"
+    )
+
+
+def test_what_is_lost_is_shown_where_the_run_before_it_is_gone(terminal: Terminal) -> None:
+    store = terminal.store()
+    put(store, nights("+"))
+    save_alerts(
+        store,
+        [
+            make_alert("aaa1", kind="vanished", metric="speedup", **NO_LEVELS),
+            make_alert("bbb1", kind="vanished", metric="outcome", **NO_LEVELS),
+            make_alert(
+                "ccc1", kind="outcome", metric="outcome", verdict="improvement", **NO_LEVELS
+            ),
+        ],
+    )
+    said = [verdict_in(terminal, alert).partition(" since ")[0] for alert in load_alerts(store)]
+    assert sorted(said) == [
+        "improvement, passes again",
+        "regression, speedup vanished",
+        "regression, vanished",
+    ]

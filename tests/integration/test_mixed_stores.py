@@ -9,9 +9,12 @@ from typing import NoReturn
 import pytest
 
 from db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
-from db.queries import load_runs
+from db.queries import load_document, load_runs
 from db.store import Store
+from db.turnstile import Patience
 from tests.builders import make_run
+from tests.integration import store_processes
+from tests.integration.store_processes import child
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 
@@ -71,6 +74,40 @@ def test_a_store_that_cannot_be_asked_now_is_measured_for(
     monkeypatch.setattr(Store, "check_takes_measured", refusing(error))
     assert terminal.hud("run", "--suite", "mine").exit_code == 0
     assert len(load_runs(terminal.store())) == 1
+
+
+def test_a_store_that_is_held_is_waited_for_once_before_it_is_measured(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = terminal.store()
+    store.migrate()
+    waits: list[int | None] = []
+    waits_before_a_case: list[int] = []
+
+    def wait(
+        patience: Patience, *, is_free: Callable[[], bool], holder: Callable[[], int | None]
+    ) -> bool:
+        if is_free():
+            return True
+        waits.append(holder())
+        patience.on_wait(waits[-1], patience.timeout_s)
+        return False
+
+    monkeypatch.setattr(Patience, "wait", wait)
+    # A suite with a time budget asks the store whose turn it is.
+    with (terminal.folder / "hud.toml").open("a") as settings:
+        settings.write('time_budget = "1 h"\n')
+    terminal.on_execute = lambda _order: waits_before_a_case.append(len(waits))
+    with child(store_processes.hold_file, store.name) as (process, pipe):
+        assert pipe.recv() == "held"
+        said = terminal.hud("run", "--suite", "mine", "--fail-on", "none")
+        assert (said.exit_code, waits_before_a_case[0]) == (0, 1)
+        assert set(waits) == {process.pid}
+    assert "UTC. Then it is measured all the same: the spool keeps the results\n" in said.stderr
+    assert "Measuring all the same: the spool keeps the results" in said.stderr
+    assert terminal.json("ingest", "--json")["left"] == 0
+    (summary,) = load_runs(store)
+    assert len(load_document(store, summary.run.id).results) == len(waits_before_a_case) == 2
 
 
 @pytest.mark.parametrize("error", [RecordError("of another run"), StoreLocked("held by PID 7")])

@@ -82,9 +82,7 @@ def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(report: KernelReport) -
 def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) -> None:
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
-    path = tmp_path / "h200.json"
-    path.write_bytes(gzip.decompress(DOCUMENT.read_bytes()))
-    assert runner.invoke(main, ["ingest", *store, str(path)]).exit_code == 0
+    assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0
     told = runner.invoke(main, ["show", RUN, *store]).output
     assert "NVIDIA H200" in told
     assert "10.3 ms    0.64x" in told

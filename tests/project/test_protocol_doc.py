@@ -39,6 +39,8 @@ WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
         f"more than {stability.MAX_GPU_CLOCK_CHANGE * 100:g} % (`MAX_GPU_CLOCK_CHANGE`)",
         f"more than {stability.MAX_CPU_CLOCK_CHANGE * 100:g} % (`MAX_CPU_CLOCK_CHANGE`)",
         f"above {stability.MAX_LAUNCH_SPREAD * 100:g} % (`MAX_LAUNCH_SPREAD`)",
+        f"{stability.MAX_ENERGY_STRETCH:g} (`MAX_ENERGY_STRETCH`) times its latency in the first"
+        f" launch, or less than {stability.MIN_ENERGY_STRETCH:g} of it",
     ],
 )
 def test_the_methodology_says_what_the_protocol_does(claim: str) -> None:
