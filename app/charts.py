@@ -31,11 +31,11 @@ _CONFIG: dict[str, Any] = {
 
 
 def samples_spec(
-    *, samples: Sequence[Row], median: float, low: float, high: float, title: str
+    *, samples: Sequence[Row], median: float, low: float, high: float, title: list[str]
 ) -> dict[str, Any]:
     """Return every sample of a measurement, launch by launch in the order they were taken.
 
-    The rows are those of `app.trend.sample_rows`.
+    The rows are those of `app.trend.sample_rows`; `title` has the lines of that of the y axis.
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
     y = alt.Y("value:Q", scale=y_scale, title=title)

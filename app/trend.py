@@ -126,7 +126,7 @@ def samples_chart(
         median=point.median / scale.factor,
         low=point.low / scale.factor,
         high=point.high / scale.factor,
-        title=_axis_title(metric, scale),
+        title=_title_lines(metric, scale),
     )
 
 
@@ -140,7 +140,7 @@ def result_samples_chart(
         median=measured.median / scale.factor,
         low=measured.low / scale.factor,
         high=measured.high / scale.factor,
-        title=_axis_title(measured.metric, scale),
+        title=_title_lines(measured.metric, scale),
     )
 
 
@@ -386,5 +386,9 @@ def _time(at: datetime) -> str:
 
 
 def _axis_title(metric: str, scale: Scale) -> str:
-    unit = f" ({scale.unit})" if scale.unit else ""
-    return metric_label(metric) + unit
+    return " ".join(_title_lines(metric, scale))
+
+
+def _title_lines(metric: str, scale: Scale) -> list[str]:
+    """Return the title of an axis in the lines that a low chart has room for."""
+    return [metric_label(metric), *([f"({scale.unit})"] if scale.unit else [])]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from runner.analysis.noise import launch_spread
+from runner.analysis.stats import estimate
 from runner.cli import main
 from runner.traces.kernels import KernelReport, read_kernels
 from runner.traces.notes import KernelNotes
@@ -77,6 +79,22 @@ def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(report: KernelReport) -
     assert len(products) == 4
     # Large products of bf16 come near it, those of fp32 on plain cores too.
     assert 0.5 < min(products.values()) <= max(products.values()) < 1.0
+
+
+def test_intervals_are_those_that_the_samples_give_today(document: dict[str, Any]) -> None:
+    for result in document["results"]:
+        found = {item["metric"]: item for item in result["measurements"]}
+        low, high = found["latency_s"]["interval"]
+        throughput = found["throughput_samples_per_s"]
+        num_samples = round(found["latency_s"]["samples"][0] * throughput["samples"][0])
+        expected = [num_samples / high, num_samples / low]
+        # The mean of two samples in the middle has another inverse than they.
+        assert throughput["interval"] == pytest.approx(expected, rel=1e-4)
+        for name in ("latency_s", "throughput_samples_per_s", "eager_latency_s"):
+            if item := found.get(name):
+                prior = launch_spread(name, device="cuda")
+                today = estimate(item["samples"], launches=item["launches"], prior=prior)
+                assert item["interval"] == pytest.approx([today.low, today.high])
 
 
 def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_point_of_one_sample_has_no_interval() -> None:
     single = {**POINT, "low": 10.0, "high": 10.0}
     assert marks_of(trend(points=[single])) == ["line", "point", "tick"]
     assert marks_of(trend(points=[single, POINT])) == ["line", "rule", "point", "tick"]
-    spec = samples_spec(samples=[sample(10.0)], median=10.0, low=10.0, high=10.0, title="")
+    spec = samples_spec(samples=[sample(10.0)], median=10.0, low=10.0, high=10.0, title=[])
     assert marks_of(spec) == ["rule", "point"]
 
 
@@ -231,7 +231,7 @@ def sample(value: float, kind: str = "sample") -> dict[str, Any]:
 
 def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
     rows = [sample(10.0), sample(11.0), sample(99.0, "warm-up")]
-    spec = samples_spec(samples=rows, median=10.5, low=10.2, high=10.8, title="latency (ms)")
+    spec = samples_spec(samples=rows, median=10.5, low=10.2, high=10.8, title=["latency", "(ms)"])
     assert marks_of(spec) == ["rect", "rule", "point", "point"]
     crosses, dots = spec["layer"][2:]
     assert crosses["mark"]["shape"] == "cross"
@@ -246,5 +246,5 @@ def test_warm_ups_are_crosses_and_do_not_set_the_range() -> None:
 
 @pytest.mark.parametrize(("value", "domain"), [(20.0, [19.0, 21.0]), (0.0, [-1.0, 1.0])])
 def test_equal_samples_have_a_range(value: float, domain: list[float]) -> None:
-    spec = samples_spec(samples=[sample(value)], median=value, low=value, high=value, title="")
+    spec = samples_spec(samples=[sample(value)], median=value, low=value, high=value, title=[])
     assert spec["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
