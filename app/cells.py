@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.format import Scale
+from app.format import Scale, is_interval
 from app.markup import Cell, Column
 from db.summaries import ResultSummary
 
@@ -12,7 +12,7 @@ _SINGLE = "one sample has no interval"
 
 def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) -> Cell:
     """Return an interval in `scale`, `-` where there is none."""
-    title = _SINGLE if low == high and num_samples == 1 else ""
+    title = _SINGLE if num_samples == 1 and not is_interval(low, high) else ""
     return Cell(text=scale.interval(low, high) or "-", title=title, style="quiet")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import altair as alt
 
+from app.format import is_interval
 from app.theme import NEUTRAL, VERDICT_COLOURS
 
 Row = Mapping[str, Any]
@@ -61,7 +62,7 @@ def samples_spec(
     crosses = chart_of([row for row in samples if row["kind"] != "sample"])
     # Of one sample there is none.
     chart = alt.layer(
-        *([interval] if low < high else []),
+        *([interval] if is_interval(low, high) else []),
         middle,
         crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**place),
         dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**place),

@@ -141,7 +141,7 @@ def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> No
     both = CompareState(baseline=run.id, candidate=run.id)
     text = [
         f"{error}.",
-        "It is the only run in this store, and comparing takes a second one:"
+        f"Run {run.id} is the only run in this store, and comparing takes a second one:"
         " `hud run` measures it, `hud ingest` and `hud import` store what was measured elsewhere.",
     ]
     command = "" if is_imported(run.toolchain) else run_command(run)

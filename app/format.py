@@ -100,17 +100,31 @@ class Scale:
     def interval(self, low: float, high: float) -> str:
         """Return `[low, high]` in this scale, without the unit, both ends with as many decimals.
 
-        Of one sample, and of what cannot vary, both are the same number: no interval, "".
+        Of one sample, and of what does not vary, both are the same number: no interval, "".
         """
-        if low == high:
+        if not is_interval(low, high):
             return ""
         if self.unit == "x":
             return f"[{low / self.factor:.2f}, {high / self.factor:.2f}]"
         ends = [self.number(low), self.number(high)]
-        decimals = min(len(end.partition(".")[2]) for end in ends)
-        alike = [f"{value / self.factor:.{decimals}f}" for value in (low, high)]
-        # Of ends that are far apart the lower one would lose all its digits.
-        return f"[{', '.join(alike if all(map(_has_digits, alike, ends)) else ends)}]"
+        fewest, most = sorted(len(end.partition(".")[2]) for end in ends)
+        # Of ends that are far apart the upper one would look more exact than it is.
+        if most - fewest > 1 or any("e" in end for end in ends):
+            return f"[{', '.join(ends)}]"
+        alike = self._fixed(low, high, fewest)
+        # An estimate at the lower end would lie outside of what was rounded up.
+        if len(set(alike)) == 1 or float(alike[0]) > low / self.factor:
+            finer = (self._fixed(low, high, places) for places in range(most, most + 3))
+            alike = next((ends for ends in finer if len(set(ends)) > 1), alike)
+        return f"[{', '.join(alike)}]"
+
+    def _fixed(self, low: float, high: float, places: int) -> list[str]:
+        return [f"{value / self.factor:.{places}f}" for value in (low, high)]
+
+
+def is_interval(low: float, high: float) -> bool:
+    """Return whether two ends are two numbers: samples that are all alike differ in rounding."""
+    return not math.isclose(low, high, rel_tol=1e-9)
 
 
 def scale_for(unit: str, values: Iterable[float]) -> Scale:
@@ -147,11 +161,6 @@ def significant(value: float, *, digits: int = 3) -> str:
     if exponent < -4 or exponent >= 7:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
-
-
-def _has_digits(text: str, whole: str) -> bool:
-    """Return whether a number that was shortened is still one, as `whole` is."""
-    return "e" not in whole and bool(float(text)) == bool(float(whole))
 
 
 def quantity(value: float, unit: str) -> str:

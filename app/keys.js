@@ -33,7 +33,7 @@ export default function (component) {
   }
   if (location.hash === SEARCH) {
     history.replaceState(history.state, "", location.pathname + location.search);
-    search(20, () => true);
+    search(true);
   }
   const stop = watch(heard);
   return () => { controller.abort(); stop(); };
@@ -120,12 +120,15 @@ function isDrawn() {
   return !app || app.dataset.testScriptState === "notRunning";
 }
 
-function search(patience = 20, mayCome = () => !isDrawn()) {
+function search(isSent = false, patience = 20, path = location.pathname) {
+  // Whoever has moved on meanwhile looks for something else.
+  if (location.pathname !== path) return true;
   const fields = [...document.querySelectorAll("input[aria-label]")].filter(isTyping);
   const named = (words) => fields.find((one) => words.test(one.getAttribute("aria-label")));
   const field = named(/^search\b/i) ?? named(/\bmodels?\b/i);
   if (field) field.focus();
-  else if (patience > 0 && mayCome()) setTimeout(() => search(patience - 1, mayCome), 250);
-  else if (location.pathname.replace(/\/$/, "")) location.assign("./" + SEARCH);
+  else if (isSent || !isDrawn()) {
+    if (patience > 0) setTimeout(() => search(isSent, patience - 1, path), 250);
+  } else if (path.replace(/\/$/, "")) location.assign("./" + SEARCH);
   return true;
 }

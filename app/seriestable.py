@@ -9,6 +9,7 @@ from app.difflinks import can_have_kernels, point_cell
 from app.format import (
     Scale,
     estimate,
+    is_interval,
     metric_label,
     moment,
     outcome_label,
@@ -28,6 +29,7 @@ from db.text import short_revision
 
 _POINTS_CAPTION = "Each point is one run: median and 95 % interval"
 _SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
+_ALIKE_CAPTION = "Each point is one run: the median of samples that are all alike"
 TREND_CAPTION = (
     "; a click opens the run, two clicks with shift"
     " compare two, and dragging along the time shows a part. The shade is the noise"
@@ -105,8 +107,12 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 
 def trend_caption(page: SeriesPage) -> str:
     """Return what the signs in the trend of `page` mean."""
-    has_interval = any(point.low < point.high for point in page.points)
-    text = (_POINTS_CAPTION if has_interval else _SINGLE_CAPTION) + TREND_CAPTION
+    if not page.points or any(is_interval(point.low, point.high) for point in page.points):
+        text = _POINTS_CAPTION
+    else:
+        is_single = all(point.num_samples == 1 for point in page.points)
+        text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
+    text += TREND_CAPTION
     return f"{text} {PACED_CAPTION}" if page.paced else text
 
 
@@ -125,7 +131,7 @@ def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tuple[str, Cell]]:
     """Return the estimate of a point and what it stands on."""
     unit = unit_of(page, metric=metric)
-    is_single = point.num_samples == 1 and point.low == point.high
+    is_single = point.num_samples == 1 and not is_interval(point.low, point.high)
     return [
         ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
         ("samples", Cell(text="1, so no interval" if is_single else str(point.num_samples))),

@@ -59,7 +59,8 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
     if cell.estimate is None:
         return Cell(text=cell.why, href=href, style="quiet", title=title)
     value, low, high = cell.estimate.value, cell.estimate.low, cell.estimate.high
-    notes = [] if low == high else [Note(text=scale.interval(low, high))]
+    interval = scale.interval(low, high)
+    notes = [Note(text=interval)] if interval else []
     if cell.num_subjects > 1:
         notes.append(Note(text=f"{cell.num_common} of {cell.num_subjects}"))
     if cell.num_common > 1 and cell.least is not None and cell.most is not None:

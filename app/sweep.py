@@ -123,7 +123,7 @@ def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
         _time(shape.variant, scale=sweep.scale),
         Cell(
             text=f"{shape.speedup.median:.2f}x",
-            notes=(Note(text=scale_for("x", []).interval(shape.speedup.low, shape.speedup.high)),),
+            notes=_interval(shape.speedup, scale=scale_for("x", [])),
         ),
         Cell(text=str(shape.num_rounds)),
         Cell(text=_compiled_again(shape), notes=gave_up),
@@ -136,6 +136,9 @@ def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
 
 
 def _time(side: Swept, *, scale: Scale) -> Cell:
-    return Cell(
-        text=scale.number(side.median), notes=(Note(text=scale.interval(side.low, side.high)),)
-    )
+    return Cell(text=scale.number(side.median), notes=_interval(side, scale=scale))
+
+
+def _interval(side: Swept, *, scale: Scale) -> tuple[Note, ...]:
+    interval = scale.interval(side.low, side.high)
+    return (Note(text=interval),) if interval else ()

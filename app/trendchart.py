@@ -14,6 +14,7 @@ from typing import Any
 import altair as alt
 
 from app.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
+from app.format import is_interval
 from app.theme import NEUTRAL, VERDICT_COLOURS
 from db.records import Verdict
 
@@ -119,7 +120,7 @@ def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]
         base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
     )
     # Points of one sample each have no interval.
-    if any(point["low"] < point["high"] for point in trend.points):
+    if any(is_interval(point["low"], point["high"]) for point in trend.points):
         low = alt.Y("low:Q", title=trend.title, scale=y_scale)
         rule = base.mark_rule(color=NEUTRAL, opacity=0.7)
         layers.append(rule.encode(x=x, y=low, y2="high:Q"))

@@ -25,6 +25,7 @@ from db.triage import JUDGE
 from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of
+from runner.analysis.failures import told_reason
 from runner.analysis.fdr import Claim, believed
 from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.lifecycle import known_as, update_alerts
@@ -36,9 +37,6 @@ from runner.carried import Watch, find_claims, go_on
 from runner.ends import with_ends
 
 logger = logging.getLogger(__name__)
-
-# A compiler's message may be pages long; the first lines say what it is.
-MAX_REASON_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +148,7 @@ def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -
     reasons = load_reasons(store, results.values())
     told = []
     for alert in found:
-        reason = reasons.get(results.get(alert.id, ""), "")[:MAX_REASON_LENGTH].strip()
+        reason = told_reason(reasons.get(results.get(alert.id, ""), ""))
         text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
         told.append(dataclasses.replace(alert, cause_text=text))
     return told

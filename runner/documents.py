@@ -35,9 +35,8 @@ def read_json(path: Path) -> Any:
 def _read(path: Path) -> bytes:
     """Return the content of `path`, unpacked, and no more of it than tells that it is too large."""
     with path.open("rb") as stream:
-        is_packed = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        stream.seek(0)
-        if not is_packed:
+        # Looked at and not taken out: a pipe cannot be read twice.
+        if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             return stream.read(MAX_JSON_BYTES + 1)
         try:
             return gzip.GzipFile(fileobj=stream).read(MAX_JSON_BYTES + 1)

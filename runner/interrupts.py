@@ -19,7 +19,7 @@ class Interrupts:
 
     Inside `deferred` it calls a function instead and is remembered. The second
     signal finds the handlers that were there before. Outside the main thread nothing is changed,
-    and a signal that is ignored, as nohup and a script's `&` have SIGINT, stays so.
+    and a signal that is ignored, as a script's `&` has SIGINT, stays so.
     """
 
     def __init__(self, *, said: str = "") -> None:

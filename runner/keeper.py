@@ -57,7 +57,10 @@ class Keeper:
             return
         self._spool.write(run, result=result)
         if run.state is not RunState.RUNNING:
-            self.drain()
+            was_told = bool(self._trouble)
+            report = self.drain()
+            if report.trouble and was_told:
+                self._say(_kept(report))
             return
         if result is None:
             self.drain_unless_resting()
@@ -97,7 +100,7 @@ class Keeper:
         return self._drain()
 
     def drain_unless_resting(self) -> None:
-        """Pass on what waits in the spool, unless the store was locked a moment ago."""
+        """Pass on what waits in the spool, unless the store took nothing a moment ago."""
         self._wait()
         self._drain_unless_resting()
 
@@ -108,8 +111,13 @@ class Keeper:
             self._say(f"{error}. Measuring all the same: the spool keeps the results")
         self._trouble = str(error)
 
+    @property
+    def trouble(self) -> str:
+        """Return why the store took nothing when it was asked last; empty where it did."""
+        return self._trouble
+
     def is_resting(self) -> bool:
-        """Return whether the store was locked a moment ago, and is not to be asked now."""
+        """Return whether the store took nothing a moment ago, and is not to be asked now."""
         return self._rest_until is not None and self._now() < self._rest_until
 
     def _wait(self) -> None:
@@ -164,13 +172,14 @@ class Keeper:
     def _say_trouble(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.
         if report.trouble and not self._trouble:
-            self._say(
-                f"{report.trouble}. The spool keeps {counted(report.num_left, 'result')} for"
-                " the next run or `hud ingest`"
-            )
+            self._say(f"{report.trouble}. {_kept(report)}")
         elif self._trouble and not report.trouble:
             self._notify(Said(text="the store takes results again; nothing was lost"))
         self._trouble = report.trouble
 
     def _say(self, text: str) -> None:
         self._notify(Said(text=text, is_warning=True))
+
+
+def _kept(report: DrainReport) -> str:
+    return f"The spool keeps {counted(report.num_left, 'result')} for the next run or `hud ingest`"

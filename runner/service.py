@@ -114,7 +114,12 @@ def run_plans(
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
             _start_executor(around.executors[0])
-            around.keeper.drain_unless_resting()
+            # What a run that goes on has measured, and the store does not have yet, is not measured
+            # again.
+            if any(request.resume_id for request in requests):
+                around.keeper.drain()
+            else:
+                around.keeper.drain_unless_resting()
             around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(

@@ -263,8 +263,7 @@ def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notif
     if store is None:
         return Worth()
     if keeper.is_resting():
-        text = "whose turn it is, a locked store does not say. Measuring in plan order"
-        notify(Said(text=text, is_warning=True))
+        notify(_in_plan_order(keeper.trouble))
         return Worth()
     try:
         last_measured = load_last_measured(
@@ -275,14 +274,18 @@ def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notif
         )
         alerts = load_alerts(store, states=[AlertState.OPEN])
     except StoreError as error:
-        text = f"whose turn it is, the store does not say: {error}. Measuring in plan order"
-        notify(Said(text=text, is_warning=True))
+        notify(_in_plan_order(str(error)))
         return Worth()
     return Worth(
         last_measured=last_measured,
         suspects={alert.case.key for alert in alerts if alert.verdict is Verdict.REGRESSION},
         is_tracked=partial(_is_tracked, config=config),
     )
+
+
+def _in_plan_order(trouble: str) -> Said:
+    text = f"whose turn it is, the store does not say: {trouble}. Measuring in plan order"
+    return Said(text=text, is_warning=True)
 
 
 def _is_tracked(case: Case, *, config: Config) -> bool:

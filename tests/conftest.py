@@ -47,7 +47,7 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def heard_interrupts() -> Iterator[None]:
-    """Hear Ctrl-C also where it is ignored, as in whatever nohup or a script's `&` starts.
+    """Hear Ctrl-C also where it is ignored, as in whatever a script's `&` starts.
 
     What a test starts would ignore it as well.
     """

@@ -14,25 +14,46 @@ from db.text import one_line
 from db.triage import ONGOING
 from runner.analysis.outcomes import OUTCOME
 
-# Addresses, sizes and counters differ from night to night.
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?", re.IGNORECASE)
+# A compiler's message may be pages long; the first lines say what it is.
+MAX_REASON_LENGTH = 500
+# Folders, addresses, hashes, sizes and counters differ from night to night.
+_FOLDERS = re.compile(r"(?:~|\.{1,2})?(?:/[^\s/:;,'\"()<>]+)*/")
+_VARYING = re.compile(
+    r"0x[0-9a-f]+|\b(?=\w*\d)(?:[0-9a-f]{6,}|\w{16,})\b|\d+(?:\.\d+)?", re.IGNORECASE
+)
 # What follows is a traceback or a dump; which error it is stands before.
-_TOLD_LENGTH = 200
+_COMPARED_LENGTH = 200
+
+
+def told_reason(reason: str) -> str:
+    """Return as much of a result's reason as alerts tell."""
+    return reason[:MAX_REASON_LENGTH].strip()
 
 
 def fails_otherwise(alert: Alert, last: LastEnding | None) -> str:
     """Return how the case of a lasting failure ended `last`, where that is not what was told.
 
-    Empty for all other alerts, and where only numbers differ.
+    Empty for all other alerts, and where only numbers, folders and hashes differ.
     """
-    if alert.kind != OUTCOME or alert.state not in ONGOING:
+    if not can_fail_otherwise(alert) or last is None or last.outcome is Outcome.OK:
         return ""
-    if last is None or last.outcome is Outcome.OK:
-        return ""
-    told = f"{last.outcome}: {last.reason}" if last.reason else str(last.outcome)
+    reason = told_reason(last.reason)
+    told = f"{last.outcome}: {reason}" if reason else str(last.outcome)
     first = alert.cause_text.removeprefix(f"{Outcome.OK} -> ")
-    return "" if _shape(first).startswith(_shape(told)) else one_line(told)
+    return "" if _begins_with(_shape(first), _shape(told)) else one_line(told)
+
+
+def can_fail_otherwise(alert: Alert) -> bool:
+    """Return whether `alert` is of a failure that lasts."""
+    return alert.kind == OUTCOME and alert.state in ONGOING
+
+
+def _begins_with(first: str, told: str) -> bool:
+    """Return whether `first`, a cause and perhaps more of it, is that of `told`."""
+    if min(len(first), len(told)) >= _COMPARED_LENGTH:
+        return first[:_COMPARED_LENGTH] == told[:_COMPARED_LENGTH]
+    return first == told or first.startswith(f"{told};")
 
 
 def _shape(text: str) -> str:
-    return _NUMBER.sub("#", one_line(text))[:_TOLD_LENGTH]
+    return _VARYING.sub("#", _FOLDERS.sub("/", one_line(text)))

@@ -198,7 +198,8 @@ def calls_of(group: Group, count: float, *, after: float = 0.0) -> Group:
         passed = min(after, kernel.count)
         taken = min(count, kernel.count - passed)
         after, count = after - passed, count - taken
-        if taken > 0:
+        # Differences of fractions leave what is no call.
+        if taken > _MIN_COUNT:
             kernels.append(_share_of(kernel, taken / kernel.count))
     part = _group(kernels, code=group.code)
     return replace(part, of_count=group.of_count)

@@ -116,7 +116,7 @@ def stability_warnings(
         _launches_disagree,
     )
     found = [warning for check in checks if (warning := check(evidence)) is not None]
-    if (of_energy := _other_loop(measured)) is not None:
+    if (of_energy := _other_loop(measured, device=tried.device)) is not None:
         found.append(of_energy)
     return tuple({warning.code: warning for warning in reversed(found)}.values())[::-1]
 
@@ -331,11 +331,14 @@ def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _other_loop(measured: Mapping[str, Measurement]) -> RunWarning | None:
+def _other_loop(measured: Mapping[str, Measurement], *, device: str) -> RunWarning | None:
     """Return the warning of an energy whose iterations took another time than those of the latency.
 
-    Power is the energy of the loop over its time, so that an iteration took energy over power.
+    Power is the energy of the loop over its time, so that an iteration took energy over power. On a
+    CPU neighbours stretch both loops, and the counter of its package has their energy anyway.
     """
+    if device == "cpu":
+        return None
     energy, power, latency = (measured.get(name) for name in ("energy_j", "power_w", "latency_s"))
     # The loop evicts nothing from the cache, and hands over kernels while nothing is written.
     if energy is None or power is None or latency is None or FLUSHED in latency.method:

@@ -102,7 +102,10 @@ def run_on_cluster(
     else:
         plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
     with connected(nodes.cluster), Interrupts() as interrupts:
-        around.keeper.drain_unless_resting()
+        if earlier:
+            around.keeper.drain()
+        else:
+            around.keeper.drain_unless_resting()
         driver = _Driver(request, plan=plan, nodes=nodes, around=around)
         driver.take_up(earlier)
         with interrupts.deferred(lambda: None), heartbeat(driver.beat):

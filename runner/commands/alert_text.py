@@ -111,7 +111,7 @@ def print_alert(alert: Alert, *, at: datetime, fails_now: str = "", last: str = 
 def _what_changed(alert: Alert, *, last: str) -> str:
     """Return the levels and the change between them; without any, what came instead, since when."""
     if alert.baseline is None and alert.candidate is None:
-        since = f"{without_levels(alert)} since {_moment(alert.first_bad.at)}"
+        since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
         return f"{since}, last {last}" if last else since
     levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
     change = percent(alert.change_pct)
@@ -120,7 +120,7 @@ def _what_changed(alert: Alert, *, last: str) -> str:
     return f"{' -> '.join(levels)}, {change}"
 
 
-def without_levels(alert: Alert) -> str:
+def _without_levels(alert: Alert) -> str:
     """Return what `alert` tells of in a word or two, where it is not that a level moved."""
     if alert.kind == OUTCOME:
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"

@@ -81,7 +81,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
         click.echo(
             f"{counted(num_ingested, 'result')} stored, {num_duplicates} in already,"
             f" {len(report.broken)} set aside, {report.num_left} left"
-            + (f"; not stored: {names}" if names else "")
+            + (f"; not all of: {names}" if names else "")
         )
     if done.refused:
         sys.exit(EXIT_USAGE)
@@ -107,12 +107,11 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
                 report = _refuse(report, path, reason=f"{path}: {error}")
                 continue
             except StoreError:
-                if len(files) > 1:
-                    click.echo(
-                        f"{counted(report.num_ingested, 'result')} stored,"
-                        f" {report.num_duplicates} in already; not stored: {_names(files[place:])}",
-                        err=True,
-                    )
+                click.echo(
+                    f"{counted(report.num_ingested, 'result')} stored,"
+                    f" {report.num_duplicates} in already; not all of: {_names(files[place:])}",
+                    err=True,
+                )
                 raise
             report = replace(
                 report,

@@ -53,6 +53,11 @@ def test_a_page_that_is_being_drawn_is_not_left_for_want_of_a_search(
     page.evaluate("""document.body.insertAdjacentHTML(
         'beforeend', '<input type="text" aria-label="Search">')""")
     press_until(page, "/", lambda: page.evaluate(FOCUSED) == "Search")
+    # Nor when nothing comes for as long as somebody would wait.
+    page.evaluate("document.querySelector('[aria-label=Search]').remove()")
+    page.keyboard.press("/")
+    page.wait_for_timeout(6_000)
+    expect(page).to_have_url(re.compile("/alerts$"))
 
 
 def test_a_box_that_names_models_is_no_search(watched: Watched, address: str) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable
+import os
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,17 @@ def test_what_is_larger_than_any_run_is_not_even_parsed(
     monkeypatch.setattr(documents, "MAX_JSON_BYTES", 8)
     with pytest.raises(RecordError, match=r"a\.json is larger than 8 bytes"):
         read_json(path)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    # As `hud ingest <(...)` gives one, which cannot be read twice.
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(pack(b"[1, 2, 3]"),))
+    writer.start()
+    assert read_json(path) == [1, 2, 3]
+    writer.join()
 
 
 def test_what_is_packed_with_gzip_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +207,7 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
     assert first.startswith("hud: broken.json is no result file of `hud run --json`: ")
     assert second == "hud: mixed.json: result m-1 is of run other, not of run m"
     assert done.stdout == (
-        "2 results stored, 0 in already, 0 set aside, 0 left; not stored: broken.json, mixed.json\n"
+        "2 results stored, 0 in already, 0 set aside, 0 left; not all of: broken.json, mixed.json\n"
     )
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
     again = json.loads(terminal.hud("ingest", *files, "--json").stdout)
@@ -221,5 +234,5 @@ def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
     done = terminal.hud("ingest", *(f"{name}.json" for name in names))
     assert (done.exit_code, done.stderr.splitlines()) == (
         2,
-        ["1 result stored, 0 in already; not stored: b.json, c.json", "hud: no room left"],
+        ["1 result stored, 0 in already; not all of: b.json, c.json", "hud: no room left"],
     )

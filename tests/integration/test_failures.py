@@ -13,7 +13,7 @@ from db.bulk import put_documents
 from db.records import Alert, AlertState, Outcome
 from db.runs import load_last_ending
 from db.summaries import LastEnding
-from runner.analysis.failures import fails_otherwise
+from runner.analysis.failures import fails_otherwise, told_reason
 from tests.builders import START, make_alert, make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 from tests.stored import save_alerts
@@ -48,6 +48,33 @@ def test_only_another_failure_is_told(last: LastEnding | None, told: str) -> Non
     cause = f"ok -> failed: {OLD}; since the last good run: torch 2.12.0 -> 2.13.0"
     alert = failure(cause)
     assert fails_otherwise(alert, last) == told
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            "C++ compile error Command: g++ /tmp/hud/run-1a2b3c4d5e6f/cache/ab/cabc7x.cpp -O3",
+            "C++ compile error Command: g++ /tmp/hud/run-0f9e8d7c6b5a/cache/ab/cabc7x.cpp -O3",
+        ),
+        (
+            "Triton error at 7f3a10bc: c5kx3q2zr7yb4m2n",
+            "Triton error at 00ff12ab: cq8yyz1rt7ub5m0p",
+        ),
+        ("x" * 400 + " 1234 " + "y" * 400, "x" * 400 + " 7 " + "y" * 400),
+    ],
+)
+def test_folders_and_hashes_are_no_other_failure(first: str, second: str) -> None:
+    cause = f"ok -> failed: {told_reason(first)}"
+    assert fails_otherwise(failure(cause), ending(second)) == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("RuntimeError: other", "RuntimeError"), ("RuntimeError", "RuntimeError: other")],
+)
+def test_an_error_that_begins_like_another_is_another(first: str, second: str) -> None:
+    assert fails_otherwise(failure(f"ok -> failed: {first}"), ending(second))
 
 
 @pytest.mark.parametrize(

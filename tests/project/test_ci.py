@@ -125,7 +125,7 @@ def test_workflow_calls_the_same_script() -> None:
 
 
 def test_tests_hear_ctrl_c_where_what_started_them_ignores_it() -> None:
-    # As nohup does, and a script for what it leaves in the background.
+    # As a script does for what it leaves in the background.
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "tests/unit/test_interrupts.py"],
         cwd=ROOT,

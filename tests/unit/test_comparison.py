@@ -279,7 +279,13 @@ def test_what_a_whole_run_is_off_by_widens_the_interval_however_many_launches() 
 
 @pytest.mark.parametrize(
     ("metric", "device", "sd"),
-    [("speedup", "cpu", 0.012), ("speedup", "cuda", 0.0), ("compile_cold_s", "cpu", 0.0)],
+    [
+        ("speedup", "cpu", 0.012),
+        ("speedup", "cuda", 0.0),
+        ("compile_cold_s", "cpu", 0.0),
+        ("throughput_samples_per_s", "cpu", 0.015),
+        ("eager_latency_s", "cpu", 0.015),
+    ],
 )
 def test_spread_between_runs_depends_on_metric_and_device(
     metric: str, device: str, sd: float
@@ -312,7 +318,13 @@ def test_prior_spread_depends_on_metric_device_and_neighbours(
 
 @pytest.mark.parametrize(
     ("metric", "device", "sd"),
-    [("latency_cpu_s", "cpu", 0.02), ("speedup", "cpu", 0.02), ("latency_s", "cuda", 0.02)],
+    [
+        ("latency_cpu_s", "cpu", 0.02),
+        ("speedup", "cpu", 0.02),
+        ("latency_s", "cuda", 0.02),
+        ("throughput_tokens_per_s", "cpu", 0.04),
+        ("eager_latency_cpu_s", "cpu", 0.02),
+    ],
 )
 def test_prior_spread_of_undisturbed_launches(metric: str, device: str, sd: float) -> None:
     assert calm_sd(metric, device=device) == sd

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from db.metrics import FLUSHED
@@ -29,14 +31,14 @@ def latency(*samples: float, launches: tuple[int, ...] = (), method: str = "cloc
 
 
 def warned(
-    of_latency: Measurement, *, energy_j: float, power_w: float = POWER_W
+    of_latency: Measurement, *, energy_j: float, power_w: float = POWER_W, device: str = "cuda"
 ) -> tuple[RunWarning, ...]:
     measured = [
         of_latency,
         make_measurement("energy_j", unit="J", samples=[energy_j]),
         make_measurement("power_w", unit="W", samples=[power_w]),
     ]
-    return stability_warnings(measured, details={}, tried=TRIED)
+    return stability_warnings(measured, details={}, tried=replace(TRIED, device=device))
 
 
 def stretched(stretch: float, of_latency: Measurement | None = None) -> tuple[RunWarning, ...]:
@@ -74,6 +76,10 @@ def test_the_latency_is_that_of_the_launch_that_measures_energy() -> None:
 
 def test_samples_that_find_nothing_in_the_cache_are_no_measure_of_the_loop() -> None:
     assert stretched(0.5, latency(0.010, method=f"each after a write that {FLUSHED}")) == ()
+
+
+def test_the_clock_of_a_cpu_is_that_of_its_neighbours_too() -> None:
+    assert warned(latency(0.010), energy_j=POWER_W * 0.020, device="cpu") == ()
 
 
 def test_energy_without_power_is_no_doubt() -> None:

@@ -100,14 +100,23 @@ def test_an_estimate_and_its_interval_share_a_unit() -> None:
     [
         (9.997, 10.62, "[10.0, 10.6]"),
         (9.95, 10.62, "[9.9, 10.6]"),
+        (9.96, 10.62, "[9.96, 10.62]"),
+        # An estimate between them stays between them.
+        (9.96, 10.04, "[9.96, 10.04]"),
+        (9.9972, 10.003, "[9.997, 10.003]"),
+        (0.996, 1.004, "[0.996, 1.004]"),
         (96.4, 104.2, "[96, 104]"),
-        (-1.25, 10.1, "[-1.2, 10.1]"),
+        (-1.25, 10.1, "[-1.25, 10.10]"),
         (0.012, 104.2, "[0.0120, 104]"),
         (2e-9, 104.2, "[2.00e-09, 104]"),
     ],
 )
 def test_both_ends_of_an_interval_have_as_many_decimals(low: float, high: float, text: str) -> None:
     assert Scale(1.0, "ms").interval(low, high) == text
+
+
+def test_what_differs_in_rounding_alone_has_no_interval() -> None:
+    assert Scale(1e9, "GB").interval(4999999999.999992, 5e9) == ""
 
 
 def test_one_sample_has_no_interval() -> None:
