@@ -252,22 +252,26 @@ class DuckDbFile:
 
     def _connect(self, engine: Engine) -> Connection:
         # The turnstile is ours; the DuckDB shell or a notebook does not know it.
-        held: list[DBAPIError] = []
+        held: DBAPIError | None = None
         opened: list[Connection] = []
 
         def is_free() -> bool:
+            nonlocal held
             try:
                 opened.append(engine.connect())
             except DBAPIError as error:
                 if not is_lock_held(error):
                     raise
-                held.append(error)
+                held = error
             return bool(opened)
 
-        if not self._patience.wait(is_free=is_free, holder=lambda: lock_holder(held[-1])):
-            holder = lock_holder(held[-1])
+        def holder() -> int | None:
+            return None if held is None else lock_holder(held)
+
+        # An attempt takes milliseconds of a processor that somebody may measure on.
+        if not self._patience.wait(is_free=is_free, holder=holder, rests=True):
             waited_s = self._patience.timeout_s
-            raise store_locked(self.name, holder=holder, waited_s=waited_s) from held[-1]
+            raise store_locked(self.name, holder=holder(), waited_s=waited_s) from held
         return opened[0]
 
 

@@ -21,6 +21,9 @@ from db.faults import store_locked
 
 # Short against a transaction (tens of ms), long against a poll (20 us).
 _POLL_S: Final = 0.005
+# How long lies between two polls that cost something: a share of the waiting so far, and at most.
+_REST_SHARE: Final = 0.1
+_MAX_REST_S: Final = 0.25
 # Who waits longer than any transaction of ours takes may think that the program hangs.
 TELL_AFTER_S: Final = 2.0
 
@@ -40,9 +43,17 @@ class Patience:
     on_wait: Callable[[int | None, float], None] = lambda _holder, _left_s: None
 
     def wait(
-        self, *, is_free: Callable[[], bool], holder: Callable[[], int | None] = lambda: None
+        self,
+        *,
+        is_free: Callable[[], bool],
+        holder: Callable[[], int | None] = lambda: None,
+        rests: bool = False,
     ) -> bool:
-        """Return whether `is_free` came true in time; it is asked once at least."""
+        """Return whether `is_free` came true in time; it is asked once at least.
+
+        Who `rests` asks less and less often: where asking costs something and nobody else is ahead
+        for it.
+        """
         began_s = self.monotonic()
         deadline_s = began_s + self.timeout_s
         is_told = False
@@ -54,7 +65,8 @@ class Patience:
                 is_told = True
                 self.on_wait(holder(), deadline_s - now_s)
             # Jitter keeps two waiters from asking in step for ever.
-            self.sleep(_POLL_S * (1 + 4 * self.jitter()))
+            rest_s = min(_MAX_REST_S, _REST_SHARE * (now_s - began_s)) if rests else 0.0
+            self.sleep(_POLL_S * (1 + 4 * self.jitter()) + rest_s)
         return True
 
 

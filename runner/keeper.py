@@ -182,4 +182,4 @@ class Keeper:
 
 
 def _kept(report: DrainReport) -> str:
-    return f"The spool keeps {counted(report.num_left, 'result')} for the next run or `hud ingest`"
+    return f"The spool keeps {counted(report.num_left, 'file')} for the next run or `hud ingest`"

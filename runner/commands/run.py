@@ -140,9 +140,30 @@ def run(
     if documents[0].run.state is RunState.INTERRUPTED:
         _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
-    alerts = [] if no_store else judge(*documents, workplace=executor.place_of(workplace))
+    has_trouble = not no_store and _pass_on_rest(documents, workplace=workplace)
+    alerts = []
+    if not no_store and not has_trouble:
+        alerts = judge(*documents, workplace=executor.place_of(workplace))
     is_kept = no_store or not workplace.spool().has_any_of({item.run.id for item in documents})
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_kept=is_kept))
+
+
+def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> bool:
+    """Offer the store again what it did not take of these runs; return whether it takes nothing.
+
+    That is said, since nobody judges what is not stored.
+    """
+    spool = workplace.spool()
+    if not spool.has_any_of({document.run.id for document in documents}):
+        return False
+    report = spool.drain(workplace.store())
+    if report.trouble:
+        stderr().print(
+            f"{report.trouble}. What was measured waits in the spool and is not judged:"
+            " `hud ingest` stores it, and `hud detect` judges it then",
+            markup=False,
+        )
+    return bool(report.trouble)
 
 
 def _watch(

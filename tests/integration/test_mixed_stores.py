@@ -14,7 +14,7 @@ from db.store import Store
 from db.turnstile import Patience
 from tests.builders import make_run
 from tests.integration import store_processes
-from tests.integration.store_processes import child
+from tests.integration.store_processes import child, kill
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
 
@@ -76,6 +76,48 @@ def test_a_store_that_cannot_be_asked_now_is_measured_for(
     assert len(load_runs(terminal.store())) == 1
 
 
+def giving_up(on_wait: Callable[[int | None], None]) -> Callable[..., bool]:
+    """Return a `Patience.wait` that waits for nobody, and tells `on_wait` who has the lock."""
+
+    def wait(
+        patience: Patience,
+        *,
+        is_free: Callable[[], bool],
+        holder: Callable[[], int | None] = lambda: None,
+        **_rests: bool,
+    ) -> bool:
+        if is_free():
+            return True
+        on_wait(holder())
+        patience.on_wait(holder(), patience.timeout_s)
+        return False
+
+    return wait
+
+
+def test_a_store_that_comes_free_after_the_last_case_takes_what_was_measured(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = terminal.store()
+    store.migrate()
+    measured: list[object] = []
+    terminal.on_execute = measured.append
+    with child(store_processes.hold_file, store.name) as (process, pipe):
+        assert pipe.recv() == "held"
+
+        def on_wait(_holder: int | None) -> None:
+            # What was measured was offered, and in vain.
+            if len(measured) == 2:
+                kill(process, pipe)
+
+        monkeypatch.setattr(Patience, "wait", giving_up(on_wait))
+        said = terminal.hud("run", "--suite", "mine")
+    assert said.exit_code == 0, said.stderr
+    assert "in the spool and is not judged" not in said.stderr
+    (summary,) = load_runs(store)
+    assert len(load_document(store, summary.run.id).results) == 2
+
+
 def test_a_store_that_is_held_is_waited_for_once_before_it_is_measured(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,16 +126,7 @@ def test_a_store_that_is_held_is_waited_for_once_before_it_is_measured(
     waits: list[int | None] = []
     waits_before_a_case: list[int] = []
 
-    def wait(
-        patience: Patience, *, is_free: Callable[[], bool], holder: Callable[[], int | None]
-    ) -> bool:
-        if is_free():
-            return True
-        waits.append(holder())
-        patience.on_wait(waits[-1], patience.timeout_s)
-        return False
-
-    monkeypatch.setattr(Patience, "wait", wait)
+    monkeypatch.setattr(Patience, "wait", giving_up(waits.append))
     # A suite with a time budget asks the store whose turn it is.
     with (terminal.folder / "hud.toml").open("a") as settings:
         settings.write('time_budget = "1 h"\n')
@@ -105,6 +138,10 @@ def test_a_store_that_is_held_is_waited_for_once_before_it_is_measured(
         assert set(waits) == {process.pid}
     assert "UTC. Then it is measured all the same: the spool keeps the results\n" in said.stderr
     assert "Measuring all the same: the spool keeps the results" in said.stderr
+    assert (
+        "What was measured waits in the spool and is not judged: `hud ingest` stores it"
+        in said.stderr
+    )
     assert terminal.json("ingest", "--json")["left"] == 0
     (summary,) = load_runs(store)
     assert len(load_document(store, summary.run.id).results) == len(waits_before_a_case) == 2

@@ -147,7 +147,7 @@ def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: P
     document = place.run(executor=FakeExecutor(on_execute=on_case(4, unlock)))
     _, held, again = place.said()
     # A busy machine may have measured another one by then.
-    words = r"the store is held by PID 7\. The spool keeps (1 result|2 results) for the next run .*"
+    words = r"the store is held by PID 7\. The spool keeps (1 file|2 files) for the next run .*"
     assert re.fullmatch(words, held)
     assert again == "the store takes results again; nothing was lost"
     assert place.load("latest") == document

@@ -37,6 +37,15 @@ def test_waiting_gives_up_after_the_timeout() -> None:
     assert 1.0 <= sum(naps_s) < 1.1
 
 
+def test_who_rests_asks_less_and_less_often() -> None:
+    naps_s: list[float] = []
+    assert not _patience(naps_s, timeout_s=30.0).wait(is_free=lambda: False, rests=True)
+    assert naps_s[0] == pytest.approx(0.005)
+    assert max(naps_s) == pytest.approx(0.255)
+    # Without resting it would be 6,000 times.
+    assert len(naps_s) < 200
+
+
 def test_jitter_spreads_the_naps() -> None:
     short: list[float] = []
     long: list[float] = []
