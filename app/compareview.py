@@ -138,18 +138,28 @@ def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> No
         state_page(title, text=text)
         return
     run = summaries[0].run
-    both = CompareState(baseline=run.id, candidate=run.id)
+    variants = list(dict.fromkeys(case.variant for case in run.plan if not case.is_reference))
+    links = []
+    if len(variants) > 1:
+        both = CompareState(
+            baseline=run.id,
+            baseline_variant=variants[0],
+            candidate=run.id,
+            candidate_variant=variants[1],
+        )
+        links = [(f"Compare {variants[1]} with {variants[0]} of this run", compare_url(both))]
     text = [
         f"{error}.",
         f"Run {run.id} is the only run in this store, and comparing takes a second one:"
-        " `hud run` measures it, `hud ingest` and `hud import` store what was measured elsewhere.",
+        f" `hud run` on {run.machine} measures it, `hud ingest` and `hud import` store what was"
+        " measured elsewhere.",
     ]
     command = "" if is_imported(run.toolchain) else run_command(run)
     state_page(
         title,
         text=text,
         commands=[command] if command else [],
-        links=[("Two variants of this run can be compared as it is", compare_url(both))],
+        links=links,
     )
 
 

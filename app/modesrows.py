@@ -243,6 +243,8 @@ def _named(models: Sequence[str]) -> str:
 
 
 def _cohort(mode: ModeRow) -> str:
+    if mode.num_common == mode.num_subjects == 1:
+        return "the one model"
     return f"the {mode.num_common} of {mode.num_subjects} models that are ok in every mode"
 
 
@@ -273,7 +275,7 @@ def _model_cell(
             href=run_url(latest.run_id, case_key=cell.case.key),
             style="quiet wraps",
         )
-    notes = [Note(text=_break_even_text(cell.break_even))]
+    notes = [Note(text=_break_even_text(cell.break_even, speedup=cell.speedup))]
     if cell.ran_as:
         notes.append(Note(text=f"ran as {cell.ran_as}"))
     return Cell(
@@ -282,12 +284,12 @@ def _model_cell(
             cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
         ),
         title=f"speedup [{cell.speedup.low:.2f}, {cell.speedup.high:.2f}]",
-        style="strong wraps" if cell.speedup.value == fastest else "wraps",
+        style="strong wraps" if cell.speedup.value == fastest and fastest > 1 else "wraps",
         notes=tuple(notes),
     )
 
 
-def _break_even_text(calls: Spread | None) -> str:
+def _break_even_text(calls: Spread | None, *, speedup: Spread) -> str:
     if calls is None:
-        return "never pays for certain"
+        return "never pays" if speedup.high < 1 else "never pays for certain"
     return f"after {about(calls.value)} [{about(calls.low)}, {about(calls.high)}] calls"

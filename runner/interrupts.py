@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as one orderly event."""
+"""Ctrl-C, SIGTERM and the end of a terminal as one orderly event."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from runner.errors import RunInterrupted
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While entered, the first SIGINT or SIGTERM raises RunInterrupted in the main thread.
+    """While entered, the first of these signals raises RunInterrupted in the main thread.
 
     Inside `deferred` it calls a function instead and is remembered. The second
     signal finds the handlers that were there before. Outside the main thread nothing is changed,
-    and a signal that is ignored, as a script's `&` has SIGINT, stays so.
+    and a signal that is ignored stays so: nohup has SIGHUP ignored, and a script's `&` SIGINT.
     """
 
     def __init__(self, *, said: str = "") -> None:

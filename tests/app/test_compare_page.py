@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -182,19 +183,28 @@ def test_the_first_run_has_none_before_it(open_page: OpenPage) -> None:
 def test_a_store_of_one_run_says_that_a_second_is_needed(
     open_page: OpenPage, store: Store, toolchain: str, commands: list[str]
 ) -> None:
-    run = dataclasses.replace(stores.night(8, plan=[stores.REGRESSED]), toolchain=toolchain)
-    result = stores.make_result(
-        "r8", run=run, case=run.plan[0], measurements=[stores.make_measurement()]
+    eager = stores.make_case("bert", mode="eager", device="cuda")
+    run = dataclasses.replace(stores.night(8, plan=[eager, stores.REGRESSED]), toolchain=toolchain)
+    results = tuple(
+        stores.make_result(
+            f"r8-{case.variant}", run=run, case=case, measurements=[stores.make_measurement()]
+        )
+        for case in run.plan
     )
     with store.write() as session:
-        put_documents(session, [RunDocument(run=run, results=(result,))], at=stores.NOW)
+        put_documents(session, [RunDocument(run=run, results=results)], at=stores.NOW)
     page = compared(open_page)
     text = text_of(page)
     assert "Nothing to compare with" in text
     assert "the only run in this store, and comparing takes a second one" in text
     assert "Choose another run" not in text
     assert commands_of(page) == commands
-    assert f"compare?baseline={run.id}&candidate={run.id}" in links_of(page)
+    (link,) = [link for link in links_of(page) if link.startswith("compare?")]
+    chosen = {name: value for name, (value,) in parse_qs(urlsplit(link).query).items()}
+    assert chosen["baseline"] == chosen["candidate"] == run.id
+    shown = text_of(compared(open_page, **chosen))
+    assert "Nothing can differ" not in shown
+    assert "Case by case, worst first" in shown
 
 
 @pytest.mark.usefixtures("seeded")

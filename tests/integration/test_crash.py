@@ -82,11 +82,14 @@ def test_two_runners_at_once_take_turns(tmp_path: Path) -> None:
     assert [len(load_document(store, run.id).results) for run in runs] == [NUM_CASES] * 2
 
 
-def test_sigterm_interrupts_in_good_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_ended_from_outside_ends_in_good_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     process = start(tmp_path, "--hold")
     assert process.stdout is not None
     assert any(line.startswith("executing") for line in process.stdout)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     process.communicate("go on\n")
     assert process.returncode == 0
     (summary,) = load_runs(Store(f"duckdb:///{tmp_path / 'store.duckdb'}"))

@@ -8,17 +8,17 @@ import pytest
 from runner.errors import RunInterrupted
 from runner.interrupts import Interrupts
 
-BOTH = [signal.SIGINT, signal.SIGTERM]
+ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
-@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("number", ALL)
 def test_a_signal_raises_at_once(number: signal.Signals) -> None:
     with Interrupts() as interrupts, pytest.raises(RunInterrupted, match="stopped before a case"):
         signal.raise_signal(number)
     assert interrupts.were_requested()
 
 
-@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("number", ALL)
 def test_a_deferred_signal_calls_instead_and_is_remembered(number: signal.Signals) -> None:
     calls: list[str] = []
     with Interrupts() as interrupts, interrupts.deferred(lambda: calls.append("cancel")):
@@ -36,10 +36,10 @@ def test_the_second_signal_finds_the_handler_from_before() -> None:
 
 
 def test_afterwards_everything_is_as_before() -> None:
-    before = [signal.getsignal(number) for number in BOTH]
+    before = [signal.getsignal(number) for number in ALL]
     with Interrupts():
-        assert [signal.getsignal(number) for number in BOTH] != before
-    assert [signal.getsignal(number) for number in BOTH] == before
+        assert [signal.getsignal(number) for number in ALL] != before
+    assert [signal.getsignal(number) for number in ALL] == before
 
 
 def test_another_thread_leaves_the_handlers_alone() -> None:

@@ -70,7 +70,7 @@ def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit() 
     title, sentences = answer(page_of(*BOTH), cache="cold")
     assert title == "Ship max-autotune"
     assert sentences == [
-        "Over the 1 of 1 models that are ok in every mode it is 2.50x as fast as eager"
+        "Over the one model it is 2.50x as fast as eager"
         " [2.48, 2.52], for 50.0 s of cold compile time and -50.0 % peak memory.",
         "It pays from about 45,000 calls of a process on; below that default is faster in total.",
     ]
@@ -161,6 +161,16 @@ def test_what_pays_back_nothing_for_certain_has_no_break_even() -> None:
     (row,) = page_of(measured("default", 1.005, 5)).rows
     assert row.cells["default"].speedup is not None
     assert row.cells["default"].break_even is None
+
+
+@pytest.mark.parametrize(
+    ("speedup", "words"), [(1.005, "never pays for certain"), (0.64, "never pays<")]
+)
+def test_what_is_slower_than_eager_never_pays_and_is_no_winner(speedup: float, words: str) -> None:
+    cell = measured("default", speedup, 5)
+    html = model_table(page_of(cell), {cell.summary.case.key: cell})
+    assert words in html
+    assert ("number strong" in html) == (speedup > 1)
 
 
 def test_no_gain_means_not_compiling() -> None:
