@@ -104,6 +104,16 @@ class Keeper:
         self._wait()
         self._drain_unless_resting()
 
+    def drain_before_run(self, *, goes_on: bool) -> None:
+        """Pass on what waits in the spool; a store that took nothing a moment ago may rest.
+
+        Not where a run `goes_on`: what the store does not have of it is measured again.
+        """
+        if goes_on:
+            self.drain()
+        else:
+            self.drain_unless_resting()
+
     def rest(self, error: StoreLocked) -> None:
         """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
         self._rest_until = self._now() + REST

@@ -114,12 +114,8 @@ def run_plans(
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
             _start_executor(around.executors[0])
-            # What a run that goes on has measured, and the store does not have yet, is not measured
-            # again.
-            if any(request.resume_id for request in requests):
-                around.keeper.drain()
-            else:
-                around.keeper.drain_unless_resting()
+            goes_on = any(request.resume_id for request in requests)
+            around.keeper.drain_before_run(goes_on=goes_on)
             around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(

@@ -102,10 +102,7 @@ def run_on_cluster(
     else:
         plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
     with connected(nodes.cluster), Interrupts() as interrupts:
-        if earlier:
-            around.keeper.drain()
-        else:
-            around.keeper.drain_unless_resting()
+        around.keeper.drain_before_run(goes_on=bool(earlier))
         driver = _Driver(request, plan=plan, nodes=nodes, around=around)
         driver.take_up(earlier)
         with interrupts.deferred(lambda: None), heartbeat(driver.beat):
