@@ -25,7 +25,7 @@ from runner.protocol import MeasureSettings
 from runner.service import REFERENCE_BUDGET_S
 from runner.spool import DrainReport, ResultStore, Spool
 from runner.suites import Selection
-from tests.builders import START, make_run
+from tests.builders import START, make_result, make_run
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until
 
@@ -151,6 +151,24 @@ def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: P
     assert re.fullmatch(words, held)
     assert again == "the store takes results again; nothing was lost"
     assert place.load("latest") == document
+
+
+def test_a_store_that_took_nothing_is_asked_again_before_a_run_goes_on(
+    place: Place, tmp_path: Path
+) -> None:
+    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    keeper = Keeper(store, spool=place.spool, notify=place.events.append, now=place.clock)
+    run = make_run()
+    assert place.spool is not None
+    place.spool.write(run, result=make_result(run=run))
+    keeper.rest(StoreLocked("the store is held by PID 7"))
+    keeper.drain_before_run(goes_on=False)
+    assert store.num_asked == 0
+    assert keeper.is_resting()
+    keeper.drain_before_run(goes_on=True)
+    assert store.num_asked == 1
+    assert keeper.trouble == ""
+    assert load_run(store, run.id) == run
 
 
 def test_a_locked_store_is_not_asked_after_every_case(place: Place, tmp_path: Path) -> None:
