@@ -31,6 +31,8 @@ _LABEL_LENGTH = 60
 # There may be many, and the list below has all of each.
 _ANNOTATION_LENGTH = 40
 _TOOLTIP_LENGTH = 240
+# Of a title beside a chart of samples: its plot is some 160 pixels high.
+_LINE_LENGTH = 24
 # Labels of changes close to each other go into rows below one another.
 _NUM_LABEL_ROWS = 3
 # Right of this the words go to the left of their line.
@@ -386,9 +388,13 @@ def _time(at: datetime) -> str:
 
 
 def _axis_title(metric: str, scale: Scale) -> str:
-    return " ".join(_title_lines(metric, scale))
+    unit = f" ({scale.unit})" if scale.unit else ""
+    return metric_label(metric) + unit
 
 
 def _title_lines(metric: str, scale: Scale) -> list[str]:
-    """Return the title of an axis in the lines that a low chart has room for."""
-    return [metric_label(metric), *([f"({scale.unit})"] if scale.unit else [])]
+    """Return the title of an axis in the lines that a chart of samples has room for."""
+    whole = _axis_title(metric, scale)
+    if len(whole) <= _LINE_LENGTH or not scale.unit:
+        return [whole]
+    return [metric_label(metric), f"({scale.unit})"]

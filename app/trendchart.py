@@ -66,7 +66,7 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
     """Return the trend of a series."""
     scale = alt.Scale(type="utc", padding=12)
     x = alt.X("at:T", scale=scale, axis=time_axis())
-    y_scale = alt.Scale(zero=False, padding=14)
+    y_scale = _y_scale(trend)
     layers: list[alt.Chart] = []
     if trend.bands:
         layers += _band_layers(trend.bands, y_scale, trend.title)
@@ -108,6 +108,19 @@ def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
         # A browser may say anything.
         return None
     return (first, last) if first < last else None
+
+
+def _y_scale(trend: Trend) -> alt.Scale:
+    """Return a scale with room for what is drawn.
+
+    Of a single value Vega makes the only tick, with all its digits: a count may have that.
+    """
+    ends = [point[name] for point in trend.points for name in ("low", "high")]
+    ends += [sample["value"] for sample in trend.samples]
+    if not ends or is_interval(min(ends), max(ends)) or float(ends[0]).is_integer():
+        return alt.Scale(zero=False, padding=14)
+    around = sorted((0.95 * ends[0], 1.05 * ends[0]))
+    return alt.Scale(domain=around, zero=False, nice=False)
 
 
 def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]:

@@ -53,6 +53,17 @@ def test_a_trend_draws_line_intervals_points_and_revisions() -> None:
     assert marks_of(trend()) == ["line", "rule", "point", "tick"]
 
 
+@pytest.mark.parametrize(
+    ("value", "domain"), [(10.666471, [10.133, 11.2]), (-2.5, [-2.625, -2.375]), (3.0, None)]
+)
+def test_a_single_value_is_no_tick_with_all_its_digits(
+    value: float, domain: list[float] | None
+) -> None:
+    spec = trend(points=[{**POINT, "value": value, "low": value, "high": value}])
+    scale = spec["layer"][0]["encoding"]["y"]["scale"]
+    assert scale.get("domain") == (None if domain is None else pytest.approx(domain, rel=1e-4))
+
+
 def test_bands_and_marks_lie_below_the_points_and_failures_above() -> None:
     spec = trend(bands=[BAND], marks=[{**MARK, "side": "left"}], failures=[FAILURE])
     assert marks_of(spec) == [

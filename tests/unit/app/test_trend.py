@@ -20,6 +20,7 @@ from app.trend import (
     mark_rows,
     point_rows,
     raw_rows,
+    result_samples_chart,
     sample_rows,
     scale_of,
     thinned_note,
@@ -28,7 +29,7 @@ from app.trend import (
 )
 from db.records import AlertState, Outcome, RunState, Verdict
 from db.sighting import Sighting
-from db.summaries import Sample
+from db.summaries import MeasurementSummary, Sample
 from tests.builders import START, make_alert
 from tests.unit.app.results import header, outcome_point, point, series_page
 
@@ -288,3 +289,21 @@ def test_a_metric_of_somebody_else_keeps_its_unit() -> None:
     assert unit_of(page, metric="theirs") == "widgets"
     assert unit_of(page, metric="nobody's") == "1"
     assert scale_of(series_page([point(0)]), metric="latency_s") == MS
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "lines"),
+    [
+        ("latency_s", "s", ["latency (ms)"]),
+        ("throughput_samples_per_s", "samples/s", ["throughput (samples)", "(samples/s)"]),
+    ],
+)
+def test_a_long_title_beside_samples_has_two_lines(
+    metric: str, unit: str, lines: list[str]
+) -> None:
+    measured = MeasurementSummary(
+        metric=metric, unit=unit, median=0.010, low=0.009, high=0.011, method="", num_samples=1
+    )
+    spec = result_samples_chart(measured, samples=[])
+    titles = [layer["encoding"]["y"]["title"] for layer in spec["layer"]]
+    assert titles == [lines] * len(titles)
