@@ -35,6 +35,8 @@ from runner.analysis.kernel_noise import (
 # What both sides of a diff are measured by; the first that both have.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
+# Times are told to a tenth of a microsecond; what is less is left of rounding.
+_DIGITS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +91,15 @@ class KernelDiff:
         return self.change_s - self.explained_s
 
     @property
+    def has_unexplained(self) -> bool:
+        """Return whether anything is unexplained in the digits that are told."""
+        return round(self.unexplained_s, _DIGITS) != 0
+
+    @property
     def unexplained_text(self) -> str:
-        """Return what the unexplained part is."""
+        """Return what the unexplained part is, "" where there is none."""
+        if not self.has_unexplained:
+            return ""
         if self.noise.is_profile_off:
             return "the profiled iterations were disturbed"
         if self.noise.apart_s:
@@ -123,7 +132,7 @@ class KernelDiff:
             "candidate_us": 1e6 * self.candidate_s,
             "change_us": 1e6 * self.change_s,
             "explained_us": 1e6 * self.explained_s,
-            "unexplained_us": 1e6 * self.unexplained_s,
+            "unexplained_us": round(1e6 * self.unexplained_s, _DIGITS) + 0.0,
             "unexplained": self.unexplained_text,
             "noise": self.noise_text,
             "warnings": {

@@ -60,7 +60,11 @@ def result_of(run: Run, *kernels: Kernel, latency_s: float = 0.007, **values: An
         "num_iterations": 10,
         "iteration_s": latency_s + 0.001,
         "latency_s": latency_s,
-        "parts": {"fused": 0.002, "gemm": 0.004, "python": latency_s - 0.005},
+        "parts": {
+            "fused": 0.002,
+            "gemm": 0.004,
+            "python": values.pop("python_s", latency_s - 0.005),
+        },
     }
     return make_result(
         f"{run.id}-{case.variant}",
@@ -84,16 +88,19 @@ def save(store: Store, *results: tuple[Run, CaseResult]) -> None:
         put_documents(session, documents, at=stores.NOW)
 
 
-def save_two_nights(store: Store) -> None:
-    """Write a night, and one in which the fused kernel has other code that takes longer."""
+def save_two_nights(store: Store, **values: Any) -> None:
+    """Write a night, and one in which the fused kernel has other code that takes longer.
+
+    Python takes `python_s` of both iterations, or as much more as the latency.
+    """
     slower = dataclasses.replace(
         FUSED, source_hash=NEW_CODE.hash, mean_s=0.0014, total_s=0.0028, min_s=0.0014
     )
     before, after = night(0), night(1)
     save(
         store,
-        (before, result_of(before, GEMM, FUSED)),
-        (after, result_of(after, GEMM, slower, latency_s=0.0078)),
+        (before, result_of(before, GEMM, FUSED, **values)),
+        (after, result_of(after, GEMM, slower, latency_s=0.0078, **values)),
         (after, result_of(after, GEMM, GELU, case=EAGER, latency_s=0.009)),
     )
 
@@ -109,9 +116,22 @@ def test_the_parts_of_the_headline_add_up(open_page: OpenPage, store: Store) -> 
     assert "baseline, latency 7.000 ms" in text
     assert "candidate, latency 7.800 ms" in text
     assert "difference +800.0 us +11.4 %" in text
-    # The fused kernel 800 us, and Python 800 us.
-    assert "explained +1,600.0 us 1 of 2 rows changed" in text
+    # The fused kernel 800 us, and Python 800 us: one of them was disturbed.
+    assert "explained +1,600.0 us 0 of 3 rows changed beyond noise" in text
     assert "unexplained -800.0 us" in text
+
+
+def test_rows_that_changed_are_counted_among_those_of_the_table(
+    open_page: OpenPage, store: Store
+) -> None:
+    save_two_nights(store, python_s=0.002)
+    page = open_page("kernel-diff", **NIGHTS)
+    text = text_of(page)
+    assert "explained +800.0 us 1 of 3 rows changed beyond noise" in text
+    assert len(texts_of_rows(page, CHANGES)) == 3
+    assert "unexplained +0.0 us" in text
+    assert "what profiling costs, and noise" not in text
+    assert ">unexplained<" not in html_of(page).partition("What contributes")[2]
 
 
 def test_a_bar_of_the_waterfall_opens_its_row(open_page: OpenPage, store: Store) -> None:
@@ -447,7 +467,7 @@ def _alert(run_ids: tuple[str, str], **values: Any) -> Any:
 
 
 def test_an_alert_names_its_kernels_and_leads_to_each(open_page: OpenPage, store: Store) -> None:
-    save_two_nights(store)
+    save_two_nights(store, python_s=0.002)
     save_alerts(store, [_alert(("run-0", "run-1"))])
     page = open_page("alerts", alert="alert-1")
     rows = texts_of_rows(page, "kernels behind the alert")
