@@ -9,7 +9,6 @@ import pytest
 
 from app.alertpage import alert_facts, sighting_cell
 from app.countercolumns import MAX_COLUMNS, counter_columns, hidden_counters
-from app.difflinks import can_have_kernels
 from app.kernelparts import (
     header_facts,
     no_trace_text,
@@ -37,7 +36,6 @@ from app.state import OUTCOME, KernelsState
 from app.strip import strip_text
 from db.kernel_modules import MODULES
 from db.kernels import Kernel, Origin, Profile, with_told_shares
-from db.records import REFERENCE_FAMILY
 from tests.builders import (
     make_alert,
     make_case,
@@ -331,9 +329,9 @@ def test_shapes_of_an_argument_list_stay_readable() -> None:
 
 def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
     series = series_page([point(3)], headers=[header()])
-    (link,) = [
-        cell.href for _, cell in point_facts(series, point(3), metric="latency_s") if cell.href
-    ]
+    found = point_facts(series, point(3), metric="latency_s", profiled=["run-3"])
+    (link,) = [cell.href for _, cell in found if cell.href]
+    assert not any(cell.href for _, cell in point_facts(series, point(3), metric="latency_s"))
     assert link.startswith("kernels?run=run-3&case=bert%2F")
     run_9 = make_sighting(make_run("run-9"))
     seen = sighting_cell(run_9, case_key="bert/x", has_kernels=True)
@@ -341,39 +339,17 @@ def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
     assert len(sighting_cell(run_9, case_key="bert/x").notes) == 1
 
 
-@pytest.mark.parametrize(
-    ("family", "toolchain"),
-    [("transformer", "imported:pytorch"), (REFERENCE_FAMILY, "stable")],
-)
-def test_what_has_no_kernels_leads_to_none(family: str, toolchain: str) -> None:
-    case = make_case(family=family)
-    assert not can_have_kernels(case, toolchain=toolchain)
-    series = dataclasses.replace(
-        series_page([point(3)], case=case, headers=[header(case)]), toolchain=toolchain
-    )
-    assert not any(cell.href for _, cell in point_facts(series, point(3), metric="latency_s"))
-    alert = make_alert(case=case, toolchain=toolchain)
-    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
-    assert "kernels?run=" not in alert_facts(page, now=alert.last_seen)
-    measured = dataclasses.replace(alert, case=make_case(), toolchain="stable")
-    assert "kernels?run=" in alert_facts(
-        dataclasses.replace(page, alert=measured), now=alert.last_seen
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "metric", "runs"),
-    [
-        ("step", "latency_s", ["bad", "good"]),
-        ("vanished", OUTCOME, ["good"]),
-        ("outcome", OUTCOME, ["good"]),
-    ],
-)
-def test_a_run_without_a_good_result_of_the_case_leads_to_no_kernels(
-    kind: str, metric: str, runs: list[str]
-) -> None:
+@pytest.mark.parametrize("profiled", [[], ["good"], ["good", "bad"]])
+def test_a_run_of_which_no_kernels_are_stored_leads_to_none(profiled: list[str]) -> None:
     first_bad, last_good = (make_sighting(make_run(name)) for name in ("bad", "good"))
-    alert = make_alert(kind=kind, metric=metric, first_bad=first_bad, last_good=last_good)
-    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
+    alert = make_alert(kind="outcome", metric=OUTCOME, first_bad=first_bad, last_good=last_good)
+    page = AlertPage(
+        alert=alert,
+        event=None,
+        num_beside=0,
+        series=None,
+        changes=(),
+        profiled=frozenset(profiled),
+    )
     shown = alert_facts(page, now=alert.last_seen)
-    assert re.findall(r"kernels\?run=(\w+)", shown) == runs
+    assert sorted(re.findall(r"kernels\?run=(\w+)", shown)) == sorted(profiled)
