@@ -287,7 +287,7 @@ def _counter(kernel: Kernel, name: str) -> str:
 
 
 def _scaled(number: float | None, *, scale: float) -> str:
-    return "-" if number is None else f"{number / scale:.3g}"
+    return quantity(None if number is None else number / scale, unit="1")
 
 
 def _print_parts(profile: Profile, *, console: Console) -> None:
