@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.difflinks import can_have_kernels
 from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.markup import Cell, Column, Note, facts, table
@@ -113,7 +112,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        *((name, _end_cell(seen, alert=alert)) for name, seen in ends_of(alert)),
+        *((name, _end_cell(seen, page)) for name, seen in ends_of(alert)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -128,11 +127,9 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     return facts(pairs)
 
 
-def _end_cell(seen: Sighting | None, *, alert: Alert) -> Cell:
-    # A run in which the case failed, or that has no result of it, has no kernels of it either.
-    has_result = seen is not alert.first_bad or bool(alert_metric(alert))
-    has_kernels = has_result and can_have_kernels(alert.case, toolchain=alert.toolchain)
-    return sighting_cell(seen, case_key=alert.case.key, has_kernels=has_kernels)
+def _end_cell(seen: Sighting | None, page: AlertPage) -> Cell:
+    has_kernels = seen is not None and seen.run_id in page.profiled
+    return sighting_cell(seen, case_key=page.alert.case.key, has_kernels=has_kernels)
 
 
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:

@@ -45,6 +45,7 @@ from db.alert_queries import (
 )
 from db.errors import NotFoundError, StoreLocked
 from db.judged import load_events
+from db.kernel_queries import load_kernel_runs
 from db.outbox import count_dead_letters
 from db.queries import (
     find_series,
@@ -327,6 +328,7 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
         series=series,
         changes=load_changes(store, alert_id=alert.id),
         fails_now=fails_otherwise(alert, last),
+        profiled=frozenset(run.run_id for run in load_kernel_runs(store, alert.case.key)),
     )
 
 

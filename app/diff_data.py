@@ -125,9 +125,10 @@ def _read_page(
     return dataclasses.replace(
         page,
         basis=diff.basis,
-        baseline_s=round(diff.baseline_s, _DIGITS),
-        candidate_s=round(diff.candidate_s, _DIGITS),
-        explained_s=round(diff.explained_s, _DIGITS),
+        baseline_s=diff.baseline_s,
+        candidate_s=diff.candidate_s,
+        change_s=round(diff.change_s, _DIGITS),
+        unexplained_s=round(diff.unexplained_s, _DIGITS),
         rows=_rows(diff),
         sources={source.hash: source for source in (*before.sources, *after.sources)},
         noise=diff.noise_text,

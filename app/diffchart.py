@@ -61,7 +61,8 @@ def waterfall_steps(page: DiffPage) -> list[Step]:
     """Return the bars from top to bottom.
 
     The parts of the profile have bars of their own; of the kernels the largest have, the rest is
-    one bar. Then comes what is unexplained, and last the whole difference, which begins at 0.
+    one bar. Then comes what is unexplained, if anything is, and last the whole difference, which
+    begins at 0.
     """
     kernels = [row for row in page.rows if not row.is_part]
     shown, rest = kernels[:MAX_BARS], kernels[MAX_BARS:]
@@ -71,7 +72,8 @@ def waterfall_steps(page: DiffPage) -> list[Step]:
         name = counted(len(rest), "other row")
         steps.append(Step(name=name, size_s=rest_s, text="each contributes less"))
     steps += [_step(row) for row in page.rows if row.is_part]
-    steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
+    if page.unexplained_s:
+        steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
     placed: list[Step] = []
     for step in steps:
         start_s = placed[-1].end_s if placed else 0.0

@@ -12,7 +12,6 @@ from app.matrix import DIMENSIONS
 from app.pages import RunPage
 from app.state import KernelDiffState, kernel_diff_url, kernels_url
 from app.theme import VERDICT_STYLES
-from db.imported import is_imported
 from db.kernel_queries import KernelRun
 from db.records import Case
 from db.summaries import ResultSummary, TrendPoint
@@ -109,11 +108,6 @@ def _is_eager_of(result: ResultSummary, case: Case) -> bool:
         and all(getattr(other, name) == getattr(case, name) for name in same)
         and has_kernels(result)
     )
-
-
-def can_have_kernels(case: Case, *, toolchain: str) -> bool:
-    """Return whether kernels of `case` are recorded in runs of `toolchain` at all."""
-    return not case.is_reference and not is_imported(toolchain)
 
 
 def has_kernels(result: ResultSummary) -> bool:

@@ -64,12 +64,13 @@ class DiffRow:
 class DiffPage:
     """Everything the page of the kernel diff shows; without kernels on both sides it has no rows.
 
-    `basis` names what `baseline_s` and `candidate_s` are; they and `explained_s` are rounded to a
-    tenth of a microsecond, so that what is shown of them adds up. `environment` has what the runs
-    differ in, name by name as (before, after); `is_comparable` says whether their fingerprints are
-    equal. `sources` is the code of both sides by its hash. `problem` says why there is no diff
-    although both sides have kernels; `noise` what makes its times uncertain, and `unexplained_text`
-    what the unexplained part is.
+    `basis` names what `baseline_s` and `candidate_s` are, `change_s` is their difference and
+    `unexplained_s` what the rows leave of it. The two are rounded to a tenth of a microsecond, so
+    that what is shown of them adds up, and nothing is left over that is less. `environment` has
+    what the runs differ in, name by name as (before, after); `is_comparable` says whether their
+    fingerprints are equal. `sources` is the code of both sides by its hash. `problem` says why
+    there is no diff although both sides have kernels; `noise` what makes its times uncertain, and
+    `unexplained_text` what the unexplained part is, "" where there is none.
     """
 
     baseline: DiffSide
@@ -79,7 +80,8 @@ class DiffPage:
     basis: str = ""
     baseline_s: float = 0.0
     candidate_s: float = 0.0
-    explained_s: float = 0.0
+    change_s: float = 0.0
+    unexplained_s: float = 0.0
     rows: tuple[DiffRow, ...] = ()
     sources: Mapping[str, KernelSource] = field(default_factory=dict)
     problem: str = ""
@@ -87,14 +89,9 @@ class DiffPage:
     unexplained_text: str = ""
 
     @property
-    def change_s(self) -> float:
-        """Return how much longer the candidate takes, in seconds an iteration."""
-        return self.candidate_s - self.baseline_s
-
-    @property
-    def unexplained_s(self) -> float:
-        """Return what is left of the change when the contributions are taken off."""
-        return self.change_s - self.explained_s
+    def explained_s(self) -> float:
+        """Return what the rows contribute together."""
+        return self.change_s - self.unexplained_s
 
     @property
     def is_same_result(self) -> bool:

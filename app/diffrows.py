@@ -23,6 +23,7 @@ from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
 from db.kernels import Kernel, Origin
+from db.records import Verdict
 from db.text import counted, one_line, shortened
 
 SIDES = ("baseline", "candidate")
@@ -79,9 +80,8 @@ def side_table(page: DiffPage) -> str:
 def headline(page: DiffPage) -> str:
     """Return both times, and their difference and its two parts in microseconds that add up."""
     change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
-    rows = [row for row in page.rows if not row.is_part]
     before, after = exact_times(page.baseline_s, page.candidate_s)
-    num_changed = sum(row.kind != "unchanged" for row in rows)
+    num_changed = sum(row.verdict is not Verdict.UNCHANGED for row in page.rows)
     cards = (
         (f"baseline, {page.basis}", Cell(text=before)),
         (f"candidate, {page.basis}", Cell(text=after)),
@@ -90,7 +90,7 @@ def headline(page: DiffPage) -> str:
             "explained",
             _tile(
                 signed_us(page.explained_s),
-                note=f"{num_changed} of {counted(len(rows), 'row')} changed",
+                note=f"{num_changed} of {counted(len(page.rows), 'row')} changed beyond noise",
             ),
         ),
         ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
@@ -225,8 +225,14 @@ def markdown(page: DiffPage) -> str:
         for row in changed[:_MARKDOWN_ROWS]
     ]
     rest_s = page.change_s - math.fsum(row.contribution_s for row in changed[:_MARKDOWN_ROWS])
-    lines.append(f"| {signed_us(rest_s)} | | the rest, and what is unexplained | |")
+    if rest := _rest_words(page, has_rows=len(page.rows) > len(changed[:_MARKDOWN_ROWS])):
+        lines.append(f"| {signed_us(rest_s)} | | {rest} | |")
     return "\n".join(lines) + "\n"
+
+
+def _rest_words(page: DiffPage, *, has_rows: bool) -> str:
+    words = ("the rest" if has_rows else "", "what is unexplained" if page.unexplained_s else "")
+    return ", and ".join(filter(None, words))
 
 
 def _tile(text: str, *, note: str = "") -> Cell:

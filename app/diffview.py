@@ -33,9 +33,11 @@ from db.text import short_revision
 WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
     " those of the table. Vermilion makes the candidate slower, blue faster; grey is within noise,"
-    " or what nobody judges. Kernels are timed under the profiler and the latencies without it:"
-    " what profiling costs on one side more than on the other is unexplained, and so is what"
-    " disturbed either."
+    " or what nobody judges."
+)
+UNEXPLAINED_CAPTION = (
+    " Kernels are timed under the profiler and the latencies without it: what profiling costs on"
+    " one side more than on the other is unexplained, and so is what disturbed either."
 )
 # Of more cases one chooses the model first: the browser takes long for a list of thousands.
 _MAX_CASES = 60
@@ -74,7 +76,8 @@ def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
 def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
     """Draw what each change contributes to the difference."""
     st.html(heading("What contributes", level=2))
-    words = escaped(WATERFALL_CAPTION, limit=len(WATERFALL_CAPTION))
+    told = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
+    words = escaped(told, limit=len(told))
     bars = waterfall(waterfall_steps(page), state)
     st.html(f'{bars}<div class="hud-legend">{words}</div>')
 

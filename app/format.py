@@ -80,11 +80,11 @@ class Scale:
     unit: str
 
     def number(self, value: float) -> str:
-        """Return `value` (stored unit) in this scale with three significant digits."""
+        """Return `value` (stored unit) in this scale: counts whole, others with three digits."""
         shown = value / self.factor
         # Counts and single bytes are whole; everything else would look more exact than it is.
         if self.unit in ("", "B") and shown == int(shown):
-            return str(int(shown))
+            return f"{int(shown):,}"
         return significant(shown)
 
     def text(self, value: float) -> str:
@@ -113,13 +113,15 @@ class Scale:
             return f"[{', '.join(ends)}]"
         alike = self._fixed(low, high, fewest)
         # An estimate at the lower end would lie outside of what was rounded up.
-        if len(set(alike)) == 1 or float(alike[0]) > low / self.factor:
+        if len(set(alike)) == 1 or float(alike[0].replace(",", "")) > low / self.factor:
             finer = (self._fixed(low, high, places) for places in range(most, most + 3))
             alike = next((ends for ends in finer if len(set(ends)) > 1), alike)
         return f"[{', '.join(alike)}]"
 
     def _fixed(self, low: float, high: float, places: int) -> list[str]:
-        return [f"{value / self.factor:.{places}f}" for value in (low, high)]
+        # As counts are told by themselves.
+        separator = "," if self.unit in ("", "B") else ""
+        return [f"{value / self.factor:{separator}.{places}f}" for value in (low, high)]
 
 
 def is_interval(low: float, high: float) -> bool:

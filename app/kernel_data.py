@@ -17,7 +17,7 @@ from db.kernel_queries import (
     load_results_with_kernels,
     load_sources,
 )
-from db.kernels import Kernel, KernelSource, Profile, profile_of
+from db.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
 from db.queries import load_result_summaries, load_run
 from db.summaries import ResultSummary
 from db.text import printable
@@ -94,7 +94,7 @@ def _read_page(url: str, generation: int, run_id: str, case_key: str) -> Kernels
     if result is None:
         raise NotFoundError(f"run {run.id} has no result of case {case_key!r}")
     profile, problem = _profile(result)
-    kernels = load_kernels(store, result.id)
+    kernels = with_told_shares(load_kernels(store, result.id), profile)
     return KernelsPage(
         run=run,
         result=result,

@@ -238,7 +238,7 @@ def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
                 alt.Tooltip("when:N", title="run started"),
                 alt.Tooltip("calls:Q", title="calls"),
                 alt.Tooltip("call:N", title="mean a call"),
-                alt.Tooltip("part:N", title="share"),
+                alt.Tooltip("part:N", title="share of the profiled iteration"),
                 alt.Tooltip("codes:Q", title="generated codes"),
             ],
         )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from app.format import quantity, scale_for, significant
-from app.markup import Bar, Cell, Column, Part, escaped, stack, table
+from app.markup import Bar, Cell, Column, Note, Part, escaped, stack, table
 from app.pages import KernelsPage
 from app.state import perfetto_url, run_url, trace_url
 from app.theme import known_kind
-from db.kernels import Kernel, Profile
+from db.kernels import IDLE, Kernel, Profile
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
+ADDED = "idle that recording adds"
 # What no kernel accounts for stands at the end of the bar.
-_RESTS = ("dispatch", "python", "idle")
+_RESTS = ("dispatch", "python", IDLE)
 _HATCHED = "p3"
+_PARTS_TEXT = "The parts say where the time goes, not how long it is."
 KEPT_TEXT = (
     "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
     " in all than [traces] max_size: larger numbers in hud.toml keep more of those to come."
@@ -30,7 +33,7 @@ def kind_style(kind: str) -> str:
 def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
     """Return the parts, the longest first, and at the end what no kernel accounts for."""
     return sorted(
-        profile.parts.items(),
+        profile.parts_without_profiler.items(),
         key=lambda part: (
             _RESTS.index(part[0]) + 1 if part[0] in _RESTS else 0,
             -part[1],
@@ -39,11 +42,27 @@ def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
 
 
 def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
-    """Return the profiled iteration above the sampled latency, and what profiling costs."""
+    """Return the profiled iteration above the sampled latency, and what profiling costs.
+
+    Where recording slowed the host, the latency is above, divided into the parts.
+    """
+    bars_html = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
+    text = profiler_text(profile, is_noisy=is_noisy)
+    return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
+
+
+def _bars(profile: Profile) -> list[Bar]:
     profiled = [
         Part(name=name, size=size_s, style=kind_style(name))
         for name, size_s in ordered_parts(profile)
     ]
+    if profile.is_slowed:
+        added_s = profile.parts[IDLE] - profile.parts_without_profiler[IDLE]
+        added = Part(name=ADDED, size=added_s, style=_HATCHED)
+        return [
+            Bar(name=LATENCY, parts=tuple(profiled), whole=profile.latency_s),
+            Bar(name=PROFILED, parts=(*profiled, added), whole=profile.iteration_s),
+        ]
     bars = [Bar(name=PROFILED, parts=tuple(profiled))]
     latency_s, remainder_s = profile.latency_s, profile.remainder_s
     if latency_s is not None and remainder_s is not None:
@@ -54,27 +73,22 @@ def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
         else:
             sampled.append(rest)
         bars.append(Bar(name=LATENCY, parts=tuple(sampled), whole=latency_s))
-    bars_html = stack(bars, unit="s", label="where the time of an iteration goes")
-    text = profiler_text(profile, is_noisy=is_noisy)
-    return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
+    return bars
 
 
 def parts_table(profile: Profile) -> str:
-    """Return the numbers of the bars; the shares are of the profiled iteration."""
+    """Return the numbers of the bars; the shares are of all parts together."""
     scale = scale_for("s", [profile.iteration_s])
-    whole_s = profile.iteration_s
+    whole_s = math.fsum(profile.parts_without_profiler.values())
     rows = [
         _part_row(name, scale.number(part_s), part_s / whole_s if whole_s else None)
         for name, part_s in ordered_parts(profile)
     ]
-    rows.append(_part_row("an iteration, profiled", scale.number(whole_s), None))
-    if profile.latency_s is not None and profile.remainder_s is not None:
-        rows.append(_part_row("latency, not profiled", scale.number(profile.latency_s), None))
-        rows.append(_part_row(REMAINDER, scale.number(profile.remainder_s), None))
+    rows += [_part_row(name, scale.number(time_s), None) for name, time_s in profile.whole_times()]
     columns = (
         Column(label="part"),
         Column(label=f"time ({scale.unit})", is_number=True),
-        Column(label="share", title="of the profiled iteration", is_number=True),
+        Column(label="share", title="of all parts together", is_number=True),
     )
     return table(columns, rows, label="parts of an iteration")
 
@@ -91,12 +105,22 @@ def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
         cost = quantity(-profile.remainder_s, "s")
         return (
             f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
-            f" what profiling costs{' and what disturbed either' if is_noisy else ''}. The parts"
-            " say where the time goes, not how long it is."
+            f" what profiling costs{' and what disturbed either' if is_noisy else ''}."
+            f" {_idle_text(profile) if profile.is_slowed else _PARTS_TEXT}"
         )
     return (
         f"{began}: what profiling costs is lost in how much iterations differ, and no part explains"
         f" the remainder of {quantity(profile.remainder_s, 's')}."
+    )
+
+
+def _idle_text(profile: Profile) -> str:
+    recorded, left = (
+        quantity(parts[IDLE], "s") for parts in (profile.parts, profile.parts_without_profiler)
+    )
+    return (
+        "Recording slows the host and no kernel, so what it costs are gaps: of the"
+        f" {recorded} in which the GPU was idle under the profiler the latency has room for {left}."
     )
 
 
@@ -115,11 +139,7 @@ def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
     if profile is not None:
         pairs.append(("profiled", Cell(text=f"{profile.num_iterations} iterations")))
         if profile.busy is not None:
-            replay = (
-                "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
-            )
-            busy = quantity(profile.busy, "share")
-            pairs.append(("device", Cell(text=f"busy {busy}, {replay}")))
+            pairs.append(("device", _device_cell(profile)))
         if profile.overlap_s:
             overlap = quantity(profile.overlap_s, "s")
             pairs.append(("overlap", Cell(text=f"{overlap} beside other kernels")))
@@ -127,6 +147,18 @@ def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
         pairs.append(("trace", Cell(text="Open in Perfetto", href=perfetto_url(result.id))))
         pairs.append(("file", Cell(text="Download the trace", href=trace_url(result.id))))
     return pairs
+
+
+def _device_cell(profile: Profile) -> Cell:
+    replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
+    told, recorded = profile.busy_without_profiler, profile.busy
+    assert told is not None
+    assert recorded is not None
+    note = Note(text=f"{quantity(recorded, 'share')} under the profiler")
+    return Cell(
+        text=f"busy {quantity(told, 'share')}, {replay}",
+        notes=(note,) if profile.is_slowed else (),
+    )
 
 
 def no_trace_text(page: KernelsPage) -> str:

@@ -147,7 +147,7 @@ def _draw(found: KernelTable, *, key: str) -> None:
             number.label, help=number.help, format="%.3g"
         )
     columns["share"] = st.column_config.ProgressColumn(
-        "share", help="part of the profiled iteration", format="%.1f %%", min_value=0, max_value=100
+        "share", help="part of an iteration", format="%.1f %%", min_value=0, max_value=100
     )
     # By a callback: a selection stays, and would undo what was chosen elsewhere since.
     st.dataframe(

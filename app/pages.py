@@ -168,7 +168,8 @@ class AlertPage:
 
     `num_beside` is how many other alerts its event has. `series` is the one that shows the alert,
     with this alert alone; None when the store no longer has it. `fails_now` says how a case that
-    still fails does so by now, where that is not what the alert tells.
+    still fails does so by now, where that is not what the alert tells. `profiled` are the ids of
+    the runs that have kernels of its case.
     """
 
     alert: Alert
@@ -177,6 +178,7 @@ class AlertPage:
     series: SeriesPage | None
     changes: tuple[AlertChange, ...]
     fails_now: str = ""
+    profiled: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

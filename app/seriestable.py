@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from app.cells import interval_cell
-from app.difflinks import can_have_kernels, point_cell
+from app.difflinks import point_cell
 from app.format import (
     Scale,
     estimate,
@@ -128,21 +128,24 @@ def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     return [("at one pace", Cell(text=level, title="what is judged"))]
 
 
-def point_facts(page: SeriesPage, point: TrendPoint, *, metric: str) -> list[tuple[str, Cell]]:
-    """Return the estimate of a point and what it stands on."""
+def point_facts(
+    page: SeriesPage, point: TrendPoint, *, metric: str, profiled: Collection[str] = ()
+) -> list[tuple[str, Cell]]:
+    """Return the estimate of a point and what it stands on.
+
+    `profiled` are the ids of the runs that have kernels of the case.
+    """
     unit = unit_of(page, metric=metric)
     is_single = point.num_samples == 1 and not is_interval(point.low, point.high)
     return [
         ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
         ("samples", Cell(text="1, so no interval" if is_single else str(point.num_samples))),
         ("revision", Cell(text=point.revision)),
-        *_kernels_fact(page, point),
+        *(_kernels_fact(page, point) if point.run_id in profiled else []),
     ]
 
 
 def _kernels_fact(page: SeriesPage, point: TrendPoint) -> list[tuple[str, Cell]]:
-    if not can_have_kernels(page.case, toolchain=page.toolchain):
-        return []
     href = kernels_url(point.run_id, case_key=page.case.key)
     return [("where its time went", Cell(text="kernels", href=href))]
 

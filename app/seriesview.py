@@ -118,6 +118,11 @@ def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
 
 
+def _profiled(page: SeriesPage) -> set[str]:
+    """Return the ids of the runs that have kernels of the case."""
+    return {run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)}
+
+
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the points, newest first."""
     first = FirstRows(num_rows=len(page.points), asked=state.rows)
@@ -125,7 +130,7 @@ def show_points(page: SeriesPage, *, state: SeriesState) -> None:
         page,
         metric=state.metric,
         scale=scale_of(page, metric=state.metric),
-        profiled={run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)},
+        profiled=_profiled(page),
         num_shown=first.num_shown,
     )
     note = first_note(first, order="the newest come first")
@@ -142,7 +147,8 @@ def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> No
     point = point or page.points[-1]
     samples = data.load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
-    st.html(facts(seriestable.point_facts(page, point, metric=state.metric)))
+    told = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
+    st.html(facts(told))
     spec = data.cached(samples_chart)(
         data.store_url(),
         generation,

@@ -10,6 +10,7 @@ from app.kernelrows import kernel_id, shown
 from db.kernels import Kernel, Profile
 
 _ON_CPU = "cpu"
+_GAPS_TEXT = " The gaps are those under the profiler, longer than without it."
 
 
 def strip_rows(
@@ -47,5 +48,5 @@ def strip_text(profile: Profile) -> str:
         f"The median of {profile.num_iterations} iterations, under the profiler: its"
         f" {len(profile.strip)} longest stretches, {quantity(drawn_s, 's')} together. On a CPU a"
         " stretch is an operator's own time, without that of the operators it calls. Scrolling"
-        " zooms, a click opens the kernel."
+        f" zooms, a click opens the kernel.{_GAPS_TEXT if profile.is_slowed else ''}"
     )

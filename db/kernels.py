@@ -8,8 +8,8 @@ long an iteration lasts (`Profile` has both).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from db.errors import RecordError
@@ -274,6 +274,8 @@ class Slice:
 
 # The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
 IDLE = "idle"
+# Of the latency. Ten iterations differ from the median of the samples by as much without cause.
+_SAME_TIME = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,9 +316,42 @@ class Profile:
         return {**self.parts, IDLE: max(0.0, gaps_s - cost_s)}
 
     @property
+    def is_slowed(self) -> bool:
+        """Return whether recording made the gaps of a GPU longer than the latency has room for."""
+        if self.latency_s is None or not self.parts.get(IDLE):
+            return False
+        return math.fsum(self.parts.values()) > (1 + _SAME_TIME) * self.latency_s
+
+    @property
+    def parts_without_profiler(self) -> Mapping[str, float]:
+        """Return the parts as they are told: `parts_of_latency` where recording slowed the host."""
+        return self.parts_of_latency if self.is_slowed else self.parts
+
+    @property
+    def busy_without_profiler(self) -> float | None:
+        """Return `busy` as it is told, of `parts_without_profiler`; None on a CPU."""
+        whole_s = math.fsum(self.parts_without_profiler.values())
+        if self.busy is None or not self.is_slowed or not whole_s:
+            return self.busy
+        return 1.0 - self.parts_without_profiler[IDLE] / whole_s
+
+    @property
     def remainder_s(self) -> float | None:
         """Return the latency less all parts: negative by what the profiler costs."""
         return None if self.latency_s is None else self.latency_s - math.fsum(self.parts.values())
+
+    def whole_times(self) -> list[tuple[str, float]]:
+        """Return what stands below the parts: an iteration with and without the profiler."""
+        profiled = ("an iteration, profiled", self.iteration_s)
+        if self.latency_s is None or self.remainder_s is None:
+            return [profiled]
+        latency, remainder = (
+            ("latency, not profiled", self.latency_s),
+            ("remainder", self.remainder_s),
+        )
+        if self.is_slowed:
+            return [latency, profiled, (f"{IDLE}, profiled", self.parts[IDLE]), remainder]
+        return [profiled, latency, remainder]
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as a JSON object."""
@@ -363,6 +398,15 @@ class ProfiledResult:
     latency_s: float | None
     samples: tuple[float, ...] = ()
     warnings: tuple[RunWarning, ...] = ()
+
+
+def with_told_shares(kernels: Iterable[Kernel], profile: Profile | None) -> tuple[Kernel, ...]:
+    """Return `kernels` with their shares of an iteration as long as `parts_without_profiler`."""
+    if profile is None or not profile.is_slowed:
+        return tuple(kernels)
+    whole_s = math.fsum(profile.parts_without_profiler.values())
+    factor = math.fsum(profile.parts.values()) / whole_s if whole_s else 1.0
+    return tuple(replace(kernel, share=factor * kernel.share) for kernel in kernels)
 
 
 def profile_of(details: Mapping[str, Any]) -> Profile | None:

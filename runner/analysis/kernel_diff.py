@@ -35,6 +35,10 @@ from runner.analysis.kernel_noise import (
 # What both sides of a diff are measured by; the first that both have.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
+# Times are told to a tenth of a microsecond; what is less is left of rounding.
+_DIGITS = 7
+# Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
+MIN_PART = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +93,15 @@ class KernelDiff:
         return self.change_s - self.explained_s
 
     @property
+    def has_unexplained(self) -> bool:
+        """Return whether anything is unexplained in the digits that are told."""
+        return round(self.unexplained_s, _DIGITS) != 0
+
+    @property
     def unexplained_text(self) -> str:
-        """Return what the unexplained part is."""
+        """Return what the unexplained part is, "" where there is none."""
+        if not self.has_unexplained:
+            return ""
         if self.noise.is_profile_off:
             return "the profiled iterations were disturbed"
         if self.noise.apart_s:
@@ -123,7 +134,7 @@ class KernelDiff:
             "candidate_us": 1e6 * self.candidate_s,
             "change_us": 1e6 * self.change_s,
             "explained_us": 1e6 * self.explained_s,
-            "unexplained_us": 1e6 * self.unexplained_s,
+            "unexplained_us": round(1e6 * self.unexplained_s, _DIGITS) + 0.0,
             "unexplained": self.unexplained_text,
             "noise": self.noise_text,
             "warnings": {
@@ -201,10 +212,18 @@ def top_rows(
     """Return the rows that made the candidate slower, the largest first.
 
     Those that made it faster where not `is_slower`, which by default is what the times of both
-    sides say. What is within noise is left out.
+    sides say. What is within noise is left out, and so are parts of the profile that are less than
+    a twentieth of the change (MIN_PART).
     """
     sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
-    causes = [row for row in diff.rows if sign * row.contribution_s > 0 and row.is_beyond_noise]
+    least_s = MIN_PART * abs(diff.change_s)
+    causes = [
+        row
+        for row in diff.rows
+        if sign * row.contribution_s > 0
+        and row.is_beyond_noise
+        and (not row.part or sign * row.contribution_s >= least_s)
+    ]
     return tuple(causes[:num_rows])
 
 

@@ -145,10 +145,9 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
         rows += _folded(changed[_NUM_SHOWN:], name="less each")
         rows += _folded(same, name=str(ChangeKind.UNCHANGED))
     times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
-    rows += [
-        (_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text),
-        (_us(diff.change_s), "", diff.basis, times),
-    ]
+    if diff.has_unexplained:
+        rows.append((_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
+    rows.append((_us(diff.change_s), "", diff.basis, times))
     print_table(_COLUMNS, rows=rows, spare=_SPARE)
 
 

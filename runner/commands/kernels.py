@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 from db.counters import SHARES, counted, counter_names
 from db.errors import NotFoundError
 from db.imported import is_imported
-from db.kernels import Kernel, KernelSource, Profile, profile_of
+from db.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
 from db.queries import load_result
 from db.records import CaseResult, Outcome, Run
 from db.store import Store
@@ -206,13 +207,18 @@ def _kernel_json(kernel: Kernel) -> dict[str, Any]:
 
 
 def _profile_json(profile: Profile) -> dict[str, Any]:
-    return {**profile.to_json(), "remainder_s": profile.remainder_s}
+    return {
+        **profile.to_json(),
+        "parts_without_profiler": dict(profile.parts_without_profiler),
+        "busy_without_profiler": profile.busy_without_profiler,
+        "remainder_s": profile.remainder_s,
+    }
 
 
 def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
     console = stdout()
-    kernels = _longest_first(result)
     profile = profile_of(result.details)
+    kernels = with_told_shares(_longest_first(result), profile)
     facts = [
         ("case", result.case.key),
         ("run", f"{run.id}, {run.started_at:%Y-%m-%d %H:%M} UTC, {run.revision}"),
@@ -243,12 +249,19 @@ def _facts(
         return facts
     facts.append(("profiled", f"{profile.num_iterations} iterations"))
     if profile.busy is not None:
-        replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
-        facts.append(("device", f"busy {quantity(profile.busy, unit='share')}, {replay}"))
+        facts.append(("device", _device_text(profile)))
     if profile.overlap_s:
         facts.append(("overlap", f"{quantity(profile.overlap_s, unit='s')} beside other kernels"))
     facts.append(("trace", "not kept" if trace is None else str(trace)))
     return facts
+
+
+def _device_text(profile: Profile) -> str:
+    replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
+    busy = quantity(profile.busy_without_profiler, unit="share")
+    recorded = quantity(profile.busy, unit="share")
+    under = f" ({recorded} under the profiler)" if profile.is_slowed else ""
+    return f"busy {busy}{under}, {replay}"
 
 
 def _row(kernel: Kernel) -> tuple[str, ...]:
@@ -274,21 +287,19 @@ def _counter(kernel: Kernel, name: str) -> str:
 
 
 def _scaled(number: float | None, *, scale: float) -> str:
-    return "-" if number is None else f"{number / scale:.3g}"
+    return quantity(None if number is None else number / scale, unit="1")
 
 
 def _print_parts(profile: Profile, *, console: Console) -> None:
     """Print what an iteration consists of, and what is between its sum and the latency."""
-    parts = sorted(profile.parts.items(), key=lambda part: part[1], reverse=True)
-    whole_s = profile.iteration_s
+    told = profile.parts_without_profiler
+    parts = sorted(told.items(), key=lambda part: part[1], reverse=True)
+    whole_s = math.fsum(told.values())
     rows = [
         (one_line(name), quantity(part_s, unit="s"), _share(part_s, whole_s=whole_s))
         for name, part_s in parts
     ]
-    rows.append(("an iteration, profiled", quantity(whole_s, unit="s"), ""))
-    if profile.latency_s is not None:
-        rows.append(("latency, not profiled", quantity(profile.latency_s, unit="s"), ""))
-        rows.append(("remainder", quantity(profile.remainder_s, unit="s"), ""))
+    rows += [(name, quantity(time_s, unit="s"), "") for name, time_s in profile.whole_times()]
     console.print()
     print_table(_PART_COLUMNS, rows=rows, console=console)
 

@@ -38,7 +38,7 @@ def test_every_page_counts_the_kernels_of_a_result_alike(open_page: OpenPage, st
     pair = {"baseline_case": EAGER.key, "candidate_case": CASE.key}
     page = open_page("kernel-diff", baseline_run=run.id, candidate_run=run.id, **pair)
     assert [row[-1] for row in texts_of_rows(page, "sides")] == ["1", "2"]
-    assert "1 of 3 rows changed" in text_of(page)
+    assert "1 of 4 rows changed beyond noise" in text_of(page)
     assert [rect.num_kernels for rect in layout([GEMM, FUSED, OUTSIDE])][0] == 2
 
 

@@ -133,6 +133,12 @@ def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) 
     assert "remainder" not in shown
 
 
+def test_thousands_are_told_in_full(terminal: Terminal) -> None:
+    fast = replace(ADD, num_bytes=1.1724e12 * ADD.mean_s)
+    Path("fast.json").write_text(document_of(with_kernels(kernels=[fast])))
+    assert "  1,172  " in terminal.hud("kernels", "fast.json", "bert").stdout
+
+
 def test_json_has_all_numbers_and_the_remainder(terminal: Terminal) -> None:
     document = terminal.json("kernels", "out.json", "bert", "--json")
     assert [item["name"] for item in document["kernels"]] == [

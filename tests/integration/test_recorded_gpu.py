@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,28 @@ def test_intervals_are_those_that_the_samples_give_today(document: dict[str, Any
                 assert item["interval"] == pytest.approx([today.low, today.high])
 
 
+@pytest.mark.parametrize(
+    ("variant", "busy", "recorded", "idle"),
+    [("eager", "86.2 %", "31.3 %", "864 us"), ("default", "92.9 %", "89.3 %", "730 us")],
+)
+def test_a_device_is_told_as_busy_as_the_latency_leaves_it(
+    variant: str, busy: str, recorded: str, idle: str, tmp_path: Path
+) -> None:
+    runner = CliRunner()
+    store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
+    assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0
+    words = ["kernels", *store, RUN, f"bert/inference/full/bf16/{variant}/cuda"]
+    told = runner.invoke(main, words).output
+    assert f"busy {busy} ({recorded} under the profiler), launched one by one" in told
+    assert re.search(rf"^idle +{idle} +", told, flags=re.MULTILINE)
+    profile = json.loads(runner.invoke(main, [*words, "--json"]).output)["profile"]
+    assert f"{profile['busy']:.1%}" == recorded.replace(" ", "")
+    assert f"{profile['busy_without_profiler']:.1%}" == busy.replace(" ", "")
+    assert sum(profile["parts"].values()) == pytest.approx(profile["iteration_s"])
+    told_s = sum(profile["parts_without_profiler"].values())
+    assert told_s == pytest.approx(profile["latency_s"])
+
+
 def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) -> None:
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
@@ -109,7 +132,10 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(tmp_path: Path) ->
     assert found.exit_code == 0, found.output
     diff = json.loads(found.output)
     # Under the profiler eager took three times as long, all of it gaps.
-    assert abs(diff["unexplained_us"]) < 1
+    assert (diff["unexplained_us"], diff["unexplained"]) == (0.0, "")
+    printed = runner.invoke(main, [word for word in words if word != "--json"]).output
+    assert "+4,058.3" in printed
+    assert "unexplained" not in printed
     assert diff["noise"] == ""
     rows = diff["rows"]
     largest = [row for row in rows if row["class"] == "new"][:2]

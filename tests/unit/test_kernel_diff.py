@@ -358,6 +358,22 @@ def test_top_kernels_are_those_that_made_it_slower() -> None:
     assert len(top_rows(_with_idle(), num_rows=1)) == 1
 
 
+@pytest.mark.parametrize(("idle_us", "is_listed"), [(33, False), (36, True)])
+def test_a_part_is_behind_a_change_only_where_it_is_much_of_it(
+    idle_us: float, is_listed: bool
+) -> None:
+    kernel = triton(source_hash=HASH)
+    parts = {"fused": 120 * US, "idle": 30 * US}
+    slower = {"fused": 216 * US, "idle": idle_us * US}
+    diff = diff_kernels(
+        side_with(kernel, latency_s=150 * US, parts=parts),
+        side_with(taking(kernel, 18), latency_s=254 * US, parts=slower),
+    )
+    names = ["triton_poi_fused_add_gelu", *(["idle"] if is_listed else [])]
+    assert [row.label for row in top_rows(diff)] == names
+    assert {row.label for row in diff.rows} == {"triton_poi_fused_add_gelu", "idle"}
+
+
 def test_of_too_many_kernels_those_that_take_longest_are_looked_at_and_the_others_go_by_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,6 +58,11 @@ def test_a_quantity_is_shown_in_the_unit_that_suits_it(value: float, unit: str, 
     assert quantity(value, unit) == text
 
 
+def test_counts_are_whole_and_have_separators() -> None:
+    assert quantity(109514298.0, "1") == "109,514,298"
+    assert estimate(1472.0, low=1470.0, high=1475.0, unit="1") == "1,472 [1,470, 1,475]"
+
+
 def test_one_scale_serves_a_whole_column() -> None:
     scale = scale_for("s", [0.0004, 0.012, 0.140])
     assert scale == Scale(1e-3, "ms")

@@ -10,7 +10,7 @@ import pytest
 
 from app.diffchart import MAX_BARS, waterfall, waterfall_steps
 from app.diffpage import DiffPage, DiffRow, DiffSide
-from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, kernel_table, markdown
+from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, headline, kernel_table, markdown
 from app.format import microseconds, signed_us
 from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.state import KernelDiffState, kernel_diff_url, swapped
@@ -45,7 +45,8 @@ def _page(*rows: DiffRow, change_us: float = 100.0) -> DiffPage:
         basis="latency",
         baseline_s=1000 * US,
         candidate_s=(1000 + change_us) * US,
-        explained_s=sum(row.contribution_s for row in rows),
+        change_s=change_us * US,
+        unexplained_s=round(change_us * US - sum(row.contribution_s for row in rows), 7),
         rows=rows,
     )
 
@@ -69,6 +70,7 @@ def test_what_is_beyond_the_largest_is_one_bar() -> None:
     rows = [_row(number, 40 - number) for number in range(1, MAX_BARS + 4)]
     steps = waterfall_steps(_page(*rows))
     assert len(steps) == MAX_BARS + 3
+    assert steps[-2].name == "unexplained"
     rest = steps[MAX_BARS]
     assert rest.name == "3 other rows"
     assert rest.size_s == pytest.approx(US * sum(40 - number for number in range(15, 18)))
@@ -78,6 +80,7 @@ def test_only_what_was_judged_has_the_colour_of_a_verdict() -> None:
     within = _row(2, 10, kind="unchanged", verdict=Verdict.UNCHANGED)
     steps = waterfall_steps(_page(_row(1, 90), within, _row(3, -20)))
     assert [step.words for step in steps][:4] == ["slower", "within noise", "faster", "not judged"]
+    assert "2 of 3 rows changed beyond noise" in headline(_page(_row(1, 90), within, _row(3, -20)))
     styles = re.findall(r'<div class="(\w*)" style="left', waterfall(steps, STATE))
     assert styles == ["bad", "", "good", "", ""]
 
@@ -93,7 +96,17 @@ def test_a_bar_is_as_long_as_its_number_beside_it_and_begins_at_its_place() -> N
 
 def test_without_any_difference_the_bars_have_no_length() -> None:
     html = waterfall(waterfall_steps(_page(change_us=0.0)), STATE)
-    assert re.findall(r"width:([\d.]+)%", html) == ["0.00", "0.00"]
+    assert re.findall(r"width:([\d.]+)%", html) == ["0.00"]
+
+
+def test_what_nothing_is_left_of_has_no_bar_and_no_words() -> None:
+    page = _page(_row(1, 99.97), _row(2, 0.02, verdict=Verdict.UNCHANGED, kind="unchanged"))
+    assert [step.name for step in waterfall_steps(page)][2:] == ["difference"]
+    assert "unexplained" not in markdown(page)
+    assert "| +0.0 | | the rest | |" in markdown(page)
+    assert ">+0.0 us<" in headline(page)
+    # One row that says all needs no rest.
+    assert "rest" not in markdown(_page(_row(1, 100)))
 
 
 def test_the_bar_of_a_row_opens_it_and_says_all_of_it() -> None:
@@ -162,7 +175,10 @@ def test_names_in_markdown_stay_text() -> None:
     assert line == (
         "| +90.0 | other code | `a\\|b'c <script>` | \\[link\\](x) \\<b>\\*bold\\*\\</b> \\| cell |"
     )
-    assert "| +10.0 | | the rest, and what is unexplained | |" in text
+    assert "| +10.0 | | what is unexplained | |" in text
+    same = _row(2, 4, kind="unchanged")
+    both = markdown(_page(row, same))
+    assert "| +10.0 | | the rest, and what is unexplained | |" in both
 
 
 def test_the_code_of_a_side_is_there_once_and_without_what_steers_a_page() -> None:
