@@ -5,6 +5,7 @@ Colour says the kind of a kernel; labels, shapes and tooltips say it too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,9 +126,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
         }
         for label in roof_labels(spots, roofs=roofs)
     ]
-    log = alt.Scale(type="log", nice=False, padding=8)
-    x = alt.X("intensity:Q", title="arithmetic intensity (FLOP/byte)", scale=log, axis=_log_axis())
-    y = alt.Y("rate:Q", title=f"achieved ({rate.unit})", scale=log, axis=_log_axis())
+    x, y = _roofline_axes([*rows, *lines], unit=rate.unit)
     roof_lines = (
         chart_of(lines)
         .mark_line(color=NEUTRAL, strokeWidth=1.5)
@@ -276,5 +275,19 @@ def _time_axis() -> alt.Axis:
     return alt.Axis(grid=False, tickCount=alt.ExprRef("ceil(width / 100)"))
 
 
-def _log_axis() -> alt.Axis:
+def _roofline_axes(rows: Sequence[Row], *, unit: str) -> tuple[alt.X, alt.Y]:
+    log = alt.Scale(type="log", nice=False, padding=8)
+    x_axis, y_axis = (_log_axis([row[name] for row in rows]) for name in ("intensity", "rate"))
+    return (
+        alt.X("intensity:Q", title="arithmetic intensity (FLOP/byte)", scale=log, axis=x_axis),
+        alt.Y("rate:Q", title=f"achieved ({unit})", scale=log, axis=y_axis),
+    )
+
+
+def _log_axis(numbers: Sequence[float]) -> alt.Axis:
+    """Return an axis with a tick at each power of ten, or several between them within one."""
+    first, last = math.ceil(math.log10(min(numbers))), math.floor(math.log10(max(numbers)))
+    if first < last:
+        values = [10.0**exponent for exponent in range(first, last + 1)]
+        return alt.Axis(grid=True, values=values, format="~g")
     return alt.Axis(grid=True, tickCount=6, format="~g")

@@ -50,6 +50,14 @@ def test_points_above_the_roof_are_drawn_where_they_were_measured() -> None:
     assert dots["color"]["scale"]["domain"] == dots["shape"]["scale"]["domain"]
 
 
+def test_the_axes_of_the_roofline_have_a_tick_at_each_power_of_ten() -> None:
+    spec = roofline_spec(spots_of([PRODUCT]), roofs=roofs_of({"peaks": PEAKS}))
+    drawn = [row["rate"] for layer in (0, 2) for row in rows(spec, layer)]
+    ticks = spec["layer"][0]["encoding"]["y"]["axis"]["values"]
+    assert ticks == [tick for tick in (0.1, 1, 10, 100) if min(drawn) <= tick <= max(drawn)]
+    assert len(ticks) > 1
+
+
 def test_names_in_tooltips_are_cut_and_kinds_without_a_colour_are_other() -> None:
     specs = [
         icicle_spec(layout([HOSTILE])),
