@@ -49,6 +49,8 @@ def read_documents(path: Path) -> list[RunDocument]:
     try:
         content = read_json(path)
         items = content if isinstance(content, list) else [content]
+        if not items:
+            raise RecordError("no run is in it")
         return [RunDocument.from_json(item) for item in items]
     except RecordError as error:
         raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import click
 
 from db.errors import MixedStoreError, RecordError, StoreError
 from db.records import RunDocument
 from db.store import Store
-from db.text import counted, printable
+from db.text import counted, printable, shortened
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import (
@@ -34,6 +35,9 @@ from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
 
+# Names in a file may be of any length, and what is told of them.
+_MAX_REASON: Final = 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesReport:
@@ -46,7 +50,7 @@ class FilesReport:
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @with_workplace
 def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
@@ -97,7 +101,11 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
     for place, path in enumerate(files):
         try:
             documents = read_documents(path)
-        except (OSError, RecordError) as error:
+        except OSError as error:
+            reason = f"cannot read {path}: {error.strerror or error}"
+            report = _refuse(report, path, reason=reason)
+            continue
+        except RecordError as error:
             report = _refuse(report, path, reason=str(error))
             continue
         for document in documents:
@@ -123,6 +131,7 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
 
 def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
     """Return `report` with a file that is not stored, after saying so on standard error."""
+    reason = shortened(reason, limit=_MAX_REASON)
     click.echo(f"hud: {printable(reason)}", err=True)
     return replace(report, refused=(*report.refused, (path, reason)))
 

@@ -208,3 +208,18 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
     assert results["vgg"].outcome is Outcome.SKIPPED
     assert results["yolo"].outcome is Outcome.OUT_OF_MEMORY
     assert results["torch-nightly"].measurements[0].metric == "v3_score"
+
+
+def test_a_file_that_is_missing_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [make_record()])
+    (terminal.folder / "folder").mkdir()
+    done = terminal.hud("import", "missing.json", "folder", "missing.csv", "records.json")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        1,
+        [
+            "hud: cannot read missing.json: No such file or directory",
+            "hud: cannot read folder: Is a directory",
+            "hud: cannot read missing.csv: No such file or directory",
+        ],
+    )
+    assert len(runs(terminal)) == 1
