@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
-from runner.documents import read_documents
+from runner.documents import check_not_ahead, read_documents
 from runner.entry import EXIT_USAGE
 from runner.spool import Spool
 from runner.timetable import timetable_of
@@ -59,7 +60,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     A file with a mistake is named; the others are stored.
     """
     store = workplace.store()
-    done = ingest_files(files, store=store, spool=workplace.spool())
+    done = ingest_files(files, store=store, spool=workplace.spool(), now=workplace.seams.now())
     report = workplace.spool().drain(store)
     num_ingested = done.num_ingested + report.num_ingested
     num_duplicates = done.num_duplicates + report.num_duplicates
@@ -92,7 +93,9 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     sys.exit(int(bool(report.trouble or report.broken)))
 
 
-def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesReport:
+def ingest_files(
+    files: Sequence[Path], *, store: Store, spool: Spool, now: datetime
+) -> FilesReport:
     """Store the runs of result files, and say on standard error of each that is none.
 
     Raises StoreError when the store takes nothing, after saying what is stored by then.
@@ -110,6 +113,8 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
             continue
         for document in documents:
             try:
+                run = document.run
+                check_not_ahead(f"run {run.id}", started_at=run.started_at, now=now)
                 num_new, num_known = ingest_document(document, store=store, spool=spool)
             except (RecordError, MixedStoreError) as error:
                 report = _refuse(report, path, reason=f"{path}: {error}")

@@ -277,3 +277,21 @@ def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
         2,
         ["1 result stored, 0 in already; not all of: b.json, c.json", "hud: no room left"],
     )
+
+
+def test_a_run_of_the_future_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    starts = {"far": "9999-12-31T23:59:00+00:00", "soon": "2026-01-02T02:30:00+00:00"}
+    for name, started_at in starts.items():
+        write_run(f"{name}.json", run_id=name)
+        document = json.loads(Path(f"{name}.json").read_text())
+        document["run"]["started_at"] = started_at
+        Path(f"{name}.json").write_text(json.dumps(document))
+    done = terminal.hud("ingest", "far.json", "soon.json")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "hud: far.json: run far starts at 9999-12-31 23:59 UTC, more than a day after now"
+        " (2026-01-01 02:30 UTC). Look at the clock of the machine that measured it\n",
+    )
+    assert [summary.run.id for summary in load_runs(terminal.store())] == ["soon"]
