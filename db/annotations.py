@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from db.errors import NotFoundError, RecordError
-from db.fields import get_text, get_time, get_time_or_none, time_to_json
+from db.fields import get_name, get_text, get_time, get_time_or_none, time_to_json
 from db.job_tables import AnnotationTable
 from db.rows import clean_text, utc, utc_or_none
 from db.store import Store
@@ -63,9 +63,9 @@ class Annotation:
     def from_json(cls, document: Any) -> Annotation:
         """Return the annotation that `document` describes; raise RecordError when it does not."""
         found = cls(
-            id=get_text(document, "id"),
+            id=get_name(document, "id"),
             at=get_time(document, "at"),
-            pattern=get_text(document, "pattern"),
+            pattern=get_name(document, "pattern"),
             text=get_text(document, "text"),
             by=get_text(document, "by"),
             made_at=get_time(document, "made_at"),

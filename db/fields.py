@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from db.errors import RecordError
+from db.text import is_storable, quoted
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -48,12 +49,23 @@ def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
     return value
 
 
+def get_name(document: Any, name: str, *, default: Any = _MISSING) -> str:
+    """Return the field, which must be a string that the store keeps and finds again as it is."""
+    text = get_text(document, name, default=default)
+    if not is_storable(text):
+        raise RecordError(
+            f"field {name!r} is {quoted(text)}: no name has a NUL character, or half of one (a lone"
+            " surrogate)"
+        )
+    return text
+
+
 def get_number(document: Any, name: str) -> float:
     """Return the field, which must be a number, as a float."""
     value = get_value(document, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError(f"field {name!r} must be a number, got {kind_of(value)}")
-    return float(value)
+    return _as_float(value, name=name)
 
 
 def get_list(document: Any, name: str) -> list[Any]:
@@ -80,7 +92,25 @@ def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[f
     for item in value:
         if isinstance(item, bool) or not isinstance(item, int | float):
             raise RecordError(f"field {name!r} must hold numbers only, got {kind_of(item)}")
-    return tuple(float(item) for item in value)
+    return tuple(_as_float(item, name=name) for item in value)
+
+
+def get_counts(document: Any, name: str) -> tuple[int, ...]:
+    """Return the field, a list of whole numbers from 0 on; an empty one where it is missing."""
+    values = get_list(document, name)
+    # As floats in documents of some writers.
+    is_count = [type(item) in (int, float) and item % 1 == 0 <= item for item in values]
+    if not all(is_count):
+        wrong = values[is_count.index(False)]
+        raise RecordError(f"field {name!r} must hold counts only, got {quoted(wrong)}")
+    return tuple(map(int, values))
+
+
+def _as_float(value: int | float, *, name: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise RecordError(f"field {name!r} is too large a number: {quoted(value)}") from None
 
 
 def get_member(document: Any, name: str, kind: type[Any]) -> Any:
@@ -90,7 +120,7 @@ def get_member(document: Any, name: str, kind: type[Any]) -> Any:
         return kind(value)
     except ValueError:
         allowed = ", ".join(str(member) for member in kind)
-        raise RecordError(f"field {name!r} is {value!r}; allowed: {allowed}") from None
+        raise RecordError(f"field {name!r} is {quoted(value)}; allowed: {allowed}") from None
 
 
 def get_time(document: Any, name: str) -> datetime:
@@ -99,10 +129,13 @@ def get_time(document: Any, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise RecordError(f"field {name!r} is {text!r}, not an ISO 8601 time") from None
+        raise RecordError(f"field {name!r} is {quoted(text)}, not an ISO 8601 time") from None
     if moment.tzinfo is None:
-        raise RecordError(f"field {name!r} is {text!r}: the time zone is missing")
-    return moment.astimezone(timezone.utc)
+        raise RecordError(f"field {name!r} is {quoted(text)}: the time zone is missing")
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError:
+        raise RecordError(f"field {name!r} is {quoted(text)}, in UTC beyond any year") from None
 
 
 def get_time_or_none(document: Any, name: str) -> datetime | None:
@@ -122,6 +155,6 @@ def check_schema_version(document: Any) -> None:
     version = get_value(document, "schema_version")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
         raise RecordError(
-            f"schema_version is {version!r}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
+            f"schema_version is {quoted(version)}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
             " Upgrade Compile HUD to read newer documents"
         )

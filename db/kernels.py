@@ -14,6 +14,7 @@ from typing import Any
 
 from db.errors import RecordError
 from db.fields import get_list, get_mapping, get_number, get_text, get_value
+from db.text import quoted
 from db.warning import RunWarning
 
 
@@ -48,7 +49,7 @@ class Origin:
         """Return the origin that `document` describes; raise RecordError when it does not."""
         line = get_value(document, "line", default=0)
         if isinstance(line, bool) or not isinstance(line, int):
-            raise RecordError(f"field 'line' must be a whole number, got {line!r}")
+            raise RecordError(f"field 'line' must be a whole number, got {quoted(line)}")
         return cls(
             node=get_text(document, "node"),
             target=get_text(document, "target", default=""),
@@ -104,7 +105,9 @@ class Kernel:
         maybe = (self.num_bytes, self.flops, self.roofline)
         known = [*numbers, *(number for number in maybe if number is not None)]
         if not all(math.isfinite(number) and number >= 0 for number in known):
-            raise RecordError(f"kernel {self.name!r} has a number that is negative or not finite")
+            raise RecordError(
+                f"kernel {quoted(self.name)} has a number that is negative or not finite"
+            )
 
     @property
     def is_dispatch(self) -> bool:
@@ -155,7 +158,7 @@ class Kernel:
         """Return the kernel that `document` describes; raise RecordError when it does not."""
         operators = get_list(document, "operators")
         if not all(isinstance(item, str) for item in operators):
-            raise RecordError(f"field 'operators' must be a list of text, got {operators!r}")
+            raise RecordError(f"field 'operators' must be a list of text, got {quoted(operators)}")
         return cls(
             name=get_text(document, "name"),
             label=get_text(document, "label"),
@@ -262,7 +265,9 @@ class Slice:
         """Return the slice that `document` describes; raise RecordError when it does not."""
         is_row = isinstance(document, list) and len(document) == 4
         if not is_row or not all(type(number) is int and number >= 0 for number in document):
-            raise RecordError(f"a slice must be four whole numbers from 0 on, got {document!r}")
+            raise RecordError(
+                f"a slice must be four whole numbers from 0 on, got {quoted(document)}"
+            )
         start_ns, duration_ns, lane, kernel = document
         return cls(
             start_s=start_ns / _NS_PER_S,

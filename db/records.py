@@ -18,9 +18,11 @@ from db.errors import RecordError
 from db.fields import (
     SCHEMA_VERSION,
     check_schema_version,
+    get_counts,
     get_list,
     get_mapping,
     get_member,
+    get_name,
     get_number,
     get_numbers,
     get_text,
@@ -154,15 +156,15 @@ class Case:
     def from_json(cls, document: Any) -> Case:
         """Return the case that `document` describes; raise RecordError when it does not."""
         return cls(
-            model=get_text(document, "model"),
-            family=get_text(document, "family"),
+            model=get_name(document, "model"),
+            family=get_name(document, "family"),
             phase=get_member(document, "phase", Phase),
-            shape=get_text(document, "shape"),
+            shape=get_name(document, "shape"),
             dtype=get_member(document, "dtype", Dtype),
-            mode=get_text(document, "mode"),
-            variant=get_text(document, "variant"),
-            backend=get_text(document, "backend"),
-            device=get_text(document, "device"),
+            mode=get_name(document, "mode"),
+            variant=get_name(document, "variant"),
+            backend=get_name(document, "backend"),
+            device=get_name(document, "device"),
         )
 
 
@@ -217,10 +219,10 @@ class Measurement:
         if len(interval) != 2:
             raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
         return cls(
-            metric=get_text(document, "metric"),
-            unit=get_text(document, "unit"),
+            metric=get_name(document, "metric"),
+            unit=get_name(document, "unit"),
             samples=get_numbers(document, "samples"),
-            launches=tuple(int(n) for n in get_numbers(document, "launches", default=())),
+            launches=get_counts(document, "launches"),
             warmups=get_numbers(document, "warmups", default=()),
             median=get_number(document, "median"),
             interval=(interval[0], interval[1]),
@@ -295,12 +297,12 @@ class CaseResult:
     def from_json(cls, document: Any) -> CaseResult:
         """Return the result that `document` describes; raise RecordError when it does not."""
         return cls(
-            id=get_text(document, "id"),
-            run_id=get_text(document, "run_id"),
+            id=get_name(document, "id"),
+            run_id=get_name(document, "run_id"),
             case=Case.from_json(get_value(document, "case")),
             outcome=get_member(document, "outcome", Outcome),
             reason=get_text(document, "reason", default=""),
-            effective_mode=get_text(document, "effective_mode", default=""),
+            effective_mode=get_name(document, "effective_mode", default=""),
             started_at=get_time(document, "started_at"),
             finished_at=get_time(document, "finished_at"),
             warnings=tuple(RunWarning.from_json(item) for item in get_list(document, "warnings")),
@@ -359,18 +361,18 @@ class Run:
     def from_json(cls, document: Any) -> Run:
         """Return the run that `document` describes; raise RecordError when it does not."""
         return cls(
-            id=get_text(document, "id"),
+            id=get_name(document, "id"),
             started_at=get_time(document, "started_at"),
             finished_at=get_time_or_none(document, "finished_at"),
             state=get_member(document, "state", RunState),
-            suite=get_text(document, "suite"),
-            toolchain=get_text(document, "toolchain"),
-            revision=get_text(document, "revision"),
-            machine=get_text(document, "machine"),
+            suite=get_name(document, "suite"),
+            toolchain=get_name(document, "toolchain"),
+            revision=get_name(document, "revision"),
+            machine=get_name(document, "machine"),
             environment=get_mapping(document, "environment"),
-            fingerprint=get_text(document, "fingerprint"),
+            fingerprint=get_name(document, "fingerprint"),
             plan=tuple(Case.from_json(item) for item in get_list(document, "plan")),
-            trigger=get_text(document, "trigger", default="manual"),
+            trigger=get_name(document, "trigger", default="manual"),
             is_synthetic=bool(get_value(document, "is_synthetic", default=False)),
         )
 

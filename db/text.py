@@ -11,6 +11,10 @@ from typing import Any, Final
 _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
 _HASH: Final = re.compile("[0-9a-f]{40}")
+# PostgreSQL keeps no NUL character; what is half of one is no UTF-8, which both databases want.
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+# Long enough to find a value by, in the file that has it.
+_QUOTED: Final = 80
 # As behind the version in the revision of a run that was measured here.
 _SHORT_HASH: Final = 10
 # What moved, by the kind of an alert, where it was no level at once.
@@ -22,6 +26,16 @@ def printable(text: str, *, kept: str = "\n") -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in kept else "?" for sign in text)
+
+
+def is_storable(text: str) -> bool:
+    """Return whether both databases can keep `text` as it is."""
+    return _UNSTORABLE.search(text) is None
+
+
+def quoted(value: object) -> str:
+    """Return `value` as an error tells it: in quotes where it is text, a long one shortened."""
+    return shortened(repr(value), limit=_QUOTED)
 
 
 def spreadsheet_text(text: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from db.fields import (
     get_member,
+    get_name,
     get_text,
     get_time,
     time_to_json,
@@ -85,9 +86,9 @@ class AlertChange:
     def from_json(cls, document: Any) -> AlertChange:
         """Return the change that `document` describes; raise RecordError when it does not."""
         return cls(
-            id=get_text(document, "id"),
-            alert_id=get_text(document, "alert_id"),
-            pattern=get_text(document, "pattern"),
+            id=get_name(document, "id"),
+            alert_id=get_name(document, "alert_id"),
+            pattern=get_name(document, "pattern"),
             at=get_time(document, "at"),
             by=get_text(document, "by"),
             field=get_member(document, "field", ChangedField),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from db.records import RunDocument
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20
+# Further apart are no two clocks that somebody looks after.
+MAX_AHEAD: Final = timedelta(days=1)
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -49,9 +52,20 @@ def read_documents(path: Path) -> list[RunDocument]:
     try:
         content = read_json(path)
         items = content if isinstance(content, list) else [content]
+        if not items:
+            raise RecordError("no run is in it")
         return [RunDocument.from_json(item) for item in items]
     except RecordError as error:
         raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
+
+
+def check_not_ahead(what: str, *, started_at: datetime, now: datetime) -> None:
+    """Raise RecordError where `what` starts after today: it would be the newest for ever."""
+    if started_at > now + MAX_AHEAD:
+        raise RecordError(
+            f"{what} starts at {started_at:%Y-%m-%d %H:%M} UTC, more than a day after now"
+            f" ({now:%Y-%m-%d %H:%M} UTC). Look at the clock of the machine that measured it"
+        )
 
 
 def read_document(path: Path) -> RunDocument:

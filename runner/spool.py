@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from db.errors import MixedStoreError, RecordError, StoreError
 from db.fields import SCHEMA_VERSION, check_schema_version
 from db.records import CaseResult, Run
+from db.text import is_storable
 from runner.documents import read_json
 from runner.errors import SpoolFull
 from runner.locks import is_alive
@@ -65,7 +66,7 @@ class SpoolEntry:
         """Return the entry that `document` describes; raise RecordError when it does not."""
         check_schema_version(document)
         spool_id, run, result = (document.get(key) for key in ("spool_id", "run", "result"))
-        if not isinstance(spool_id, str) or not spool_id:
+        if not isinstance(spool_id, str) or not spool_id or not is_storable(spool_id):
             raise RecordError("field 'spool_id' is missing: this is no file of the spool")
         return cls(
             spool_id=spool_id,

@@ -19,7 +19,7 @@ from rich.text import Text
 from db.logs import FORMATS
 from db.queries import load_runs
 from db.store import Store
-from db.text import printable
+from db.text import is_storable, printable, quoted
 from runner.config import load_config
 from runner.log_progress import LogProgress
 from runner.progress import TerminalProgress
@@ -55,6 +55,7 @@ def with_workplace(function: _Function) -> _Function:
         config_path: Path | None,
         **options: Any,
     ) -> Any:
+        _check_texts(context)
         seams = context.obj if isinstance(context.obj, Seams) else Seams()
         config = load_config(config_path, env=seams.env)
         if store_url is not None:
@@ -62,6 +63,20 @@ def with_workplace(function: _Function) -> _Function:
         return function(Workplace(config=config, seams=seams), *args, **options)
 
     return cast("_Function", functools.update_wrapper(wrapper, function))
+
+
+def _check_texts(context: click.Context) -> None:
+    """Raise UsageError where a text was typed that is no UTF-8; a path may have any bytes."""
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and not is_storable(text):
+                raise click.BadParameter(
+                    f"{quoted(text)} is no text: it has bytes that are no UTF-8, or a NUL"
+                    " character",
+                    ctx=context,
+                    param=param,
+                )
 
 
 def gather_options(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
 from db.errors import MixedStoreError, RecordError, StoreError
 from db.records import RunDocument
 from db.store import Store
-from db.text import counted, printable
+from db.text import counted, printable, shortened
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import (
@@ -28,11 +30,14 @@ from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
-from runner.documents import read_documents
+from runner.documents import check_not_ahead, read_documents
 from runner.entry import EXIT_USAGE
 from runner.spool import Spool
 from runner.timetable import timetable_of
 from runner.wiring import Workplace
+
+# Names in a file may be of any length, and what is told of them.
+_MAX_REASON: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ class FilesReport:
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @with_workplace
 def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
@@ -55,7 +60,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     A file with a mistake is named; the others are stored.
     """
     store = workplace.store()
-    done = ingest_files(files, store=store, spool=workplace.spool())
+    done = ingest_files(files, store=store, spool=workplace.spool(), now=workplace.seams.now())
     report = workplace.spool().drain(store)
     num_ingested = done.num_ingested + report.num_ingested
     num_duplicates = done.num_duplicates + report.num_duplicates
@@ -88,7 +93,9 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     sys.exit(int(bool(report.trouble or report.broken)))
 
 
-def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesReport:
+def ingest_files(
+    files: Sequence[Path], *, store: Store, spool: Spool, now: datetime
+) -> FilesReport:
     """Store the runs of result files, and say on standard error of each that is none.
 
     Raises StoreError when the store takes nothing, after saying what is stored by then.
@@ -97,11 +104,17 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
     for place, path in enumerate(files):
         try:
             documents = read_documents(path)
-        except (OSError, RecordError) as error:
+        except OSError as error:
+            reason = f"cannot read {path}: {error.strerror or error}"
+            report = _refuse(report, path, reason=reason)
+            continue
+        except RecordError as error:
             report = _refuse(report, path, reason=str(error))
             continue
         for document in documents:
             try:
+                run = document.run
+                check_not_ahead(f"run {run.id}", started_at=run.started_at, now=now)
                 num_new, num_known = ingest_document(document, store=store, spool=spool)
             except (RecordError, MixedStoreError) as error:
                 report = _refuse(report, path, reason=f"{path}: {error}")
@@ -123,6 +136,7 @@ def ingest_files(files: Sequence[Path], *, store: Store, spool: Spool) -> FilesR
 
 def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
     """Return `report` with a file that is not stored, after saying so on standard error."""
+    reason = shortened(reason, limit=_MAX_REASON)
     click.echo(f"hud: {printable(reason)}", err=True)
     return replace(report, refused=(*report.refused, (path, reason)))
 

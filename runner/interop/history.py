@@ -135,6 +135,12 @@ class History:
         return len(self._times)
 
     @property
+    def last_told_at(self) -> datetime | None:
+        """Return the latest time that a row told, None where none did."""
+        last_s = max((at_s for at_s in self._times if not math.isnan(at_s)), default=None)
+        return None if last_s is None else datetime.fromtimestamp(last_s, timezone.utc)
+
+    @property
     def metrics(self) -> tuple[ForeignMetric, ...]:
         """Return every metric that has a value, by name; what is said in words is none."""
         measured = [self._metrics.items[number] for number in self._measured]

@@ -10,9 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
+from db.errors import RecordError
 from db.imports import Imported, known_runs, mark_imported, put_imported, was_imported
 from db.records import CaseResult, RunDocument
 from db.store import Store
+from runner.documents import check_not_ahead
 from runner.errors import ImportFailed
 from runner.interop.dynamo_csv import CsvReader
 from runner.interop.evidence import evidence_of, result_of
@@ -118,6 +120,9 @@ def import_file(
     for row in reader.rows(source):
         history.add(row)
     source.check_digest(digest)
+    # The time of the file itself is not looked at: nobody wrote it down.
+    told = unsaid.at if history.num_untimed else None
+    _check_not_ahead(path, [at for at in (history.last_told_at, told) if at], now=now)
     if not history.num_rows:
         skipped = ", ".join(reader.skipped.texts())
         raise ImportFailed(
@@ -142,6 +147,15 @@ def import_file(
         num_untimed=history.num_untimed,
         metrics=history.metrics,
     )
+
+
+def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -> None:
+    """Raise ImportFailed where a run of `path` would start on a day that has not come."""
+    try:
+        for started_at in starts:
+            check_not_ahead("its newest run", started_at=started_at, now=now)
+    except RecordError as error:
+        raise ImportFailed(f"{path}: {error}. Nothing of this file was imported") from error
 
 
 def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:

@@ -15,6 +15,7 @@ from typing import Any
 from db.errors import RecordError
 from db.fields import get_list, get_mapping
 from db.records import REFERENCE_FAMILY, Case, Dtype, Phase
+from db.text import quoted
 from runner.interop.dynamo_name import parse_name
 from runner.interop.foreign import (
     DEVICES,
@@ -348,10 +349,14 @@ def _time_s(value: Any) -> float | None:
     if value is None or value in ("", 0):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError(f"timestamp must be seconds or milliseconds since 1970, got {value!r}")
+        raise RecordError(
+            f"timestamp must be seconds or milliseconds since 1970, got {quoted(value)}"
+        )
     seconds = value / 1000 if value > _MAX_SECONDS else float(value)
     if not 0 < seconds < _MAX_TIME_S:
-        raise RecordError(f"timestamp {value!r} is neither seconds nor milliseconds since 1970")
+        raise RecordError(
+            f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970"
+        )
     return seconds
 
 

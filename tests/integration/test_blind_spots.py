@@ -19,7 +19,7 @@ from app.computed import mode_summaries
 from app.summary import mode_tile
 from db.queries import load_alerts, load_latest
 from tests.integration.terminal import Terminal
-from tests.records_v3 import commit_of, make_record, write_lines
+from tests.records_v3 import DAY_S, commit_of, make_record, write_lines
 
 # From one night to the next, as most series of PyTorch's nightly suite have it.
 NOISE_SD = 0.01
@@ -34,7 +34,10 @@ Records = Sequence[dict[str, Any]]
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(365 * DAY_S)
+    return terminal
 
 
 def night_of(record: Mapping[str, Any]) -> int:

@@ -215,6 +215,47 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
     assert [item["file"] for item in again["errors"]] == ["broken.json", "mixed.json"]
 
 
+def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    write_run("a.json", run_id="a")
+    write_run("b.json", run_id="b")
+    Path("folder").mkdir()
+    Path("empty.json").write_text("[]")
+    done = terminal.hud("ingest", "missing.json", "a.json", "folder", "empty.json", "b.json")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        2,
+        [
+            "hud: cannot read missing.json: No such file or directory",
+            "hud: cannot read folder: Is a directory",
+            "hud: empty.json is no result file of `hud run --json`: no run is in it",
+        ],
+    )
+    assert done.stdout == (
+        "2 results stored, 0 in already, 0 set aside, 0 left;"
+        " not all of: missing.json, folder, empty.json\n"
+    )
+    assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
+
+
+def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    write_run("phase.json", run_id="a")
+    document = json.loads(Path("phase.json").read_text())
+    document["results"][0]["case"]["phase"] = "p" * 5000
+    Path("phase.json").write_text(json.dumps(document))
+    write_run("mixed.json", run_id="m", of_run="o" * 5000)
+    done = terminal.hud("ingest", "phase.json", "mixed.json")
+    first, second = done.stderr.splitlines()
+    assert f"field 'phase' is 'ppp{'p' * 73}...; allowed: inference, training, other" in first
+    assert second == "hud: " + f"mixed.json: result m-1 is of run {'o' * 2000}"[:997] + "..."
+
+
 def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,3 +277,21 @@ def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
         2,
         ["1 result stored, 0 in already; not all of: b.json, c.json", "hud: no room left"],
     )
+
+
+def test_a_run_of_the_future_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    starts = {"far": "9999-12-31T23:59:00+00:00", "soon": "2026-01-02T02:30:00+00:00"}
+    for name, started_at in starts.items():
+        write_run(f"{name}.json", run_id=name)
+        document = json.loads(Path(f"{name}.json").read_text())
+        document["run"]["started_at"] = started_at
+        Path(f"{name}.json").write_text(json.dumps(document))
+    done = terminal.hud("ingest", "far.json", "soon.json")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "hud: far.json: run far starts at 9999-12-31 23:59 UTC, more than a day after now"
+        " (2026-01-01 02:30 UTC). Look at the clock of the machine that measured it\n",
+    )
+    assert [summary.run.id for summary in load_runs(terminal.store())] == ["soon"]

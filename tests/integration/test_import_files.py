@@ -11,7 +11,7 @@ import pytest
 from db.records import Dtype, Outcome, Phase
 from tests.integration.imports import only_result, report_of, runs
 from tests.integration.terminal import Terminal
-from tests.records_v3 import A100, make_record, write_lines
+from tests.records_v3 import A100, DAY_S, make_record, write_lines
 
 DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
 DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
@@ -20,7 +20,10 @@ DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,com
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(60 * DAY_S)
+    return terminal
 
 
 def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Terminal) -> None:
@@ -208,3 +211,35 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
     assert results["vgg"].outcome is Outcome.SKIPPED
     assert results["yolo"].outcome is Outcome.OUT_OF_MEMORY
     assert results["torch-nightly"].measurements[0].metric == "v3_score"
+
+
+def test_a_file_that_is_missing_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [make_record()])
+    (terminal.folder / "folder").mkdir()
+    done = terminal.hud("import", "missing.json", "folder", "missing.csv", "records.json")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        1,
+        [
+            "hud: cannot read missing.json: No such file or directory",
+            "hud: cannot read folder: Is a directory",
+            "hud: cannot read missing.csv: No such file or directory",
+        ],
+    )
+    assert len(runs(terminal)) == 1
+
+
+def test_a_file_with_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
+    ahead = make_record(night=1) | {"timestamp": 4_102_444_800_000}
+    write_lines(terminal.folder / "ahead.json", [make_record(), ahead])
+    write_lines(terminal.folder / "untimed.json", [make_record() | {"timestamp": None}])
+    told = "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
+    done = terminal.hud("import", "ahead.json")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"hud: ahead.json: {told.format('2100-01-01')}. Look at the clock of the machine that"
+        " measured it. Nothing of this file was imported\n",
+    )
+    done = terminal.hud("import", "untimed.json", "--at", "2026-03-04")
+    assert (done.exit_code, told.format("2026-03-04") in done.stderr) == (1, True)
+    assert runs(terminal) == []
+    assert terminal.hud("import", "untimed.json", "--at", "2026-03-03").exit_code == 0

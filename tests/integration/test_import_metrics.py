@@ -17,13 +17,16 @@ from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.project.sources import text_of
-from tests.records_v3 import make_record, write_lines
+from tests.records_v3 import DAY_S, make_record, write_lines
 
 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(60 * DAY_S)
+    return terminal
 
 
 def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) -> None:

@@ -34,7 +34,7 @@ from tests.builders import (
 )
 from tests.histories import night as nth_night
 from tests.integration.terminal import Terminal
-from tests.records_v3 import commit_of, make_record, write_lines
+from tests.records_v3 import DAY_S, commit_of, make_record, write_lines
 from tests.stored import save_alerts
 
 # What the ok results of a case have in a night: `+` latency and speedup, `-` the latency alone,
@@ -281,7 +281,10 @@ def judge_imported(terminal: Terminal, records: Sequence[Mapping[str, object]]) 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(365 * DAY_S)
+    return terminal
 
 
 def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_told(

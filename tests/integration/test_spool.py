@@ -95,6 +95,10 @@ def make_list(path: Path) -> None:
     path.write_text("[]")
 
 
+def spoil_id(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "spool_id": "\ud800"}))
+
+
 def make_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -107,6 +111,7 @@ def make_folder(path: Path) -> None:
         (make_foreign, "this is no file of the spool"),
         (make_newer, "schema_version is 99; this Compile HUD reads 1 to 1. Upgrade Compile HUD"),
         (make_list, "expected an object"),
+        (spoil_id, "this is no file of the spool"),
         (make_folder, "cannot be read: Is a directory"),
     ],
 )
