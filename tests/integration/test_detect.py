@@ -13,7 +13,8 @@ from db.runs import load_reasons
 from db.store import Store
 from db.warning import RunWarning
 from runner import detect as detect_module
-from runner.detect import MAX_REASON_LENGTH, detect
+from runner.analysis.failures import MAX_REASON_LENGTH
+from runner.detect import detect
 from tests.builders import START, make_document, make_measurement, make_result, make_run
 from tests.stored import save_alerts
 
