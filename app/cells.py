@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.format import Scale, is_interval
-from app.markup import Cell, Column
+from app.markup import Cell, Column, Note
 from db.summaries import ResultSummary
 
 WARNINGS_COLUMN = Column(label="warnings", is_number=True)
@@ -14,6 +14,12 @@ def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) ->
     """Return an interval in `scale`, `-` where there is none."""
     title = _SINGLE if num_samples == 1 and not is_interval(low, high) else ""
     return Cell(text=scale.interval(low, high) or "-", title=title, style="quiet")
+
+
+def interval_notes(low: float, high: float, *, scale: Scale) -> tuple[Note, ...]:
+    """Return an interval in `scale` as the note below its median; none where there is none."""
+    interval = scale.interval(low, high)
+    return (Note(text=interval),) if interval else ()
 
 
 def warnings_cell(result: ResultSummary) -> Cell:

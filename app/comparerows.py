@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from app.cells import interval_notes
 from app.comparepage import ComparedRow, ComparePage, Level, LevelPair, Mean, Tally
 from app.csvtext import csv_text
 from app.format import (
@@ -458,8 +459,7 @@ def _level_cell(level: Level, scale: Scale, *, run: Run, case: Case) -> Cell:
     if level.median is None or level.low is None or level.high is None:
         text = "-" if level.outcome is None else outcome_label(level.outcome)
         return Cell(text=text, href=href, style="quiet")
-    interval = scale.interval(level.low, level.high)
-    notes = (Note(text=interval),) if interval else ()
+    notes = interval_notes(level.low, level.high, scale=scale)
     return Cell(text=scale.text(level.median), href=href, notes=notes)
 
 

@@ -68,7 +68,7 @@ from db.store import Store
 from db.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
 from db.text import printable
 from db.triage import ONGOING
-from runner.analysis.failures import can_fail_otherwise, fails_otherwise
+from runner.analysis.failures import fails_otherwise
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history
 from runner.analysis.repro import repro_command
@@ -316,18 +316,13 @@ def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
         page = answers().ask(_read_series_page, url, generation, *where)
         series = dataclasses.replace(page, alerts=(alert,))
     beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
-    last = None
-    if can_fail_otherwise(alert):
-        last = load_last_ending(
-            store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain
-        )
     return AlertPage(
         alert=alert,
         event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
         num_beside=sum(other.id != alert.id for other in beside),
         series=series,
         changes=load_changes(store, alert_id=alert.id),
-        fails_now=fails_otherwise(alert, last),
+        fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         profiled=frozenset(run.run_id for run in load_kernel_runs(store, alert.case.key)),
     )
 

@@ -22,13 +22,11 @@ from db.store import Store
 from runner.analysis.alert_kernels import is_about_slower, kernel_ends
 from runner.analysis.environment_diff import environment_diff
 from runner.analysis.kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernel_diff import KernelDiff, diff_kernels, kernel_side, top_rows
+from runner.analysis.kernel_diff import TOLD_DIGITS, KernelDiff, diff_kernels, kernel_side, top_rows
 from runner.analysis.kernel_groups import KernelSide
 
 logger = logging.getLogger(__name__)
 
-# A tenth of a microsecond, as times are shown.
-_DIGITS = 7
 CLASSES = tuple(map(str, ChangeKind))
 
 
@@ -127,8 +125,8 @@ def _read_page(
         basis=diff.basis,
         baseline_s=diff.baseline_s,
         candidate_s=diff.candidate_s,
-        change_s=round(diff.change_s, _DIGITS),
-        unexplained_s=round(diff.unexplained_s, _DIGITS),
+        change_s=round(diff.change_s, TOLD_DIGITS),
+        unexplained_s=round(diff.unexplained_s, TOLD_DIGITS),
         rows=_rows(diff),
         sources={source.hash: source for source in (*before.sources, *after.sources)},
         noise=diff.noise_text,

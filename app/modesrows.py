@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.cells import interval_notes
 from app.format import Scale, outcome_label, percent, quantity, scale_for, significant
 from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, common_dimensions
@@ -259,8 +260,8 @@ def _chart_label(mode: ModeRow) -> str:
 
 def _spread_cell(spread: Spread, scale: Scale) -> Cell:
     # One compilation a model, and one peak, have no interval to show.
-    interval = scale.interval(spread.low, spread.high)
-    return Cell(text=scale.text(spread.value), notes=(Note(text=interval),) if interval else ())
+    notes = interval_notes(spread.low, spread.high, scale=scale)
+    return Cell(text=scale.text(spread.value), notes=notes)
 
 
 def _model_cell(

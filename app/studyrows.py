@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.cells import interval_notes
 from app.format import Scale, estimate, metric_label, outcome_label, scale_for
 from app.markup import Cell, Column, Note
 from app.state import run_url
@@ -59,8 +60,7 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
     if cell.estimate is None:
         return Cell(text=cell.why, href=href, style="quiet", title=title)
     value, low, high = cell.estimate.value, cell.estimate.low, cell.estimate.high
-    interval = scale.interval(low, high)
-    notes = [Note(text=interval)] if interval else []
+    notes = [*interval_notes(low, high, scale=scale)]
     if cell.num_subjects > 1:
         notes.append(Note(text=f"{cell.num_common} of {cell.num_subjects}"))
     if cell.num_common > 1 and cell.least is not None and cell.most is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.cells import interval_notes
 from app.format import Scale, quantity, scale_for
 from app.markup import Cell, Column, Note, table
 
@@ -123,7 +124,7 @@ def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
         _time(shape.variant, scale=sweep.scale),
         Cell(
             text=f"{shape.speedup.median:.2f}x",
-            notes=_interval(shape.speedup, scale=scale_for("x", [])),
+            notes=interval_notes(shape.speedup.low, shape.speedup.high, scale=scale_for("x", [])),
         ),
         Cell(text=str(shape.num_rounds)),
         Cell(text=_compiled_again(shape), notes=gave_up),
@@ -136,9 +137,5 @@ def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
 
 
 def _time(side: Swept, *, scale: Scale) -> Cell:
-    return Cell(text=scale.number(side.median), notes=_interval(side, scale=scale))
-
-
-def _interval(side: Swept, *, scale: Scale) -> tuple[Note, ...]:
-    interval = scale.interval(side.low, side.high)
-    return (Note(text=interval),) if interval else ()
+    notes = interval_notes(side.low, side.high, scale=scale)
+    return Cell(text=scale.number(side.median), notes=notes)

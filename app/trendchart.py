@@ -115,7 +115,8 @@ def _y_scale(trend: Trend) -> alt.Scale:
 
     Of a single value Vega makes the only tick, with all its digits: a count may have that.
     """
-    ends = [point[name] for point in trend.points for name in ("low", "high")]
+    names = ("low", "high", "level") if trend.is_paced else ("low", "high")
+    ends = [point[name] for point in trend.points for name in names]
     ends += [sample["value"] for sample in trend.samples]
     if not ends or is_interval(min(ends), max(ends)) or float(ends[0]).is_integer():
         return alt.Scale(zero=False, padding=14)

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, func, not_, select
 
 from db import fetch
 from db.plan_rows import read_runs
-from db.records import Outcome, Run, RunState
+from db.records import Alert, Outcome, Run, RunState
 from db.rows import utc, utc_or_none, warnings_of
 from db.store import Store
 from db.summaries import LastEnding, Series
@@ -106,27 +106,22 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
         return tuple(connection.execute(wanted).scalars())
 
 
-def load_last_ending(
-    store: Store, case_key: str, *, machine: str, toolchain: str
-) -> LastEnding | None:
-    """Return how a case ended last there, None where no run tried it."""
+def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
+    """Return how the case of `alert` ended last in its place, None where no run tried it."""
     untried = (str(Outcome.SKIPPED), str(Outcome.LOST))
     last = fetch.last_results(
-        CaseResultTable.case_key == case_key, CaseResultTable.outcome.not_in(untried)
+        CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
     )
     wanted = (
-        select(RunTable.id, RunTable.started_at, last.c.outcome, last.c.reason)
-        .join(last, RunTable.id == last.c.run_id)
-        .where(RunTable.machine == machine, RunTable.toolchain == toolchain)
+        select(last.c.outcome, last.c.reason)
+        .join(RunTable, RunTable.id == last.c.run_id)
+        .where(RunTable.machine == alert.machine, RunTable.toolchain == alert.toolchain)
         .order_by(*fetch.NEWEST_RUN)
         .limit(1)
     )
     with store.read() as connection:
         row = connection.execute(wanted).one_or_none()
-    if row is None:
-        return None
-    outcome = Outcome(row.outcome)
-    return LastEnding(run_id=row.id, at=utc(row.started_at), outcome=outcome, reason=row.reason)
+    return None if row is None else LastEnding(outcome=Outcome(row.outcome), reason=row.reason)
 
 
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:

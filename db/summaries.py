@@ -245,7 +245,5 @@ class Sample:
 class LastEnding:
     """How a case ended in the newest run that tried it, and why."""
 
-    run_id: str
-    at: datetime
     outcome: Outcome
     reason: str

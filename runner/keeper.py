@@ -63,7 +63,7 @@ class Keeper:
                 self._say(_kept(report))
             return
         if result is None:
-            self.drain_unless_resting()
+            self.drain_before_run(goes_on=False)
             return
         # That of the case before is over, or is waited for; what it raised ends the run here.
         self._wait()
@@ -99,20 +99,16 @@ class Keeper:
         self._wait()
         return self._drain()
 
-    def drain_unless_resting(self) -> None:
-        """Pass on what waits in the spool, unless the store took nothing a moment ago."""
-        self._wait()
-        self._drain_unless_resting()
-
     def drain_before_run(self, *, goes_on: bool) -> None:
         """Pass on what waits in the spool; a store that took nothing a moment ago may rest.
 
         Not where a run `goes_on`: what the store does not have of it is measured again.
         """
+        self._wait()
         if goes_on:
-            self.drain()
+            self._drain()
         else:
-            self.drain_unless_resting()
+            self._drain_unless_resting()
 
     def rest(self, error: StoreLocked) -> None:
         """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""

@@ -7,6 +7,7 @@ not heard of the other.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from db.records import Alert, Outcome
 from db.summaries import LastEnding
@@ -30,22 +31,21 @@ def told_reason(reason: str) -> str:
     return reason[:MAX_REASON_LENGTH].strip()
 
 
-def fails_otherwise(alert: Alert, last: LastEnding | None) -> str:
-    """Return how the case of a lasting failure ended `last`, where that is not what was told.
+def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | None]) -> str:
+    """Return how the case of a lasting failure ended last, where that is not what was told.
 
-    Empty for all other alerts, and where only numbers, folders and hashes differ.
+    Empty for all other alerts, whose last ending is not loaded, and where only numbers, folders and
+    hashes differ.
     """
-    if not can_fail_otherwise(alert) or last is None or last.outcome is Outcome.OK:
+    if alert.kind != OUTCOME or alert.state not in ONGOING:
+        return ""
+    last = load_last(alert)
+    if last is None or last.outcome is Outcome.OK:
         return ""
     reason = told_reason(last.reason)
     told = f"{last.outcome}: {reason}" if reason else str(last.outcome)
     first = alert.cause_text.removeprefix(f"{Outcome.OK} -> ")
     return "" if _begins_with(_shape(first), _shape(told)) else one_line(told)
-
-
-def can_fail_otherwise(alert: Alert) -> bool:
-    """Return whether `alert` is of a failure that lasts."""
-    return alert.kind == OUTCOME and alert.state in ONGOING
 
 
 def _begins_with(first: str, told: str) -> bool:

@@ -36,7 +36,7 @@ from runner.analysis.kernel_noise import (
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
 # Times are told to a tenth of a microsecond; what is less is left of rounding.
-_DIGITS = 7
+TOLD_DIGITS = 7
 # Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
 MIN_PART = 0.05
 
@@ -95,7 +95,7 @@ class KernelDiff:
     @property
     def has_unexplained(self) -> bool:
         """Return whether anything is unexplained in the digits that are told."""
-        return round(self.unexplained_s, _DIGITS) != 0
+        return round(self.unexplained_s, TOLD_DIGITS) != 0
 
     @property
     def unexplained_text(self) -> str:
@@ -134,7 +134,7 @@ class KernelDiff:
             "candidate_us": 1e6 * self.candidate_s,
             "change_us": 1e6 * self.change_s,
             "explained_us": 1e6 * self.explained_s,
-            "unexplained_us": round(1e6 * self.unexplained_s, _DIGITS) + 0.0,
+            "unexplained_us": 1e6 * self.unexplained_s if self.has_unexplained else 0.0,
             "unexplained": self.unexplained_text,
             "noise": self.noise_text,
             "warnings": {

@@ -28,7 +28,7 @@ from db.runs import load_last_ending
 from db.store import Store
 from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.alerts.documents import alert_json, alerts_json
-from runner.analysis.failures import can_fail_otherwise, fails_otherwise
+from runner.analysis.failures import fails_otherwise
 from runner.analysis.outcomes import OUTCOME
 from runner.analysis.triage import Decide, add_comment, set_muted, set_owner, set_state
 from runner.commands.alert_options import (
@@ -118,18 +118,11 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
     print_alert(
         alert,
         at=workplace.seams.now(),
-        fails_now=_fails_now(alert, store=store),
+        fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         last=_last_value(alert, store=store) if alert.baseline is None else "",
     )
     click.echo()
     print_changes(changes)
-
-
-def _fails_now(alert: Alert, *, store: Store) -> str:
-    if not can_fail_otherwise(alert):
-        return ""
-    last = load_last_ending(store, alert.case.key, machine=alert.machine, toolchain=alert.toolchain)
-    return fails_otherwise(alert, last)
 
 
 def _last_value(alert: Alert, *, store: Store) -> str:

@@ -23,6 +23,13 @@ from tests.integration.terminal import Terminal
 NESTED = "[" * 200_000
 
 
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
 def test_json_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"a": [1]}')
@@ -122,12 +129,8 @@ def test_compare_names_a_file_that_may_not_be_read(
     assert "cannot read a.json: [Errno 13] Permission denied" in result.stderr
 
 
-def test_a_nested_file_in_the_spool_blocks_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
-    spool = Spool(tmp_path / ".hud" / "spool")
+def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
+    spool = Spool(terminal.folder / ".hud" / "spool")
     spool.directory.mkdir(parents=True)
     (spool.directory / "1.json").write_text(NESTED)
     report = spool.drain(terminal.store())
@@ -191,11 +194,7 @@ def write_run(path: str, *, run_id: str, of_run: str = "") -> None:
     Path(path).write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
+def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
     write_run("a.json", run_id="a")
     Path("broken.json").write_text("{")
     write_run("mixed.json", run_id="m", of_run="other")
@@ -216,10 +215,8 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
 
 
 def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
     write_run("a.json", run_id="a")
     write_run("b.json", run_id="b")
     Path("folder").mkdir()
@@ -240,11 +237,7 @@ def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
 
 
-def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
+def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(terminal: Terminal) -> None:
     write_run("phase.json", run_id="a")
     document = json.loads(Path("phase.json").read_text())
     document["results"][0]["case"]["phase"] = "p" * 5000
@@ -257,10 +250,8 @@ def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(
 
 
 def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
     names = ["a", "b", "c"]
     for name in names:
         write_run(f"{name}.json", run_id=name)
