@@ -163,6 +163,8 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> 
             " `hud ingest` stores it, and `hud detect` judges it then",
             markup=False,
         )
+    elif report.num_ingested:
+        stderr().print("the store takes results again; nothing was lost")
     return bool(report.trouble)
 
 

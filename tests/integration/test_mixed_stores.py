@@ -114,6 +114,7 @@ def test_a_store_that_comes_free_after_the_last_case_takes_what_was_measured(
         said = terminal.hud("run", "--suite", "mine")
     assert said.exit_code == 0, said.stderr
     assert "in the spool and is not judged" not in said.stderr
+    assert "the store takes results again; nothing was lost\n" in said.stderr
     (summary,) = load_runs(store)
     assert len(load_document(store, summary.run.id).results) == 2
 
