@@ -43,8 +43,9 @@ X = torch.linspace(-1, 1, 256 * 32).reshape(256, 32)
 # Its entries are in no cache, and so many are looked up that nothing else takes long.
 TABLE_LENGTH, NUM_LOOKUPS = 2**25, 2**16
 NUM_SAMPLES = 20
-# On a busy machine all calls of a recording may have to wait; not those of all recordings.
-NUM_RECORDINGS = 4
+# On a busy machine all calls of a recording may have to wait, but those of two that agree have not.
+MIN_RECORDINGS, MAX_RECORDINGS = 3, 20
+AGREEMENT = 1.2
 FUSED = "cpp_fused__softmax_gelu"
 
 
@@ -172,7 +173,10 @@ class Bench:
             notes = KernelNotes.load(notes_path(path))
             return read_kernels(path, notes=notes, latency_s=latency_s, peaks={})
 
-        report = min((record() for _ in range(NUM_RECORDINGS)), key=fastest_s)
+        reports = sorted((record() for _ in range(MIN_RECORDINGS)), key=fastest_s)
+        while len(reports) < MAX_RECORDINGS and not is_settled(reports):
+            reports = sorted([*reports, record()], key=fastest_s)
+        report = reports[0]
         return KernelSide(
             kernels=tuple(map(undisturbed, report.kernels)),
             sources={source.hash: source.text for source in report.sources},
@@ -186,6 +190,12 @@ def fastest_s(report: KernelReport) -> float:
     return sum(kernel.count * kernel.min_s for kernel in report.kernels)
 
 
+def is_settled(reports: list[KernelReport]) -> bool:
+    """Return whether the second fastest of `reports` says the same as the fastest, the first."""
+    first, second = (fastest_s(report) for report in reports[:2])
+    return second <= AGREEMENT * first
+
+
 def undisturbed(kernel: Kernel) -> Kernel:
     """Return `kernel` as if each call were as fast as its fastest: a busy machine plants nothing.
 
@@ -197,6 +207,9 @@ def undisturbed(kernel: Kernel) -> Kernel:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Yield a bench whose kernels are generated anew, so that it is known what they are from."""
+    num_threads = torch.get_num_threads()
+    # As in a worker: threads of a busy machine wait for one another, a thousand times a call.
+    torch.set_num_threads(1)
     with (
         inductor_config.patch(fx_graph_cache=False),
         functorch_config.patch(enable_autograd_cache=False),
@@ -205,6 +218,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         # Inductor's own modules use what torch is about to drop.
         warnings.simplefilter("ignore", DeprecationWarning)
         yield Bench(tmp_path_factory.mktemp("traces"))
+    torch.set_num_threads(num_threads)
     forget_compiled()
 
 
