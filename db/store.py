@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
@@ -41,6 +43,10 @@ class Decision(Protocol):
 Decided = TypeVar("Decided", bound=Decision)
 Tell = Callable[[Sequence[Alert], Decided], Sequence[Notification]]
 
+LOCK_TIMEOUT_S: Final = 30.0
+# Longer than a transaction of ours takes, but for a large import.
+_HURRY_S: Final = 1.0
+
 
 def tell_nobody(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
     """Return no notification, whatever was decided."""
@@ -66,7 +72,7 @@ class Store:
         url: str,
         *,
         now: Callable[[], datetime] = utc_now,
-        lock_timeout_s: float = 30.0,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
         keeps_open: bool = False,
@@ -79,7 +85,7 @@ class Store:
         """
         self.url = url
         self._now = now
-        patience = Patience(
+        self._patience = Patience(
             timeout_s=lock_timeout_s,
             sleep=sleep,
             monotonic=monotonic,
@@ -87,9 +93,20 @@ class Store:
                 store_waiting(self.name, holder=holder, until=now() + timedelta(seconds=left_s))
             ),
         )
-        self._database = open_database(url, patience=patience, keeps_open=keeps_open)
+        self._database = open_database(url, patience=self._patience, keeps_open=keeps_open)
         self._is_migrated = False
         self._held = threading.local()
+
+    def in_a_hurry(self) -> Store:
+        """Return the store for who asks it again anyway: it is waited for a second at most."""
+        hurried = copy.copy(self)
+        hurried._patience = replace(
+            self._patience, timeout_s=min(_HURRY_S, self._patience.timeout_s)
+        )
+        if not isinstance(self._database, DuckDbMemory):
+            hurried._database = open_database(self.url, patience=hurried._patience)
+        hurried._held = threading.local()
+        return hurried
 
     @property
     def name(self) -> str:

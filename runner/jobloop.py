@@ -317,6 +317,6 @@ class JobLoop:
 
 def _renew(job: Job, store: Store) -> None:
     try:
-        store.renew_job(job.id)
+        store.in_a_hurry().renew_job(job.id)
     except StoreError as error:
         logger.info("the lease of job %s is not renewed this time: %s", job.id, error)

@@ -173,7 +173,8 @@ class Keeper:
         """
         if self.store is not None:
             with contextlib.suppress(StoreError):
-                self.store.heartbeat(run_id, log=log)
+                # Beside a case, and the end of a run waits for it.
+                self.store.in_a_hurry().heartbeat(run_id, log=log)
 
     def _say_trouble(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.

@@ -179,9 +179,16 @@ def execute_together(
 
 
 def clean_up(workplace: Workplace, *, notify: Notify) -> None:
-    """Remove what the settings do not keep, after a run; what cannot be removed is only said."""
+    """Remove what the settings do not keep, after a run; what cannot be removed is only said.
+
+    Where results wait for the store, it took nothing a moment ago: all of it is left to the next
+    run.
+    """
+    spool = workplace.spool()
+    if spool.pending():
+        return
     try:
-        workplace.spool().remove_unclaimed_traces()
+        spool.remove_unclaimed_traces()
         told = prune(workplace) if workplace.has_store else []
         if workplace.has_store:
             arrange_measurements(workplace.store())

@@ -151,17 +151,17 @@ def run(
 def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> bool:
     """Offer the store again what it did not take of these runs; return whether it takes nothing.
 
-    That is said, since nobody judges what is not stored.
+    It was waited for after the last case, and is not again. That it takes nothing is said, since
+    nobody judges what is not stored.
     """
     spool = workplace.spool()
     if not spool.has_any_of({document.run.id for document in documents}):
         return False
-    report = spool.drain(workplace.store())
+    report = spool.drain(workplace.store().in_a_hurry())
     if report.trouble:
         stderr().print(
-            f"{report.trouble}. What was measured waits in the spool and is not judged:"
+            "the store takes nothing yet: what was measured waits in the spool and is not judged."
             " `hud ingest` stores it, and `hud detect` judges it then",
-            markup=False,
         )
     elif report.num_ingested:
         stderr().print("the store takes results again; nothing was lost")

@@ -18,6 +18,7 @@ from db import queries, turnstile
 from db.errors import StoreLocked, StoreUnavailable
 from db.store import Store
 from runner.config import parse_config
+from runner.keeper import Keeper
 from runner.wiring import Seams, Workplace
 from tests.builders import START, make_run
 from tests.integration import store_processes
@@ -75,6 +76,39 @@ def test_one_of_ours_that_stays_too_long_is_named(duckdb_url: str, held: str, ac
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .*`hud ingest`"):
             queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
         assert [f"held by process {process.pid};" in text for text in told] == [True]
+
+
+def test_who_is_in_a_hurry_waits_for_a_second_at_most(duckdb_url: str) -> None:
+    Store(duckdb_url).save_run(make_run())
+    told: list[str] = []
+    hurried = _impatient(duckdb_url, told=told).in_a_hurry()
+    with child(store_processes.hold_file, hurried.name) as (process, pipe):
+        assert pipe.recv() == "held"
+        with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 1 s"):
+            hurried.save_run(make_run("b"))
+    # That is no wait that anybody need be told of.
+    assert told == []
+    hurried.save_run(make_run("b"))
+    assert len(queries.load_runs(hurried)) == 2
+
+
+def test_a_heartbeat_keeps_no_run_waiting(duckdb_url: str) -> None:
+    store = _impatient(duckdb_url)
+    store.save_run(make_run())
+    clock = FakeMonotonic()
+    keeper = Keeper(
+        Store(duckdb_url, sleep=clock.sleep, monotonic=clock), spool=None, notify=[].append
+    )
+    with child(store_processes.hold_file, store.name) as (_, pipe):
+        assert pipe.recv() == "held"
+        keeper.beat("run")
+    assert 1 <= clock() < 2
+
+
+def test_a_store_in_memory_is_the_same_in_a_hurry() -> None:
+    store = Store("duckdb:///:memory:")
+    store.save_run(make_run())
+    assert len(queries.load_runs(store.in_a_hurry())) == 1
 
 
 def test_a_command_says_what_it_waits_for(
