@@ -59,13 +59,41 @@ def read_documents(path: Path) -> list[RunDocument]:
         raise RecordError(f"{path} is no result file of `hud run --json`: {error}") from error
 
 
+def check_times(document: RunDocument, *, now: datetime) -> None:
+    """Raise RecordError where the run or a result ends before it starts, or later than today."""
+    run = document.run
+    _check_span(f"run {run.id}", started_at=run.started_at, finished_at=run.finished_at, now=now)
+    for result in document.results:
+        what, start = f"result {result.id} of run {run.id}", result.started_at
+        _check_span(what, started_at=start, finished_at=result.finished_at, now=now)
+
+
+def _check_span(
+    what: str, *, started_at: datetime, finished_at: datetime | None, now: datetime
+) -> None:
+    check_not_ahead(what, started_at=started_at, now=now)
+    if finished_at is None:
+        return
+    if finished_at < started_at:
+        raise RecordError(
+            f"{what} finishes at {finished_at:%Y-%m-%d %H:%M:%S} UTC, before it starts"
+            f" ({started_at:%Y-%m-%d %H:%M:%S} UTC)"
+        )
+    if finished_at > now + MAX_AHEAD:
+        raise RecordError(f"{what} finishes at {_later(finished_at, now=now)}")
+
+
 def check_not_ahead(what: str, *, started_at: datetime, now: datetime) -> None:
     """Raise RecordError where `what` starts after today: it would be the newest for ever."""
     if started_at > now + MAX_AHEAD:
-        raise RecordError(
-            f"{what} starts at {started_at:%Y-%m-%d %H:%M} UTC, more than a day after now"
-            f" ({now:%Y-%m-%d %H:%M} UTC). Look at the clock of the machine that measured it"
-        )
+        raise RecordError(f"{what} starts at {_later(started_at, now=now)}")
+
+
+def _later(at: datetime, *, now: datetime) -> str:
+    return (
+        f"{at:%Y-%m-%d %H:%M} UTC, more than a day after now ({now:%Y-%m-%d %H:%M} UTC)."
+        " Look at the clock of the machine that measured it"
+    )
 
 
 def read_document(path: Path) -> RunDocument:

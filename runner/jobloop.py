@@ -207,7 +207,7 @@ class JobLoop:
         """
         while self.unnoted:
             rest = self.unnoted[0]
-            if trouble := self.workplace.spool().drain(store).trouble:
+            if trouble := self._drain(store):
                 return trouble
             if rest.judge is not None:
                 rest.judge()
@@ -215,10 +215,17 @@ class JobLoop:
             self.unnoted.pop(0)
         return ""
 
+    def _drain(self, store: Store) -> str:
+        """Pass on what waits in the spool; return why the store does not take it, or empty."""
+        report = self.workplace.spool().drain(store)
+        for broken in report.broken:
+            self._say(broken.text)
+        return report.trouble
+
     def _execute(self, job: Job, store: Store) -> str:
         trigger = f"job {job.dedupe_key}"
         # A run that ended while the store was locked must not be taken for one that did not.
-        self.workplace.spool().drain(store)
+        self._drain(store)
         schedule = schedule_of(job, self.workplace.config.schedules)
         rule = self._rule_of(job, store)
         engine = self._engine_of(rule)

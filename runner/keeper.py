@@ -141,7 +141,7 @@ class Keeper:
             return DrainReport()
         report = self._spool.drain(self.store)
         for broken in report.broken:
-            self._say(f"set aside {broken.path}: {broken.reason}")
+            self._say(broken.text)
         self._say_trouble(report)
         self._rest_until = self._now() + REST if report.trouble else None
         return report

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from runner.errors import SpoolFull
 from runner.locks import is_alive
 from runner.protocol import write_json
 from runner.trace_files import TraceFolder, traces_in
-
-logger = logging.getLogger(__name__)
 
 # Longer than any pause between the last look at a case and the writing of its result.
 UNCLAIMED_S = 3600.0
@@ -81,6 +78,11 @@ class BrokenFile:
 
     path: Path
     reason: str
+
+    @property
+    def text(self) -> str:
+        """Return what happened, for people: who drains a spool says so."""
+        return f"set aside {self.path}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +207,6 @@ class Spool:
         # Another process may have set it aside a moment ago.
         with contextlib.suppress(FileNotFoundError):
             path.replace(target)
-        logger.warning("set aside %s: %s", target, reason)
         return BrokenFile(path=target, reason=reason)
 
     def _remove_leftovers(self) -> None:

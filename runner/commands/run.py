@@ -158,6 +158,8 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> 
     if not spool.has_any_of({document.run.id for document in documents}):
         return False
     report = spool.drain(workplace.store().in_a_hurry())
+    for broken in report.broken:
+        stderr().print(broken.text, markup=False)
     if report.trouble:
         stderr().print(
             "the store takes nothing yet: what was measured waits in the spool and is not judged."

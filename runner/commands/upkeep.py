@@ -30,7 +30,7 @@ from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
-from runner.documents import check_not_ahead, read_documents
+from runner.documents import check_times, read_documents
 from runner.entry import EXIT_USAGE
 from runner.spool import Spool
 from runner.timetable import timetable_of
@@ -38,6 +38,7 @@ from runner.wiring import Workplace
 
 # Names in a file may be of any length, and what is told of them.
 _MAX_REASON: Final = 1000
+_STDIN: Final = Path("/dev/stdin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class FilesReport:
 def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
     """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
 
-    A file with a mistake is named; the others are stored.
+    A file with a mistake is named; the others are stored. A file - is what comes from a pipe.
     """
     store = workplace.store()
     done = ingest_files(files, store=store, spool=workplace.spool(), now=workplace.seams.now())
@@ -65,7 +66,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
     num_ingested = done.num_ingested + report.num_ingested
     num_duplicates = done.num_duplicates + report.num_duplicates
     for broken in report.broken:
-        stderr().print(f"set aside {broken.path}: {broken.reason}", markup=False)
+        stderr().print(broken.text, markup=False)
     if report.trouble:
         stderr().print(
             f"{counted(report.num_left, 'result')} still waiting: {report.trouble}", markup=False
@@ -103,7 +104,7 @@ def ingest_files(
     report = FilesReport()
     for place, path in enumerate(files):
         try:
-            documents = read_documents(path)
+            documents = read_documents(_STDIN if str(path) == "-" else path)
         except OSError as error:
             reason = f"cannot read {path}: {error.strerror or error}"
             report = _refuse(report, path, reason=reason)
@@ -113,8 +114,7 @@ def ingest_files(
             continue
         for document in documents:
             try:
-                run = document.run
-                check_not_ahead(f"run {run.id}", started_at=run.started_at, now=now)
+                check_times(document, now=now)
                 num_new, num_known = ingest_document(document, store=store, spool=spool)
             except (RecordError, MixedStoreError) as error:
                 report = _refuse(report, path, reason=f"{path}: {error}")
@@ -126,6 +126,9 @@ def ingest_files(
                     err=True,
                 )
                 raise
+            if not document.results:
+                text = f"run {document.run.id} in {path} has no results"
+                click.echo(printable(text), err=True)
             report = replace(
                 report,
                 num_ingested=report.num_ingested + num_new,

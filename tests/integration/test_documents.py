@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,6 +21,7 @@ from runner.spool import Spool
 from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 
+ROOT = Path(__file__).resolve().parents[2]
 # Deeper than any interpreter follows.
 NESTED = "[" * 200_000
 
@@ -270,9 +273,7 @@ def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
     )
 
 
-def test_a_run_of_the_future_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
+def test_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
     starts = {"far": "9999-12-31T23:59:00+00:00", "soon": "2026-01-02T02:30:00+00:00"}
     for name, started_at in starts.items():
         write_run(f"{name}.json", run_id=name)
@@ -286,3 +287,78 @@ def test_a_run_of_the_future_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         " (2026-01-01 02:30 UTC). Look at the clock of the machine that measured it\n",
     )
     assert [summary.run.id for summary in load_runs(terminal.store())] == ["soon"]
+
+
+LATER = "2199-01-01T00:00:00+00:00"
+TOO_LATE = (
+    " at 2199-01-01 00:00 UTC, more than a day after now (2026-01-01 02:30 UTC). Look at the clock"
+    " of the machine that measured it"
+)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "at", "told"),
+    [
+        ("run", "finished_at", LATER, f"run r finishes{TOO_LATE}"),
+        (
+            "run",
+            "finished_at",
+            "2026-01-01T02:29:59+00:00",
+            "run r finishes at 2026-01-01 02:29:59 UTC, before it starts (2026-01-01 02:30:00 UTC)",
+        ),
+        ("result", "started_at", LATER, f"result r-1 of run r starts{TOO_LATE}"),
+        ("result", "finished_at", LATER, f"result r-1 of run r finishes{TOO_LATE}"),
+        (
+            "result",
+            "finished_at",
+            "2025-01-01T00:00:00+00:00",
+            "result r-1 of run r finishes at 2025-01-01 00:00:00 UTC, before it starts"
+            " (2026-01-01 02:30:00 UTC)",
+        ),
+    ],
+)
+def test_what_ends_when_it_cannot_have_ended_is_refused(
+    terminal: Terminal, part: str, key: str, at: str, told: str
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    place = document["run"] if part == "run" else document["results"][0]
+    place[key] = at
+    Path("r.json").write_text(json.dumps(document))
+    done = terminal.hud("ingest", "r.json")
+    assert (done.exit_code, done.stderr) == (2, f"hud: r.json: {told}\n")
+    assert load_runs(terminal.store()) == []
+
+
+def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    Path("r.json").write_text(json.dumps(document | {"results": []}))
+    done = terminal.hud("ingest", "r.json")
+    assert (done.exit_code, done.stderr) == (0, "run r in r.json has no results\n")
+    assert [summary.run.id for summary in load_runs(terminal.store())] == ["r"]
+
+
+def test_a_pipe_is_read_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run("r.json", run_id="r")
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "ingest", "-"],
+        input=Path("r.json").read_bytes(),
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stdout == b"1 result stored, 0 in already, 0 set aside, 0 left\n", done.stderr
+
+
+def test_a_file_of_the_spool_that_nobody_can_read_is_said_once(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Path(".hud/spool/half.json")
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    done = terminal.hud("ingest")
+    assert done.exit_code == 1
+    assert done.stderr.count("half.json is not whole JSON") == 1
+    assert caplog.records == []

@@ -335,6 +335,16 @@ def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
     assert [summary.run.state for summary in load_runs(place.store)] == [RunState.FINISHED]
 
 
+def test_a_file_of_the_spool_that_nobody_can_read_is_said_once(place: Place) -> None:
+    path = place.workplace.spool().directory / "half.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{")
+    place.requests.write(REQUEST)
+    assert place.loop.run_queued() == ""
+    told = f"set aside {path.parent / 'broken' / path.name}: half.json is not whole JSON"
+    assert [text.startswith(told) for text in place.said() if "half.json" in text] == [True]
+
+
 def with_gpu(place: Place, lost: set[str]) -> JobLoop:
     """Return the loop of `place` on a machine with a GPU; what is in `lost` does not answer."""
 
