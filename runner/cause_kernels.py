@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from db.errors import RecordError
 from db.kernel_profiles import load_profiled
@@ -30,6 +30,9 @@ class CauseKernels:
     noise: str = ""
 
 
+NO_KERNELS: Final = CauseKernels()
+
+
 def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKernels]:
     """Return the kernels of each alert by its id; none where a run has no kernels."""
     sides = {alert.id: kernel_ends(alert) for alert in alerts}
@@ -38,7 +41,7 @@ def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKe
     found: dict[str, CauseKernels] = {}
     for alert in alerts:
         pair = [results[name] for name in sides[alert.id] if name in results]
-        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
+        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else NO_KERNELS
     return found
 
 
@@ -48,6 +51,6 @@ def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKe
     except RecordError as error:
         # One damaged result hides the kernels of its own alert, and no other alert.
         logger.warning("no kernels for alert %s: %s", alert.id, error)
-        return CauseKernels()
+        return NO_KERNELS
     rows = top_kernels(diff, is_slower=is_about_slower(alert))
     return CauseKernels(rows=tuple(rows), noise=diff.noise_text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from db.alert_ends import began, end_words
 from db.records import Alert, Verdict
-from db.text import one_line, short_revision, with_kind
+from db.text import one_line, short_revision, signed, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -23,6 +24,7 @@ from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
 from runner.analysis.outcomes import OUTCOME
 from runner.analysis.repro import repro_command
+from runner.cause_kernels import NO_KERNELS, CauseKernels
 from runner.commands.common import Column, print_table, stdout
 from runner.text import percent, quantity
 
@@ -78,8 +80,15 @@ def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
     print_table(columns, rows=rows)
 
 
-def print_alert(alert: Alert, *, at: datetime, fails_now: str = "", last: str = "") -> None:
-    """Print what is known of one alert, as it is at `at`.
+def print_alert(
+    alert: Alert,
+    *,
+    at: datetime,
+    kernels: CauseKernels = NO_KERNELS,
+    fails_now: str = "",
+    last: str = "",
+) -> None:
+    """Print what is known of one alert, as it is at `at`, with the `kernels` behind it.
 
     `fails_now` says how its case fails by now, where that is another way; `last` is the value
     before what it tells of, where that left none.
@@ -99,6 +108,7 @@ def print_alert(alert: Alert, *, at: datetime, fails_now: str = "", last: str = 
         (bad_name, f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
         ("last seen", _moment(alert.last_seen)),
         ("what", alert.cause_text or "-"),
+        *_kernel_facts(kernels),
         *([("fails now", fails_now)] if fails_now else []),
         ("again", told(alert) if alert.confirmation else "-"),
         ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
@@ -106,6 +116,15 @@ def print_alert(alert: Alert, *, at: datetime, fails_now: str = "", last: str = 
     console = stdout()
     for name, value in facts:
         console.print(f"{name:10} {one_line(value)}", markup=False)
+
+
+def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
+    """Yield a line for each kernel, and one for what makes their times uncertain."""
+    names = itertools.chain(["kernels"], itertools.repeat(""))
+    for name, row in zip(names, kernels.rows, strict=False):
+        yield name, f"{signed(row['contribution_us'])} us {row['label']}: {row['text']}"
+    if kernels.rows and kernels.noise:
+        yield "", kernels.noise
 
 
 def _what_changed(alert: Alert, *, last: str) -> str:

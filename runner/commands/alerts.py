@@ -31,6 +31,7 @@ from runner.alerts.documents import alert_json, alerts_json
 from runner.analysis.failures import fails_otherwise
 from runner.analysis.outcomes import OUTCOME
 from runner.analysis.triage import Decide, add_comment, set_muted, set_owner, set_state
+from runner.cause_kernels import cause_kernels
 from runner.commands.alert_options import (
     DecisionOptions,
     FloorCommand,
@@ -118,6 +119,7 @@ def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
     print_alert(
         alert,
         at=workplace.seams.now(),
+        kernels=cause_kernels([alert], store=store)[alert.id],
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         last=_last_value(alert, store=store) if alert.baseline is None else "",
     )

@@ -147,13 +147,28 @@ def test_results_are_the_same_looked_for_one_by_one_together_or_twice(store: Sto
     assert load_profiled(store, names * 2) == few
 
 
-def test_regressions_in_json_have_the_kernels_in_their_cause(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    terminal = Terminal(tmp_path)
+    return Terminal(tmp_path)
+
+
+def test_regressions_in_json_have_the_kernels_in_their_cause(terminal: Terminal) -> None:
     ingest(terminal.store(), result_of("good", 0.001), result_of("bad", 0.0015))
     save_alerts(terminal.store(), [alert_between()])
     (alert,) = terminal.json("regressions", "--json")
     assert [kernel["label"] for kernel in alert["cause"]["kernels"]] == ["cpp_fused_add"]
     assert alert["cause"]["noise"] == ""
+
+
+def test_an_alert_in_the_terminal_has_the_kernels_too(terminal: Terminal) -> None:
+    slower = result_of("bad", 0.0015)
+    noisy = replace(slower, warnings=(RunWarning(code="noisy-neighbour", text="busy"),))
+    ingest(terminal.store(), result_of("good", 0.001), noisy)
+    save_alerts(terminal.store(), [alert_between()])
+    lines = terminal.hud("alerts", "show", "alert-1").stdout.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("kernels"))
+    assert [line.rstrip() for line in lines[start : start + 2]] == [
+        "kernels    +1000.0 us cpp_fused_add: Same code; +50 % a call, 1,000 -> 1,500 us.",
+        "           Noise: the candidate is noisy-neighbour.",
+    ]
