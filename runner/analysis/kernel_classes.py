@@ -101,6 +101,8 @@ def _calls_text(match: Match) -> str:
 
 
 def _computed(match: Match) -> str:
+    if match.matched_by is MatchedBy.ATTENTION:
+        return "attention"
     groups = [group for side in _sides(match) for group in side]
     names = sorted({name for group in groups for name in group.words or group.operators})
     more = f" and {len(names) - _NUM_TOLD} more" if len(names) > _NUM_TOLD else ""

@@ -56,7 +56,12 @@ def shared_part(one: frozenset[str], other: frozenset[str]) -> float:
 
 def is_as_often(one: Group, other: Group) -> bool:
     """Return whether both are called as often an iteration."""
-    return math.isclose(one.count, other.count, rel_tol=_COUNT_TOLERANCE)
+    return is_same_count(one.count, other.count)
+
+
+def is_same_count(one: float, other: float) -> bool:
+    """Return whether both are the same number of calls an iteration."""
+    return math.isclose(one, other, rel_tol=_COUNT_TOLERANCE)
 
 
 def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusion]:

@@ -47,6 +47,7 @@ class MatchedBy(StrEnum):
     NODES_OF_FUSION = "nodes of the graph, fused otherwise"
     OPERATORS_OF_FUSION = "operators, fused otherwise"
     WORDS_OF_FUSION = "words of the label, fused otherwise"
+    ATTENTION = "attention and its parts"
     WORDS = "words of the label"
     LIKENESS = "likeness"
     NOTHING = "nothing"

@@ -20,6 +20,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from runner.analysis.kernel_attention import find_attention
 from runner.analysis.kernel_code import likeness, token_pairs
 from runner.analysis.kernel_fusion import (
     MIN_SHARED,
@@ -84,6 +85,7 @@ def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
         found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
     found += left.take_shares()
     found += left.take_fusions(find_fusions(*left.heaviest()))
+    found += left.take_fusions(find_attention(*left.heaviest()))
     pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
     found += left.take_pairs(pairs, MatchedBy.WORDS)
     found += left.take_pairs(_assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS)

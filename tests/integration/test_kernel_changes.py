@@ -119,6 +119,29 @@ class Sorted(Net):
         return torch.sort(super().forward(x)).values.sigmoid()
 
 
+class Attention(nn.Module):
+    """Layers of attention, each in one operator or in its parts."""
+
+    def __init__(self, *, is_apart: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 96) for _ in range(2))
+        self.is_apart = is_apart
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what comes of the tokens `x`."""
+        for layer in self.layers:
+            inputs = layer(x).reshape(1, len(x), 3, 2, 16).permute(2, 0, 3, 1, 4)
+            x = self.attend(*inputs).transpose(1, 2).reshape(len(x), 32)
+        return x
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Return the attention of four dimensions."""
+        if not self.is_apart:
+            return nn.functional.scaled_dot_product_attention(query, key, value)
+        scores = query @ key.transpose(-1, -2) / 4.0
+        return torch.softmax(scores, -1) @ value
+
+
 class Lookup(nn.Module):
     """A table in which `x` is looked up: how long it takes depends on what is in `x`."""
 
@@ -340,6 +363,21 @@ def test_eager_operators_are_merged_by_compiling(bench: Bench) -> None:
     eager = bench.side(Net(GELU), backend="eager")
     row = rows_of(diff_kernels(eager, bench.compiled))[f"aten::_softmax + aten::gelu -> {FUSED}"]
     assert (row.kind, row.matched_by) == (ChangeKind.MERGED, MatchedBy.WORDS_OF_FUSION)
+
+
+def test_attention_that_is_taken_apart_is_one_change(bench: Bench) -> None:
+    """Compiling would put it together again."""
+    whole, apart = (
+        bench.side(Attention(is_apart=is_apart), backend="eager") for is_apart in (False, True)
+    )
+    (row,) = (
+        row for row in diff_kernels(whole, apart).rows if row.matched_by is MatchedBy.ATTENTION
+    )
+    assert row.kind is ChangeKind.SPLIT
+    assert [kernel.kind for kernel in row.baseline] == ["attention"]
+    names = {kernel.name for kernel in row.candidate}
+    assert names >= {"aten::bmm", "aten::_softmax", "aten::div"}
+    assert "do what 1 did (attention): " in row.text
 
 
 def test_norms_and_sums_of_an_encoder_are_shared_out_to_the_kernels_that_compiling_makes(
