@@ -218,15 +218,21 @@ def duration(seconds: float) -> str:
 
 
 def age(at: datetime, *, now: datetime) -> str:
-    """Return how long ago `at` is, in its largest unit: `just now`, `5 min`, `3 h`, `12 d`."""
+    """Return how long ago `at` is, in its largest unit: `just now`, `5 min ago`, `3 h ago`.
+
+    What a clock that goes ahead says is to come: `in 3 h`.
+    """
     passed_s = (now - at) / timedelta(seconds=1)
-    if passed_s < _MINUTE_S:
+    away_s = abs(passed_s)
+    if away_s < _MINUTE_S:
         return "just now"
-    if passed_s < _HOUR_S:
-        return f"{passed_s // _MINUTE_S:.0f} min ago"
-    if passed_s < 2 * _DAY_S:
-        return f"{passed_s // _HOUR_S:.0f} h ago"
-    return f"{passed_s // _DAY_S:.0f} d ago"
+    if away_s < _HOUR_S:
+        text = f"{away_s // _MINUTE_S:.0f} min"
+    elif away_s < 2 * _DAY_S:
+        text = f"{away_s // _HOUR_S:.0f} h"
+    else:
+        text = f"{away_s // _DAY_S:.0f} d"
+    return f"{text} ago" if passed_s > 0 else f"in {text}"
 
 
 def moment(at: datetime) -> str:

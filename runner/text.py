@@ -37,7 +37,7 @@ def quantity(value: float | None, *, unit: str) -> str:
     if unit == "x":
         return f"{value:.2f}x"
     if unit == "share":
-        return f"{value:.1%}".replace("%", " %")
+        return f"{_three_digits(100 * value)} %"
     if unit == "calls":
         return f"{value:,.0f} calls"
     # Rounded to three digits, 999.7 would be in exponents.
@@ -48,11 +48,14 @@ def quantity(value: float | None, *, unit: str) -> str:
 def _prefixed(value: float, unit: str) -> str:
     prefixes = _PREFIXES[unit]
     scale, prefix = next((step for step in prefixes if abs(value) >= step[0]), prefixes[-1])
-    number = value / scale
+    return f"{_three_digits(value / scale)} {prefix}{unit}"
+
+
+def _three_digits(value: float) -> str:
     # Rounded first: 9.997 is 10.0.
-    rounded = abs(float(f"{number:.2e}"))
+    rounded = abs(float(f"{value:.2e}"))
     digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded else 0
-    return f"{number:.{digits}f} {prefix}{unit}"
+    return f"{value:.{digits}f}"
 
 
 def _bytes(value: float) -> str:

@@ -99,15 +99,15 @@ def test_the_kernels_stand_longest_first_and_the_parts_beside_the_latency(
         "trace      not kept",
         "warning    few-samples: only 3; take more",
         "",
-        "kernel         kind      library       calls     time   share  GB/s  TFLOP/s  roofline"
+        "kernel         kind      library       calls     time     share  GB/s  TFLOP/s  roofline"
         "  operators        shapes",
-        "mkl_gemm       gemm      mkl               1  5.00 ms  50.0 %     4        2    25.0 %"
+        "mkl_gemm       gemm      mkl               1  5.00 ms    50.0 %     4        2    25.0 %"
         "  aten.mm          [8, 16]",
-        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
+        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms    20.0 %     1        -         -"
         "  aten.add.Tensor  [8, 16]",
-        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms  20.0 %     1        -         -"
+        "cpp_fused_add  fused     inductor-cpp      2  2.00 ms    20.0 %     1        -         -"
         "  aten.add.Tensor  [8, 16]",
-        "aten::view     dispatch  aten              7  7.00 us   0.1 %     -        -         -",
+        "aten::view     dispatch  aten              7  7.00 us  0.0700 %     -        -         -",
         "",
         "part                        time   share",
         "gemm                     5.00 ms  50.0 %",

@@ -42,7 +42,9 @@ from tests.builders import make_case, make_measurement, make_result
         (989e12, "FLOP/s", "989 TFLOP/s"),
         (3.35e12, "B/s", "3.35 TB/s"),
         (0.4567, "share", "45.7 %"),
-        (1.2, "share", "120.0 %"),
+        (1.2, "share", "120 %"),
+        (0.05432, "share", "5.43 %"),
+        (0.0, "share", "0 %"),
     ],
 )
 def test_a_quantity_has_a_fitting_unit(value: float | None, unit: str, text: str) -> None:

@@ -179,6 +179,8 @@ def test_a_duration_reads_in_its_two_largest_units(seconds: float, text: str) ->
         (timedelta(minutes=5), "5 min ago"),
         (timedelta(hours=47), "47 h ago"),
         (timedelta(days=12), "12 d ago"),
+        (timedelta(seconds=-59), "just now"),
+        (timedelta(hours=-3.5), "in 3 h"),
     ],
 )
 def test_an_age_reads_in_its_largest_unit(passed: timedelta, text: str) -> None:
