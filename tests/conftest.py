@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# As in a worker, and read when torch is imported: on a busy machine threads wait for one another.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # A busy machine makes no test fail: what takes long is shown by benchmarks.
 settings.register_profile("hud", deadline=None)

@@ -230,9 +230,6 @@ def undisturbed(kernel: Kernel) -> Kernel:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Yield a bench whose kernels are generated anew, so that it is known what they are from."""
-    num_threads = torch.get_num_threads()
-    # As in a worker: threads of a busy machine wait for one another, a thousand times a call.
-    torch.set_num_threads(1)
     with (
         inductor_config.patch(fx_graph_cache=False),
         functorch_config.patch(enable_autograd_cache=False),
@@ -241,7 +238,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         # Inductor's own modules use what torch is about to drop.
         warnings.simplefilter("ignore", DeprecationWarning)
         yield Bench(tmp_path_factory.mktemp("traces"))
-    torch.set_num_threads(num_threads)
     forget_compiled()
 
 
