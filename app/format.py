@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -105,7 +105,8 @@ class Scale:
         if not is_interval(low, high):
             return ""
         if self.unit == "x":
-            return f"[{low / self.factor:.2f}, {high / self.factor:.2f}]"
+            # Two ends that read as one say nothing of how well a ratio is known.
+            return f"[{', '.join(self._apart(low, high, range(2, 5)))}]"
         ends = [self.number(low), self.number(high)]
         fewest, most = sorted(len(end.partition(".")[2]) for end in ends)
         # Of ends that are far apart the upper one would look more exact than it is.
@@ -114,9 +115,13 @@ class Scale:
         alike = self._fixed(low, high, fewest)
         # An estimate at the lower end would lie outside of what was rounded up.
         if len(set(alike)) == 1 or float(alike[0].replace(",", "")) > low / self.factor:
-            finer = (self._fixed(low, high, places) for places in range(most, most + 3))
-            alike = next((ends for ends in finer if len(set(ends)) > 1), alike)
+            alike = self._apart(low, high, range(most, most + 3))
         return f"[{', '.join(alike)}]"
+
+    def _apart(self, low: float, high: float, places: Sequence[int]) -> list[str]:
+        """Return the ends with as few decimals as tell them apart, with the fewest if none do."""
+        found = [self._fixed(low, high, number) for number in places]
+        return next((ends for ends in found if ends[0] != ends[1]), found[0])
 
     def _fixed(self, low: float, high: float, places: int) -> list[str]:
         # As counts are told by themselves.

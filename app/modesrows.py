@@ -143,7 +143,7 @@ def chart_rows(page: ModesPage) -> list[dict[str, Any]]:
             "compile_s": mode.compile_s.value,
             "label": _chart_label(mode),
             "memory": "-" if mode.memory is None else f"{mode.memory.value:.2f}x of eager",
-            "shown": f"{mode.speedup.value:.2f}x [{mode.speedup.low:.2f}, {mode.speedup.high:.2f}]",
+            "shown": f"{mode.speedup.value:.2f}x {_interval(mode.speedup)}".rstrip(),
             "compile": quantity(mode.compile_s.value, "s"),
             "is_front": not mode.beaten_by,
             # What is on the front for its memory alone lies below the line.
@@ -166,9 +166,12 @@ def about(calls: float) -> str:
     return f"{rounded:,.0f}"
 
 
+def _interval(speedup: Spread) -> str:
+    return Scale(1.0, "x").interval(speedup.low, speedup.high)
+
+
 def _reason(best: ModeRow, page: ModesPage, *, cache: str) -> str:
-    speed = f"{best.speedup.value:.2f}x as fast as eager [{best.speedup.low:.2f},"
-    speed += f" {best.speedup.high:.2f}]"
+    speed = f"{best.speedup.value:.2f}x as fast as eager {_interval(best.speedup)}".rstrip()
     text = (
         f"Over {_cohort(best)} it is {speed}, for {quantity(best.compile_s.value, 's')} of {cache}"
         " compile time"
@@ -284,7 +287,7 @@ def _model_cell(
         href=series_url(
             cell.case.key, metric="speedup", machine=latest.machine, toolchain=latest.toolchain
         ),
-        title=f"speedup [{cell.speedup.low:.2f}, {cell.speedup.high:.2f}]",
+        title=f"speedup {_interval(cell.speedup)}".rstrip(),
         style="strong wraps" if cell.speedup.value == fastest and fastest > 1 else "wraps",
         notes=tuple(notes),
     )

@@ -145,6 +145,8 @@ def test_levels_are_told_in_one_unit_that_suits_the_longest() -> None:
 
 def test_a_ratio_has_no_space_before_its_unit() -> None:
     assert estimate(1.5, low=1.48, high=1.52, unit="x") == "1.50x [1.48, 1.52]"
+    assert estimate(1.0, low=0.998, high=1.002, unit="x") == "1.00x [0.998, 1.002]"
+    assert estimate(1.0, low=0.9999999, high=1.0000001, unit="x") == "1.00x [1.00, 1.00]"
 
 
 @pytest.mark.parametrize(
