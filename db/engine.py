@@ -8,6 +8,7 @@ no lock files: an advisory lock lets one writer in at a time, so the rules are t
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shutil
 import threading
@@ -46,6 +47,7 @@ _DUCKDB_SETTINGS: Final = {
 _ADVISORY_KEY: Final = 0x48554421
 # A process works with one store, or with two when it moves results between them.
 _NUM_ENGINES: Final = 8
+_CONNECT_TIMEOUT_S: Final = 10
 
 
 class Database(Protocol):
@@ -334,8 +336,12 @@ class PostgresServer:
         self._timeout_s = patience.timeout_s
         self._nesting = _Nesting()
         lock_timeout_ms = max(1, round(patience.timeout_s * 1000))
+        # With less than two seconds libpq takes two.
+        connect_timeout_s = min(_CONNECT_TIMEOUT_S, max(2, math.ceil(patience.timeout_s)))
         try:
-            self._engine = _server_engine(url, lock_timeout_ms=lock_timeout_ms)
+            self._engine = _server_engine(
+                url, lock_timeout_ms=lock_timeout_ms, connect_timeout_s=connect_timeout_s
+            )
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
                 "PostgreSQL stores need the driver psycopg, which is not installed."
@@ -454,12 +460,12 @@ def _file_engine(path: str, *, read_only: bool) -> Engine:
 
 
 @lru_cache(maxsize=_NUM_ENGINES)
-def _server_engine(url: URL, *, lock_timeout_ms: int) -> Engine:
+def _server_engine(url: URL, *, lock_timeout_ms: int, connect_timeout_s: int) -> Engine:
     return sa.create_engine(
         url,
         poolclass=NullPool,
         connect_args={
-            "connect_timeout": 10,
+            "connect_timeout": connect_timeout_s,
             "application_name": "compile-hud",
             "options": f"-c timezone=UTC -c lock_timeout={lock_timeout_ms}",
         },

@@ -44,8 +44,8 @@ Decided = TypeVar("Decided", bound=Decision)
 Tell = Callable[[Sequence[Alert], Decided], Sequence[Notification]]
 
 LOCK_TIMEOUT_S: Final = 30.0
-# Longer than a transaction of ours takes, but for a large import.
-_HURRY_S: Final = 1.0
+# Longer than any transaction of ours takes, also behind another one.
+_HURRY_S: Final = 3.0
 
 
 def tell_nobody(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
@@ -96,12 +96,23 @@ class Store:
         self._database = open_database(url, patience=self._patience, keeps_open=keeps_open)
         self._is_migrated = False
         self._held = threading.local()
+        self._hurried: Store | None = None
 
     def in_a_hurry(self) -> Store:
-        """Return the store for who asks it again anyway: it is waited for a second at most."""
+        """Return the store for who asks it again anyway: each lock is waited for three seconds.
+
+        Nobody is told of that.
+        """
+        if self._hurried is None:
+            self._hurried = self._made_hurried()
+        return self._hurried
+
+    def _made_hurried(self) -> Store:
         hurried = copy.copy(self)
         hurried._patience = replace(
-            self._patience, timeout_s=min(_HURRY_S, self._patience.timeout_s)
+            self._patience,
+            timeout_s=min(_HURRY_S, self._patience.timeout_s),
+            on_wait=lambda _holder, _left_s: None,
         )
         if not isinstance(self._database, DuckDbMemory):
             hurried._database = open_database(self.url, patience=hurried._patience)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import json
+import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +21,12 @@ from db.records import RunDocument
 MAX_JSON_BYTES = 512 << 20
 # Further apart are no two clocks that somebody looks after.
 MAX_AHEAD: Final = timedelta(days=1)
+# Further back no clock is set while somebody measures by it.
+MAX_BACK: Final = timedelta(minutes=1)
+# What to read instead of a file.
+STDIN: Final = Path("standard input")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_LOOK: Final = "Look at the clock of the machine that measured it"
 
 
 def read_json(path: Path) -> Any:
@@ -37,7 +47,7 @@ def read_json(path: Path) -> Any:
 
 def _read(path: Path) -> bytes:
     """Return the content of `path`, unpacked, and no more of it than tells that it is too large."""
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         # Looked at and not taken out: a pipe cannot be read twice.
         if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             return stream.read(MAX_JSON_BYTES + 1)
@@ -45,6 +55,19 @@ def _read(path: Path) -> bytes:
             return gzip.GzipFile(fileobj=stream).read(MAX_JSON_BYTES + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise RecordError(f"{path.name} is not whole gzip: {error}") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    if path is STDIN:
+        # Not by a name in /dev: a socket has none. It is left open, and at its end.
+        stream: io.BufferedReader | None = getattr(sys.stdin, "buffer", None)
+        if stream is None:
+            raise OSError(errno.EBADF, "it is closed")
+        yield stream
+        return
+    with path.open("rb") as stream:
+        yield stream
 
 
 def read_documents(path: Path) -> list[RunDocument]:
@@ -74,10 +97,10 @@ def _check_span(
     check_not_ahead(what, started_at=started_at, now=now)
     if finished_at is None:
         return
-    if finished_at < started_at:
+    if finished_at < started_at - MAX_BACK:
         raise RecordError(
             f"{what} finishes at {finished_at:%Y-%m-%d %H:%M:%S} UTC, before it starts"
-            f" ({started_at:%Y-%m-%d %H:%M:%S} UTC)"
+            f" ({started_at:%Y-%m-%d %H:%M:%S} UTC). {_LOOK}"
         )
     if finished_at > now + MAX_AHEAD:
         raise RecordError(f"{what} finishes at {_later(finished_at, now=now)}")
@@ -90,10 +113,7 @@ def check_not_ahead(what: str, *, started_at: datetime, now: datetime) -> None:
 
 
 def _later(at: datetime, *, now: datetime) -> str:
-    return (
-        f"{at:%Y-%m-%d %H:%M} UTC, more than a day after now ({now:%Y-%m-%d %H:%M} UTC)."
-        " Look at the clock of the machine that measured it"
-    )
+    return f"{at:%Y-%m-%d %H:%M} UTC, more than a day after now ({now:%Y-%m-%d %H:%M} UTC). {_LOOK}"
 
 
 def read_document(path: Path) -> RunDocument:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 # Asking a locked store costs its whole patience (30 s): not after every case.
 REST = timedelta(seconds=120)
+# And not after what follows a case at once.
+JUST_NOW = timedelta(seconds=5)
 
 
 class Keeper:
@@ -41,8 +43,8 @@ class Keeper:
         self._spool = spool
         self._notify = notify
         self._now = now
-        self._rest_until: datetime | None = None
         self._trouble = ""
+        self._refused_at: datetime | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keeper")
         self._passing: Future[None] | None = None
 
@@ -57,10 +59,7 @@ class Keeper:
             return
         self._spool.write(run, result=result)
         if run.state is not RunState.RUNNING:
-            was_told = bool(self._trouble)
-            report = self.drain()
-            if report.trouble and was_told:
-                self._say(_kept(report))
+            self._end()
             return
         if result is None:
             self.drain_before_run(goes_on=False)
@@ -72,6 +71,22 @@ class Keeper:
             self._drain_unless_resting()
         else:
             self._passing = self._thread.submit(self._drain_unless_resting)
+
+    def _end(self) -> None:
+        """Pass on what is left at the end of a run, and say what the store does not take."""
+        told = self._trouble
+        self._wait()
+        if not self._was_just_refused():
+            self._drain()
+        if self._spool is not None and self._trouble and self._trouble == told:
+            self._say(_kept(len(self._spool.pending())))
+
+    def _was_just_refused(self) -> bool:
+        """Return whether the store was waited for in vain after the last case, or for a run beside.
+
+        It is not waited for a second time right after that.
+        """
+        return self._refused_at is not None and self._now() < self._refused_at + JUST_NOW
 
     def keep_all(self, run: Run, results: Sequence[CaseResult]) -> None:
         """Write many results to the spool and pass them on at once; raise SpoolFull."""
@@ -112,7 +127,7 @@ class Keeper:
 
     def rest(self, error: StoreLocked) -> None:
         """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
-        self._rest_until = self._now() + REST
+        self._refused_at = self._now()
         if not self._trouble:
             self._say(f"{error}. Measuring all the same: the spool keeps the results")
         self._trouble = str(error)
@@ -124,7 +139,7 @@ class Keeper:
 
     def is_resting(self) -> bool:
         """Return whether the store took nothing a moment ago, and is not to be asked now."""
-        return self._rest_until is not None and self._now() < self._rest_until
+        return self._refused_at is not None and self._now() < self._refused_at + REST
 
     def _wait(self) -> None:
         """Wait for what is being passed on; raise what that raised."""
@@ -142,8 +157,8 @@ class Keeper:
         report = self._spool.drain(self.store)
         for broken in report.broken:
             self._say(broken.text)
+        self._refused_at = self._now() if report.trouble else None
         self._say_trouble(report)
-        self._rest_until = self._now() + REST if report.trouble else None
         return report
 
     def interrupt_dead_runs(self, *, machine: str, device: str) -> None:
@@ -178,8 +193,8 @@ class Keeper:
 
     def _say_trouble(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.
-        if report.trouble and not self._trouble:
-            self._say(f"{report.trouble}. {_kept(report)}")
+        if report.trouble and report.trouble != self._trouble:
+            self._say(f"{report.trouble}. {_kept(report.num_left)}")
         elif self._trouble and not report.trouble:
             self._notify(Said(text="the store takes results again; nothing was lost"))
         self._trouble = report.trouble
@@ -188,5 +203,5 @@ class Keeper:
         self._notify(Said(text=text, is_warning=True))
 
 
-def _kept(report: DrainReport) -> str:
-    return f"The spool keeps {counted(report.num_left, 'file')} for the next run or `hud ingest`"
+def _kept(num_files: int) -> str:
+    return f"The spool keeps {counted(num_files, 'file')} for the next run or `hud ingest`"

@@ -12,6 +12,8 @@ _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # A number from here on has no decimals.
 _WHOLE = 999.5
+# And a smaller one than this, as on the pages, an exponent.
+_SMALLEST = 1e-4
 # Units that reach from small to large numbers, with the prefixes they take.
 _PREFIXES = {
     "s": _SI_PREFIXES,
@@ -54,6 +56,8 @@ def _prefixed(value: float, unit: str) -> str:
 def _three_digits(value: float) -> str:
     # Rounded first: 9.997 is 10.0.
     rounded = abs(float(f"{value:.2e}"))
+    if 0 < rounded < _SMALLEST:
+        return f"{value:.2e}"
     digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded else 0
     return f"{value:.{digits}f}"
 

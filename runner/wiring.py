@@ -181,29 +181,33 @@ def execute_together(
 def clean_up(workplace: Workplace, *, notify: Notify) -> None:
     """Remove what the settings do not keep, after a run; what cannot be removed is only said.
 
-    Where results wait for the store, it took nothing a moment ago: all of it is left to the next
-    run.
+    Where results wait for the store, it took nothing a moment ago, and is hardly waited for: what
+    is locked is left to the next run. Where its disk is full, this makes room.
     """
     spool = workplace.spool()
-    if spool.pending():
-        return
+    is_refused = bool(spool.pending())
+    told: list[str] = []
     try:
         spool.remove_unclaimed_traces()
-        told = prune(workplace) if workplace.has_store else []
         if workplace.has_store:
-            arrange_measurements(workplace.store())
+            store = workplace.store()
+            store = store.in_a_hurry() if is_refused else store
+            told = prune(workplace, store=store)
+            arrange_measurements(store)
     except (StoreError, OSError) as error:
-        told = [f"not all that is old is removed: {error}"]
+        # That a store is locked was said of the results.
+        if not (is_refused and isinstance(error, StoreLocked)):
+            told = [f"not all that is old is removed: {error}"]
     for text in told:
         notify(Said(text=text))
 
 
-def prune(workplace: Workplace, *, is_dry_run: bool = False) -> list[str]:
+def prune(workplace: Workplace, *, store: Store, is_dry_run: bool = False) -> list[str]:
     """Remove what the settings do not keep, and return a line about each kind of it.
 
     A dry run only says what it would be. Raises OSError and what the store raises.
     """
-    config, store = workplace.config, workplace.store()
+    config = workplace.config
     told = []
     if config.traces_dir is not None:
         rules = config.trace_rules

@@ -83,8 +83,9 @@ def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
 
     After each run this happens by itself.
     """
-    is_missing = say_when_missing(workplace.store())
-    told = prune(workplace, is_dry_run=is_dry_run)
+    store = workplace.store()
+    is_missing = say_when_missing(store)
+    told = prune(workplace, store=store, is_dry_run=is_dry_run)
     if told or not is_missing:
         click.echo("\n".join(told) or "nothing is older than what is kept")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from runner.commands.serving import serve_dashboard
 from runner.config import demo_store_url
 from runner.demo import fill_demo
 from runner.detect import detect as detect_alerts
-from runner.documents import check_times, read_documents
+from runner.documents import STDIN, check_times, read_documents
 from runner.entry import EXIT_USAGE
 from runner.spool import Spool
 from runner.timetable import timetable_of
@@ -38,7 +38,6 @@ from runner.wiring import Workplace
 
 # Names in a file may be of any length, and what is told of them.
 _MAX_REASON: Final = 1000
-_STDIN: Final = Path("/dev/stdin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +51,18 @@ class FilesReport:
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path())
 @json_option
 @with_workplace
-def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> None:
+def ingest(workplace: Workplace, *, files: tuple[str, ...], as_json: bool) -> None:
     """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
 
     A file with a mistake is named; the others are stored. A file - is what comes from a pipe.
     """
     store = workplace.store()
-    done = ingest_files(files, store=store, spool=workplace.spool(), now=workplace.seams.now())
+    # Standard input has one end, however often it is named.
+    paths = dict.fromkeys(STDIN if name == "-" else Path(name) for name in files)
+    done = ingest_files(tuple(paths), store=store, spool=workplace.spool(), now=workplace.seams.now)
     report = workplace.spool().drain(store)
     num_ingested = done.num_ingested + report.num_ingested
     num_duplicates = done.num_duplicates + report.num_duplicates
@@ -95,7 +96,7 @@ def ingest(workplace: Workplace, *, files: tuple[Path, ...], as_json: bool) -> N
 
 
 def ingest_files(
-    files: Sequence[Path], *, store: Store, spool: Spool, now: datetime
+    files: Sequence[Path], *, store: Store, spool: Spool, now: Callable[[], datetime]
 ) -> FilesReport:
     """Store the runs of result files, and say on standard error of each that is none.
 
@@ -104,7 +105,7 @@ def ingest_files(
     report = FilesReport()
     for place, path in enumerate(files):
         try:
-            documents = read_documents(_STDIN if str(path) == "-" else path)
+            documents = read_documents(path)
         except OSError as error:
             reason = f"cannot read {path}: {error.strerror or error}"
             report = _refuse(report, path, reason=reason)
@@ -114,7 +115,8 @@ def ingest_files(
             continue
         for document in documents:
             try:
-                check_times(document, now=now)
+                # Only now: what comes through a pipe may have been measured meanwhile.
+                check_times(document, now=now())
                 num_new, num_known = ingest_document(document, store=store, spool=spool)
             except (RecordError, MixedStoreError) as error:
                 report = _refuse(report, path, reason=f"{path}: {error}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from db.errors import RecordError, StoreFull
 from db.queries import load_runs
-from db.records import CaseResult, Run
+from db.records import CaseResult, Run, RunDocument
 from db.store import Store
 from runner import documents
 from runner.documents import read_document, read_json
@@ -303,8 +304,9 @@ TOO_LATE = (
         (
             "run",
             "finished_at",
-            "2026-01-01T02:29:59+00:00",
-            "run r finishes at 2026-01-01 02:29:59 UTC, before it starts (2026-01-01 02:30:00 UTC)",
+            "2026-01-01T02:28:59+00:00",
+            "run r finishes at 2026-01-01 02:28:59 UTC, before it starts (2026-01-01 02:30:00 UTC)."
+            " Look at the clock of the machine that measured it",
         ),
         ("result", "started_at", LATER, f"result r-1 of run r starts{TOO_LATE}"),
         ("result", "finished_at", LATER, f"result r-1 of run r finishes{TOO_LATE}"),
@@ -313,7 +315,7 @@ TOO_LATE = (
             "finished_at",
             "2025-01-01T00:00:00+00:00",
             "result r-1 of run r finishes at 2025-01-01 00:00:00 UTC, before it starts"
-            " (2026-01-01 02:30:00 UTC)",
+            " (2026-01-01 02:30:00 UTC). Look at the clock of the machine that measured it",
         ),
     ],
 )
@@ -330,6 +332,33 @@ def test_what_ends_when_it_cannot_have_ended_is_refused(
     assert load_runs(terminal.store()) == []
 
 
+def test_a_clock_that_was_set_back_while_it_was_measured_by_costs_nothing(
+    terminal: Terminal,
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    document["run"]["finished_at"] = "2026-01-01T02:29:59.5+00:00"
+    document["results"][0]["finished_at"] = "2026-01-01T02:29:00+00:00"
+    Path("r.json").write_text(json.dumps(document))
+    assert terminal.hud("ingest", "r.json").exit_code == 0
+
+
+def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    document["run"]["finished_at"] = "2026-01-02T03:00:00+00:00"
+    Path("r.json").write_text(json.dumps(document))
+
+    def read_late(path: Path) -> list[RunDocument]:
+        terminal.clock.advance(25 * 3600)
+        return documents.read_documents(path)
+
+    monkeypatch.setattr("runner.commands.upkeep.read_documents", read_late)
+    assert terminal.hud("ingest", "r.json").exit_code == 0
+
+
 def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
     write_run("r.json", run_id="r")
     document = json.loads(Path("r.json").read_text())
@@ -339,17 +368,48 @@ def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
     assert [summary.run.id for summary in load_runs(terminal.store())] == ["r"]
 
 
-def test_a_pipe_is_read_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_run("r.json", run_id="r")
+def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
+    """Return what a process says that gets `stdin`, None for none at all."""
     done = subprocess.run(
-        [sys.executable, "-m", "runner", "ingest", "-"],
-        input=Path("r.json").read_bytes(),
+        [sys.executable, "-m", "runner", *words],
+        stdin=stdin,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         check=False,
+        text=True,
+        preexec_fn=None if stdin is not None else lambda: os.close(0),
     )
-    assert done.stdout == b"1 result stored, 0 in already, 0 set aside, 0 left\n", done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packed: bool) -> None:
+    del terminal
+    write_run("r.json", run_id="r")
+    content = Path("r.json").read_bytes()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(gzip.compress(content) if is_packed else content)
+        ours.shutdown(socket.SHUT_WR)
+        # However often it is named.
+        code, told, error = hud_with_input(theirs.fileno(), "ingest", "-", "-")
+    assert (code, told) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
+
+
+def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
+    del terminal
+    Path("broken").write_text("{")
+    with Path("broken").open() as broken:
+        code, told, error = hud_with_input(broken.fileno(), "ingest", "-")
+    assert (code, told.endswith("; not all of: standard input\n")) == (2, True)
+    assert error.startswith("hud: standard input is no result file of `hud run --json`: ")
+    code, _, error = hud_with_input(None, "ingest", "-")
+    assert (code, error) == (2, "hud: cannot read standard input: it is closed\n")
+
+
+def test_a_file_may_be_called_like_standard_input(terminal: Terminal) -> None:
+    write_run("-", run_id="r")
+    assert terminal.json("ingest", "./-", "--json")["ingested"] == 1
 
 
 def test_a_file_of_the_spool_that_nobody_can_read_is_said_once(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import StoreLocked
+from db.errors import StoreError, StoreFull, StoreLocked
 from db.queries import load_run, load_runs
 from db.records import CaseResult, Outcome, Run, RunState
 from db.store import Store
@@ -127,12 +127,13 @@ class MoodyStore(Store):
     """A store that is locked while `is_locked`."""
 
     is_locked = False
+    error: StoreError = StoreLocked("the store is held by PID 7")
     num_asked = 0
 
     def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
         self.num_asked += 1
         if self.is_locked:
-            raise StoreLocked("the store is held by PID 7")
+            raise self.error
         return super().ingest(run, result, spool_id=spool_id)
 
 
@@ -171,12 +172,40 @@ def test_a_store_that_took_nothing_is_asked_again_before_a_run_goes_on(
     assert load_run(store, run.id) == run
 
 
-def test_a_locked_store_is_not_asked_after_every_case(place: Place, tmp_path: Path) -> None:
+# Asked after the first result and at the end, or after each, and not right after the last again.
+@pytest.mark.parametrize(("case_s", "num_asked"), [(10.0, 2), (130.0, 4)])
+def test_a_locked_store_is_asked_now_and_then_and_once_at_the_end(
+    place: Place, tmp_path: Path, case_s: float, num_asked: int
+) -> None:
     store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
     store.is_locked = True
-    place.run(executor=FakeExecutor())
-    # After the first result, and at the end.
-    assert store.num_asked == 2
+    seen: list[str] = []
+
+    def take_long(order: CaseOrder) -> None:
+        # A thread passes the first result on meanwhile.
+        wait_until(lambda: not seen or any("held by PID 7" in text for text in place.said()))
+        seen.append(order.case.key)
+        place.clock.advance(case_s)
+
+    place.run(executor=FakeExecutor(on_execute=take_long))
+    assert store.num_asked == num_asked
+    _, *told = place.said()
+    assert told == [
+        "the store is held by PID 7. The spool keeps 1 file for the next run or `hud ingest`",
+        "The spool keeps 5 files for the next run or `hud ingest`",
+    ]
+
+
+def test_another_trouble_with_the_store_is_said_as_well(place: Place, tmp_path: Path) -> None:
+    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    store.is_locked = True
+
+    def fill() -> None:
+        store.error = StoreFull("the disk is full")
+        place.clock.advance(130.0)
+
+    place.run(executor=FakeExecutor(on_execute=on_case(4, fill)))
+    assert any(text.startswith("the disk is full. The spool keeps ") for text in place.said())
 
 
 def test_what_stayed_in_the_spool_goes_in_with_the_next_run(place: Place, tmp_path: Path) -> None:

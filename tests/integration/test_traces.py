@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from db.errors import StoreFull
 from db.queries import load_result
 from db.records import CaseResult
 from db.store import Store
@@ -220,6 +221,25 @@ def test_a_run_ends_by_removing_what_no_rule_keeps_and_says_so(
     assert "removed 1 of 2 traces" in terminal.hud(*run).stderr
     assert [path.name for path in folder.iterdir()] == ["n1.json.gz"]
     assert "traces" not in terminal.hud(*run).stderr
+
+
+def test_a_run_that_finds_no_room_for_its_results_makes_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def no_room(*_args: object, **_options: object) -> bool:
+        raise StoreFull("no room left")
+
+    def prune_some(*_args: object, **_options: object) -> str:
+        return "removed 1 of 2 traces"
+
+    monkeypatch.setattr(Store, "ingest", no_room)
+    monkeypatch.setattr("runner.wiring.prune_traces", prune_some)
+    result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
+    assert result.exit_code == 1
+    assert "no room left" in result.stderr
+    assert "removed 1 of 2 traces" in result.stderr
 
 
 def test_a_folder_that_cannot_be_pruned_ends_no_run(

@@ -45,6 +45,7 @@ from tests.builders import make_case, make_measurement, make_result
         (1.2, "share", "120 %"),
         (0.05432, "share", "5.43 %"),
         (0.0, "share", "0 %"),
+        (1e-9, "share", "1.00e-07 %"),
     ],
 )
 def test_a_quantity_has_a_fitting_unit(value: float | None, unit: str, text: str) -> None:
