@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.diffpage import DiffPage, DiffRow, class_words
-from app.format import signed_us
 from app.markup import escaped, link
 from app.state import KernelDiffState, kernel_diff_url
 from app.theme import VERDICT_STYLES
 from db.records import Verdict
-from db.text import counted, one_line, shortened
+from db.text import counted, one_line, shortened, signed_us
 
 # More bars than fit on a screen say no more than their sum.
 MAX_BARS = 14

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from app.diffpage import AlertKernels, class_words
-from app.format import signed_us
 from app.markup import Cell, Column, table
 from app.matrix import DIMENSIONS
 from app.pages import RunPage
@@ -15,6 +14,8 @@ from app.theme import VERDICT_STYLES
 from db.kernel_queries import KernelRun
 from db.records import Case
 from db.summaries import ResultSummary, TrendPoint
+from db.text import signed_us
+from runner.analysis.kernel_diff import share_text
 
 _EAGER = "eager"
 _COLUMNS = (
@@ -94,10 +95,7 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
 
 def alert_kernel_text(kernels: AlertKernels) -> str:
     """Return how much the kernels behind an alert explain."""
-    return (
-        f"{signed_us(kernels.explained_s)} us of the {signed_us(kernels.change_s)} us by which the"
-        f" {kernels.basis} changed between the two runs."
-    )
+    return share_text(kernels.explained_s, change_s=kernels.change_s, basis=kernels.basis)
 
 
 def _is_eager_of(result: ResultSummary, case: Case) -> bool:

@@ -193,11 +193,6 @@ def exact_times(*times_s: float) -> list[str]:
     return [f"{1e3 * time_s:,.3f} ms" for time_s in times_s]
 
 
-def signed_us(time_s: float) -> str:
-    """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
-    return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
-
-
 def percent(value_pct: float) -> str:
     """Return a change with its sign, `+21.3 %`; three digits at most behind large numbers."""
     decimals = 1 if abs(value_pct) < 100 else 0

@@ -61,6 +61,11 @@ def signed(value: float, *, decimals: int = 1) -> str:
     return shown if float(shown) else shown[1:]
 
 
+def signed_us(time_s: float) -> str:
+    """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
+    return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
+
+
 def signed_percent(share: float, *, decimals: int = 1) -> str:
     """Return a relative change in percent with its sign, `+21.3 %` of 0.213."""
     return f"{signed(100 * share, decimals=decimals)} %"

@@ -7,6 +7,7 @@ the same whenever it is asked for, and a better diff tells more of old alerts as
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,16 +18,17 @@ from db.kernels import ProfiledResult
 from db.records import Alert
 from db.store import Store
 from runner.analysis.alert_kernels import is_about_slower, kernel_ends
-from runner.analysis.kernel_diff import diff_kernels, kernel_side, top_kernels
+from runner.analysis.kernel_diff import diff_kernels, kernel_side, share_text, top_kernels
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseKernels:
-    """The top kernels of an alert, as JSON, and a line on what makes their times uncertain."""
+    """The top kernels of an alert, as JSON, how much they explain, and how certain that is."""
 
     rows: tuple[dict[str, Any], ...] = ()
+    share: str = ""
     noise: str = ""
 
 
@@ -53,4 +55,6 @@ def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKe
         logger.warning("no kernels for alert %s: %s", alert.id, error)
         return NO_KERNELS
     rows = top_kernels(diff, is_slower=is_about_slower(alert))
-    return CauseKernels(rows=tuple(rows), noise=diff.noise_text)
+    explained_s = 1e-6 * math.fsum(row["contribution_us"] for row in rows)
+    share = share_text(explained_s, change_s=diff.change_s, basis=diff.basis) if rows else ""
+    return CauseKernels(rows=tuple(rows), share=share, noise=diff.noise_text)

@@ -21,6 +21,8 @@ from db.records import RunDocument
 MAX_JSON_BYTES = 512 << 20
 # Further apart are no two clocks that somebody looks after.
 MAX_AHEAD: Final = timedelta(days=1)
+# There was no torch before.
+_FIRST_YEAR: Final = 2016
 # Further back no clock is set while somebody measures by it.
 MAX_BACK: Final = timedelta(minutes=1)
 # What to read instead of a file.
@@ -37,6 +39,8 @@ def read_json(path: Path) -> Any:
     content = _read(path)
     if len(content) > MAX_JSON_BYTES:
         raise RecordError(f"{path.name} is larger than {MAX_JSON_BYTES} bytes; split it into runs")
+    if not content.strip():
+        raise RecordError(f"{path.name} is empty")
     try:
         return json.loads(content)
     except RecursionError as error:
@@ -95,9 +99,11 @@ def _check_span(
     what: str, *, started_at: datetime, finished_at: datetime | None, now: datetime
 ) -> None:
     check_not_ahead(what, started_at=started_at, now=now)
+    if started_at.year < _FIRST_YEAR:
+        raise RecordError(f"{what} starts in the year {started_at.year}. {_LOOK}")
     if finished_at is None:
         return
-    if finished_at < started_at - MAX_BACK:
+    if started_at - finished_at > MAX_BACK:
         raise RecordError(
             f"{what} finishes at {finished_at:%Y-%m-%d %H:%M:%S} UTC, before it starts"
             f" ({started_at:%Y-%m-%d %H:%M:%S} UTC). {_LOOK}"

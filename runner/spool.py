@@ -87,7 +87,10 @@ class BrokenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """What draining the spool did; `trouble` says why the store took no more, else it is empty."""
+    """What draining the spool did: how many results it stored, and how many files are left.
+
+    `trouble` says why the store took no more, else it is empty.
+    """
 
     num_ingested: int = 0
     num_duplicates: int = 0
@@ -183,7 +186,8 @@ class Spool:
             except StoreError as error:
                 trouble = str(error)
                 break
-            counts[is_new] += 1
+            # News of a run are no result.
+            counts[is_new] += entry.result is not None
             path.unlink(missing_ok=True)
         return DrainReport(
             num_ingested=counts[True],

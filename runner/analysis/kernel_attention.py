@@ -45,6 +45,13 @@ def find_attention(groups: Sequence[Group], others: Sequence[Group]) -> list[Fus
         wholes = _attention_in(wholes_of)
         if not wholes or _attention_in(parts_of):
             continue
+        # What its operator calls besides, as clearing memory.
+        operators = frozenset[str]().union(*(group.operators for group in wholes))
+        wholes = [
+            group
+            for group in wholes_of
+            if group in wholes or (not group.is_dispatch and group.operators & operators)
+        ]
         kernels = [group for group in parts_of if not group.is_dispatch]
         if parts := _parts(wholes, among=kernels, most=_MAX_KERNELS - len(wholes)):
             before, after = (wholes, parts) if wholes_of is groups else (parts, wholes)
@@ -108,7 +115,7 @@ def _num_forward(wholes: Sequence[Group]) -> float:
     """Return how often attention was called; the splits of one call are combined by a kernel."""
     return _count(
         group
-        for group in wholes
+        for group in _attention_in(wholes)
         if not _is_backward(group) and "combine" not in group.first.name.lower()
     )
 
@@ -116,7 +123,7 @@ def _num_forward(wholes: Sequence[Group]) -> float:
 def _num_backward(wholes: Sequence[Group]) -> float:
     """Return how often a gradient was called: each time several kernels, as often as one."""
     counts: dict[tuple[object, ...], float] = defaultdict(float)
-    for group in wholes:
+    for group in _attention_in(wholes):
         if _is_backward(group):
             key = (group.operators, group.first.shapes)
             counts[key] = max(counts[key], group.count)

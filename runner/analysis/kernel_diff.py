@@ -18,7 +18,7 @@ from typing import Any
 
 from db.kernels import ProfiledResult, profile_of
 from db.records import CaseResult
-from db.text import signed
+from db.text import signed, signed_us
 from db.warning import RunWarning
 from runner.analysis.kernel_change import KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
@@ -238,6 +238,14 @@ def top_kernels(diff: KernelDiff, *, is_slower: bool | None = None) -> list[dict
         }
         for row in top_rows(diff, is_slower=is_slower)
     ]
+
+
+def share_text(explained_s: float, *, change_s: float, basis: str) -> str:
+    """Return how much of a change some rows explain, for people."""
+    return (
+        f"{signed_us(explained_s)} us of the {signed_us(change_s)} us by which the {basis} changed"
+        " between the two runs."
+    )
 
 
 def _measured(baseline: KernelSide, candidate: KernelSide) -> tuple[str, float, float]:

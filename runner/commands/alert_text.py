@@ -9,7 +9,7 @@ from datetime import datetime
 
 from db.alert_ends import began, end_words
 from db.records import Alert, Verdict
-from db.text import one_line, short_revision, signed, with_kind
+from db.text import one_line, short_revision, signed_us, with_kind
 from db.triage import (
     SETTING_NAMES,
     AlertChange,
@@ -122,9 +122,9 @@ def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
     """Yield a line for each kernel, and one for what makes their times uncertain."""
     names = itertools.chain(["kernels"], itertools.repeat(""))
     for name, row in zip(names, kernels.rows, strict=False):
-        yield name, f"{signed(row['contribution_us'])} us {row['label']}: {row['text']}"
-    if kernels.rows and kernels.noise:
-        yield "", kernels.noise
+        yield name, f"{signed_us(1e-6 * row['contribution_us'])} us {row['label']}: {row['text']}"
+    for text in filter(None, (kernels.share, kernels.noise if kernels.rows else "")):
+        yield "", text
 
 
 def _what_changed(alert: Alert, *, last: str) -> str:

@@ -100,7 +100,9 @@ def list_alerts(
     elif found:
         print_alerts(found, at=workplace.seams.now())
     elif not is_missing:
-        click.echo("no such alert; --state all lists every one", err=True)
+        is_every = wanted is None and owner is None
+        told = "no alert yet" if is_every else "no such alert; --state all lists every one"
+        click.echo(told, err=True)
 
 
 @alerts_group.command("show")

@@ -12,7 +12,7 @@ import click
 
 from db.errors import NotFoundError
 from db.kernels import Kernel
-from db.text import counted, one_line, printable, shortened
+from db.text import counted, one_line, printable, shortened, signed_us
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.commands.case_text import case_glob
@@ -71,9 +71,9 @@ class _Options:
 def diff_command(workplace: Workplace, *, baseline: str, candidate: str, options: _Options) -> None:
     """Show which kernels changed from A to B, why, and the microseconds that each contributes.
 
-    A and B are trace files of torch.profiler, result files of `hud run --json`, or RUN:CASE of the
-    store, with RUN and CASE as `hud kernels show` takes them; RUN alone takes the case of the
-    other side.
+    A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
+    RUN:CASE of the store, with RUN and CASE as `hud kernels show` takes them; FILE or RUN alone
+    takes the case of the other side.
     """
     before, after = find_sides(
         [baseline, candidate], case=options.case_name, store=workplace.store()
@@ -146,8 +146,8 @@ def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> 
         rows += _folded(same, name=str(ChangeKind.UNCHANGED))
     times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
     if diff.has_unexplained:
-        rows.append((_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
-    rows.append((_us(diff.change_s), "", diff.basis, times))
+        rows.append((signed_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
+    rows.append((signed_us(diff.change_s), "", diff.basis, times))
     print_table(_COLUMNS, rows=rows, spare=_SPARE)
 
 
@@ -156,7 +156,7 @@ def _row(row: KernelChange) -> tuple[str, ...]:
         shortened(one_line(text), limit=limit)
         for text, limit in ((row.label, _MAX_LABEL), (row.text, _MAX_TEXT))
     )
-    return _us(row.contribution_s), str(row.kind), label, text
+    return signed_us(row.contribution_s), str(row.kind), label, text
 
 
 def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]:
@@ -164,9 +164,4 @@ def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]
         return []
     total_s = math.fsum(row.contribution_s for row in rows)
     count = counted(len(rows), "kernel")
-    return [(_us(total_s), name, count, "--all shows them")]
-
-
-def _us(time_s: float) -> str:
-    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
-    return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
+    return [(signed_us(total_s), name, count, "--all shows them")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from runner.traces.notes import KernelNotes
 # A result file says so at its beginning; a trace never has this word.
 _OF_A_RESULT = b'"schema_version"'
 _HEAD_BYTES = 4096
+# To zlib: with the header of gzip.
+_GZIP = zlib.MAX_WBITS | 16
 # Of files; no run and no revision is called so.
 _ENDINGS = (".json", ".json.gz")
 
@@ -65,6 +69,11 @@ def _wanted(name: str) -> _Wanted:
     path = Path(name)
     if path.is_file():
         return _Wanted(name=name, case=None, is_trace=not _is_result_file(path))
+    run, _, case = name.rpartition(":")
+    if Path(run).is_file():
+        if not _is_result_file(Path(run)):
+            raise click.UsageError(f"{run} is a trace, which has only one case: leave out :{case}")
+        return _Wanted(name=run, case=case or None, is_trace=False)
     run, _, case = name.partition(":")
     if run.endswith(_ENDINGS):
         raise NotFoundError(
@@ -76,7 +85,11 @@ def _wanted(name: str) -> _Wanted:
 
 def _is_result_file(path: Path) -> bool:
     with path.open("rb") as stream:
-        return _OF_A_RESULT in stream.read(_HEAD_BYTES)
+        head = stream.read(_HEAD_BYTES)
+    # Of what is no whole gzip those say it who read it.
+    with contextlib.suppress(zlib.error):
+        head = zlib.decompressobj(wbits=_GZIP).decompress(head, _HEAD_BYTES)
+    return _OF_A_RESULT in head
 
 
 def _from_trace(path: Path) -> NamedSide:

@@ -168,7 +168,9 @@ def test_an_alert_in_the_terminal_has_the_kernels_too(terminal: Terminal) -> Non
     save_alerts(terminal.store(), [alert_between()])
     lines = terminal.hud("alerts", "show", "alert-1").stdout.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("kernels"))
-    assert [line.rstrip() for line in lines[start : start + 2]] == [
-        "kernels    +1000.0 us cpp_fused_add: Same code; +50 % a call, 1,000 -> 1,500 us.",
+    assert [line.rstrip() for line in lines[start : start + 3]] == [
+        "kernels    +1,000.0 us cpp_fused_add: Same code; +50 % a call, 1,000 -> 1,500 us.",
+        "           +1,000.0 us of the +1,000.0 us by which the latency changed between the two"
+        " runs.",
         "           Noise: the candidate is noisy-neighbour.",
     ]

@@ -303,6 +303,12 @@ TOO_LATE = (
         ("run", "finished_at", LATER, f"run r finishes{TOO_LATE}"),
         (
             "run",
+            "started_at",
+            "0001-01-01T00:00:00+00:00",
+            "run r starts in the year 1. Look at the clock of the machine that measured it",
+        ),
+        (
+            "run",
             "finished_at",
             "2026-01-01T02:28:59+00:00",
             "run r finishes at 2026-01-01 02:28:59 UTC, before it starts (2026-01-01 02:30:00 UTC)."
@@ -403,6 +409,8 @@ def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
         code, told, error = hud_with_input(broken.fileno(), "ingest", "-")
     assert (code, told.endswith("; not all of: standard input\n")) == (2, True)
     assert error.startswith("hud: standard input is no result file of `hud run --json`: ")
+    code, _, error = hud_with_input(subprocess.DEVNULL, "ingest", "-")
+    assert (code, error.endswith("standard input is empty\n")) == (2, True)
     code, _, error = hud_with_input(None, "ingest", "-")
     assert (code, error) == (2, "hud: cannot read standard input: it is closed\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +166,23 @@ def test_runs_of_the_store_are_named_with_their_case(terminal: Terminal) -> None
     assert "Name one: run-b:CASE, or --case" in unclear.stderr
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_two_cases_of_one_result_file_are_named_as_those_of_a_run(
+    terminal: Terminal, *, is_packed: bool
+) -> None:
+    path = Path("both.json")
+    other = result_of(0.006, AFTER, mean_s=2e-4, case=make_case("vit"))
+    write_run(path, "run-a", result_of(0.005, BEFORE, mean_s=1e-4), other)
+    if is_packed:
+        path.write_bytes(gzip.compress(path.read_bytes()))
+        path = path.rename("both.json.gz")
+    result = terminal.hud("kernels", "diff", f"{path}:bert*", f"{path}:vit*")
+    assert result.exit_code == 0, result.stderr
+    assert "+1,000.0              latency" in result.stdout
+    whole = terminal.hud("kernels", "diff", str(path), "b.json", "--case", "bert")
+    assert whole.exit_code == 0, whole.stderr
+
+
 def _iteration(gelu_us: float) -> list[Json]:
     return [
         annotation("hud/iteration", 0, 60 + gelu_us),
@@ -189,6 +207,9 @@ def test_two_trace_files_are_compared_by_their_iterations(terminal: Terminal) ->
     with_case = terminal.hud("kernels", "diff", *map(str, paths), "--case", "bert")
     assert with_case.exit_code == 2
     assert "a trace has only one case" in with_case.stderr
+    named = terminal.hud("kernels", "diff", f"{paths[0]}:bert", "a.json")
+    assert named.exit_code == 2
+    assert "is a trace, which has only one case: leave out :bert" in named.stderr
 
 
 def test_a_trace_that_is_not_there_is_called_a_file(terminal: Terminal) -> None:

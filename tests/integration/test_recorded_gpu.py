@@ -146,8 +146,10 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
     # Why compiling makes it slower: attention in float32, and taken apart.
     largest = rows[0]
     assert (largest["class"], largest["matched_by"]) == ("split", "attention and its parts")
-    assert largest["text"].startswith("7 kernels do what 1 did (attention): 429 -> 6,162 us")
-    assert ["sdpa" in kernel["name"] for kernel in largest["baseline"]] == [True]
+    assert largest["text"].startswith("7 kernels do what 2 did (attention): 439 -> 6,162 us")
+    # Its operator clears memory first.
+    names = {kernel["name"] for kernel in largest["baseline"]}
+    assert {name.partition("_")[0] for name in names} == {"cudnn", "Memset (Device)"}
     names = [kernel["name"] for kernel in largest["candidate"]]
     assert sum("gemm_f32f32" in name for name in names) == 2
     assert sum("softmax" in name for name in names) == 1

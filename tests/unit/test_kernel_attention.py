@@ -273,6 +273,17 @@ def test_attention_that_both_sides_have_is_no_part_of_it() -> None:
     }
 
 
+def test_what_the_operator_calls_besides_belongs_to_it() -> None:
+    clear = replace(flash("Memset (Device)"), kind="copy", count=24.0)
+    dispatch = replace(flash("aten::attention"), kind="dispatch")
+    rows = diff_kernels(side_with(flash(), clear, dispatch), side_with(*APART)).rows
+    found = {row.kind: known(row.baseline) for row in rows}
+    assert found == {
+        ChangeKind.SPLIT: known([flash(), clear]),
+        ChangeKind.VANISHED: known([dispatch]),
+    }
+
+
 def test_another_kernel_of_attention_is_a_version_of_it_whatever_else_is_new() -> None:
     efficient = replace(
         flash("fmha_cutlassF"), operators=("aten::_efficient_attention_forward",), library="cutlass"

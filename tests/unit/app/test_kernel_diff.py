@@ -11,11 +11,12 @@ import pytest
 from app.diffchart import MAX_BARS, waterfall, waterfall_steps
 from app.diffpage import DiffPage, DiffRow, DiffSide
 from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, headline, kernel_table, markdown
-from app.format import microseconds, signed_us
+from app.format import microseconds
 from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.state import KernelDiffState, kernel_diff_url, swapped
 from db.kernels import KernelSource
 from db.records import Verdict
+from db.text import signed_us
 from tests.builders import make_case, make_kernel, make_run
 
 US = 1e-6
