@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.countercolumns import counter_columns
 from app.diffpage import DiffPage, DiffRow, DiffSide, class_words
 from app.evidence import difference_table
-from app.format import exact_times, microseconds, moment, percent, significant
+from app.format import exact_times, microseconds, moment, percent
 from app.kernelrows import (
     NUM_ORIGINS,
     ORIGIN_COLUMNS,
@@ -24,7 +24,7 @@ from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
 from db.kernels import Kernel, Origin
 from db.records import Verdict
-from db.text import counted, one_line, shortened, signed_us
+from db.text import counted, one_line, shortened, signed_us, significant
 
 SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.

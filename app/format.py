@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from db.metrics import METRICS, speedup_name
 from db.summaries import MeasurementSummary
-from db.text import signed
+from db.text import signed, significant
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
@@ -157,17 +157,6 @@ def column_scale(unit: str, values: Iterable[float]) -> Scale:
         return scale
     smaller = [Scale(*step) for step in _STEPS[unit] if step[0] <= scale.factor]
     return next((item for item in smaller if min(sizes) >= _LEAST * item.factor), smaller[-1])
-
-
-def significant(value: float, *, digits: int = 3) -> str:
-    """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
-    # Rounded first: 9.997 is 10.0.
-    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if exponent < -4 or exponent >= 7:
-        return f"{value:.{digits - 1}e}"
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def quantity(value: float, unit: str) -> str:

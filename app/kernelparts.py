@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from app.format import quantity, scale_for, significant
+from app.format import quantity, scale_for
 from app.markup import Bar, Cell, Column, Note, Part, escaped, stack, table
 from app.pages import KernelsPage
 from app.state import perfetto_url, run_url, trace_url
 from app.theme import known_kind
 from db.kernels import IDLE, Kernel, Profile
+from db.text import significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"

@@ -12,14 +12,14 @@ from typing import Any
 import pandas as pd
 
 from app.countercolumns import counter_columns
-from app.format import column_scale, quantity, significant
+from app.format import column_scale, quantity
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
 from db.counters import COUNTERS
 from db.kernel_modules import MODULES, modules_of
 from db.kernels import Kernel, Origin
 from db.records import Case, Run
-from db.text import printable, shortened
+from db.text import printable, shortened, significant
 
 # Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
 _TEXT_LIMIT = 300

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.format import Scale, age, moment, outcome_label, scale_for, significant
+from app.format import Scale, age, moment, outcome_label, scale_for
 from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, variants_in_order
 from app.modelspage import ModeHealth, ModelHealth
 from app.state import OverviewState, overview_url, run_url, series_url
+from db.text import significant
 
 _NO_SUMMARY = "no description was stored with its results"
 _ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.cells import interval_notes
-from app.format import Scale, outcome_label, percent, quantity, scale_for, significant
+from app.format import Scale, outcome_label, percent, quantity, scale_for
 from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, common_dimensions
 from app.modespage import ModelCell, ModeRow, ModesPage, Spread
 from app.state import run_url, series_url
 from db.summaries import LatestCell
+from db.text import significant
 
 EAGER = "eager"
 _NO_COMPILING = "do not compile"

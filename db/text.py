@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -55,6 +56,17 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
+def significant(value: float, *, digits: int = 3) -> str:
+    """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    # Rounded first: 9.997 is 10.0.
+    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if exponent < -4 or exponent >= 7:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
 def signed(value: float, *, decimals: int = 1) -> str:
     """Return `value` with its sign, `+21.3`; what rounds to zero has none, `0.0`."""
     shown = f"{value:+.{decimals}f}"
@@ -63,6 +75,7 @@ def signed(value: float, *, decimals: int = 1) -> str:
 
 def signed_us(time_s: float) -> str:
     """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
+    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
     return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
 
 

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from db.errors import RecordError
 from db.kernel_profiles import load_profiled
@@ -32,9 +32,6 @@ class CauseKernels:
     noise: str = ""
 
 
-NO_KERNELS: Final = CauseKernels()
-
-
 def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKernels]:
     """Return the kernels of each alert by its id; none where a run has no kernels."""
     sides = {alert.id: kernel_ends(alert) for alert in alerts}
@@ -43,7 +40,7 @@ def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKe
     found: dict[str, CauseKernels] = {}
     for alert in alerts:
         pair = [results[name] for name in sides[alert.id] if name in results]
-        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else NO_KERNELS
+        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
     return found
 
 
@@ -53,7 +50,7 @@ def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKe
     except RecordError as error:
         # One damaged result hides the kernels of its own alert, and no other alert.
         logger.warning("no kernels for alert %s: %s", alert.id, error)
-        return NO_KERNELS
+        return CauseKernels()
     rows = top_kernels(diff, is_slower=is_about_slower(alert))
     explained_s = 1e-6 * math.fsum(row["contribution_us"] for row in rows)
     share = share_text(explained_s, change_s=diff.change_s, basis=diff.basis) if rows else ""

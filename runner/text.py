@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from db.records import CaseResult
-from db.text import signed
+from db.text import signed, significant
 
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 # A number from here on has no decimals.
 _WHOLE = 999.5
-# And a smaller one than this, as on the pages, an exponent.
-_SMALLEST = 1e-4
 # Units that reach from small to large numbers, with the prefixes they take.
 _PREFIXES = {
     "s": _SI_PREFIXES,
@@ -39,7 +36,7 @@ def quantity(value: float | None, *, unit: str) -> str:
     if unit == "x":
         return f"{value:.2f}x"
     if unit == "share":
-        return f"{_three_digits(100 * value)} %"
+        return f"{significant(100 * value)} %"
     if unit == "calls":
         return f"{value:,.0f} calls"
     # Rounded to three digits, 999.7 would be in exponents.
@@ -50,16 +47,7 @@ def quantity(value: float | None, *, unit: str) -> str:
 def _prefixed(value: float, unit: str) -> str:
     prefixes = _PREFIXES[unit]
     scale, prefix = next((step for step in prefixes if abs(value) >= step[0]), prefixes[-1])
-    return f"{_three_digits(value / scale)} {prefix}{unit}"
-
-
-def _three_digits(value: float) -> str:
-    # Rounded first: 9.997 is 10.0.
-    rounded = abs(float(f"{value:.2e}"))
-    if 0 < rounded < _SMALLEST:
-        return f"{value:.2e}"
-    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded else 0
-    return f"{value:.{digits}f}"
+    return f"{significant(value / scale)} {prefix}{unit}"
 
 
 def _bytes(value: float) -> str:

@@ -50,7 +50,8 @@ def find_attention(groups: Sequence[Group], others: Sequence[Group]) -> list[Fus
         wholes = [
             group
             for group in wholes_of
-            if group in wholes or (not group.is_dispatch and group.operators & operators)
+            if group.first.kind == "attention"
+            or (not group.is_dispatch and group.operators & operators)
         ]
         kernels = [group for group in parts_of if not group.is_dispatch]
         if parts := _parts(wholes, among=kernels, most=_MAX_KERNELS - len(wholes)):

@@ -24,7 +24,7 @@ from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
 from runner.analysis.outcomes import OUTCOME
 from runner.analysis.repro import repro_command
-from runner.cause_kernels import NO_KERNELS, CauseKernels
+from runner.cause_kernels import CauseKernels
 from runner.commands.common import Column, print_table, stdout
 from runner.text import percent, quantity
 
@@ -84,7 +84,7 @@ def print_alert(
     alert: Alert,
     *,
     at: datetime,
-    kernels: CauseKernels = NO_KERNELS,
+    kernels: CauseKernels,
     fails_now: str = "",
     last: str = "",
 ) -> None:
@@ -119,7 +119,7 @@ def print_alert(
 
 
 def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
-    """Yield a line for each kernel, and one for what makes their times uncertain."""
+    """Yield a line for each kernel, for what they explain, and for what makes that uncertain."""
     names = itertools.chain(["kernels"], itertools.repeat(""))
     for name, row in zip(names, kernels.rows, strict=False):
         yield name, f"{signed_us(1e-6 * row['contribution_us'])} us {row['label']}: {row['text']}"

@@ -86,7 +86,7 @@ def _wanted(name: str) -> _Wanted:
 def _is_result_file(path: Path) -> bool:
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
-    # Of what is no whole gzip those say it who read it.
+    # What is not packed is an error to zlib; what is no whole gzip says who reads it.
     with contextlib.suppress(zlib.error):
         head = zlib.decompressobj(wbits=_GZIP).decompress(head, _HEAD_BYTES)
     return _OF_A_RESULT in head

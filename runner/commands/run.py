@@ -157,6 +157,7 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> 
     spool = workplace.spool()
     if not spool.has_any_of({document.run.id for document in documents}):
         return False
+    is_waiting = bool(spool.pending())
     report = spool.drain(workplace.store().in_a_hurry())
     for broken in report.broken:
         stderr().print(broken.text, markup=False)
@@ -165,7 +166,7 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> 
             "the store takes nothing yet: what was measured waits in the spool and is not judged."
             " `hud ingest` stores it, and `hud detect` judges it then",
         )
-    elif report.num_ingested:
+    elif is_waiting and not report.broken:
         stderr().print("the store takes results again; nothing was lost")
     return bool(report.trouble)
 

@@ -10,6 +10,7 @@ import pytest
 
 from db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
 from db.queries import load_document, load_runs
+from db.records import Run, RunState
 from db.store import LOCK_TIMEOUT_S, Store
 from db.turnstile import Patience
 from tests.builders import make_run
@@ -155,6 +156,27 @@ def test_a_store_that_is_held_is_waited_for_before_the_first_case_and_after_the_
     assert terminal.json("ingest", "--json")["left"] == 0
     (summary,) = load_runs(store)
     assert len(load_document(store, summary.run.id).results) == len(waits_before_a_case) == 2
+
+
+def test_an_end_of_a_run_that_was_refused_once_is_stored_and_that_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[Run] = []
+    save_run = Store.save_run
+
+    def refuse_once(store: Store, run: Run) -> None:
+        if run.state is RunState.FINISHED and not refused:
+            refused.append(run)
+            raise StoreLocked("held by PID 7")
+        save_run(store, run)
+
+    monkeypatch.setattr(Store, "save_run", refuse_once)
+    said = terminal.hud("run", "--suite", "mine")
+    assert said.exit_code == 0, said.stderr
+    assert "held by PID 7. The spool keeps 1 file" in said.stderr
+    assert "the store takes results again; nothing was lost\n" in said.stderr
+    (summary,) = load_runs(terminal.store())
+    assert summary.run.state is RunState.FINISHED
 
 
 @pytest.mark.parametrize("error", [RecordError("of another run"), StoreLocked("held by PID 7")])
