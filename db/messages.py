@@ -13,7 +13,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, delete, exists, insert, select, update
 from sqlalchemy.orm import Session
 
-from db.message_tables import MessageAlertTable, MessageTable, MessageVersionTable
+from db.message_tables import MessageAlertTable, MessageTable
 from db.rows import utc, utc_or_none
 from db.store import Store
 from db.tables import AlertTable
@@ -23,9 +23,8 @@ from db.tables import AlertTable
 class SentMessage:
     """A message as its receiver has it; `reference` is the receiver's own name for it.
 
-    `told` are the states of alerts that it says, by their ids, and `number` is that of the newest
-    change that it knows of: since `shown_at`, None for as long as it is there. After `num_failures`
-    updates that failed the next one waits until `due_at`.
+    `told` are the states of alerts that it says, by their ids. After `num_failures` updates that
+    failed the next one waits until `due_at`.
     """
 
     receiver: str
@@ -35,8 +34,6 @@ class SentMessage:
     sent_at: datetime
     num_failures: int = 0
     due_at: datetime | None = None
-    number: int | None = None
-    shown_at: datetime | None = None
 
 
 def put_message(session: Session, message: SentMessage) -> None:
@@ -54,8 +51,6 @@ def put_message(session: Session, message: SentMessage) -> None:
     else:
         session.execute(update(MessageTable).where(here).values(**values))
     _put_told(session, message, key=key)
-    if message.number is not None:
-        _put_version(session, message, number=message.number)
 
 
 def _put_told(session: Session, message: SentMessage, *, key: Mapping[str, str]) -> None:
@@ -77,27 +72,14 @@ def _put_told(session: Session, message: SentMessage, *, key: Mapping[str, str])
             session.execute(update(MessageAlertTable).where(one).values(state=state))
 
 
-def _put_version(session: Session, message: SentMessage, *, number: int) -> None:
-    here = _is_of(MessageVersionTable, message) & (MessageVersionTable.number == number)
-    if session.execute(select(MessageVersionTable.number).where(here)).first() is None:
-        values = {
-            "receiver": message.receiver,
-            "reference": message.reference,
-            "number": number,
-            "shown_at": utc(message.shown_at or message.sent_at),
-        }
-        session.execute(insert(MessageVersionTable).values(**values))
-
-
 def forget_message(session: Session, message: SentMessage) -> None:
     """Delete what is known of `message`: nobody can change it any more."""
-    session.execute(delete(MessageVersionTable).where(_is_of(MessageVersionTable, message)))
     session.execute(delete(MessageAlertTable).where(_is_of(MessageAlertTable, message)))
     session.execute(delete(MessageTable).where(_is_of(MessageTable, message)))
 
 
 def _is_of(
-    table: type[MessageTable | MessageAlertTable | MessageVersionTable], message: SentMessage
+    table: type[MessageTable | MessageAlertTable], message: SentMessage
 ) -> ColumnElement[bool]:
     return and_(table.receiver == message.receiver, table.reference == message.reference)
 

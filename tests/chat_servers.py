@@ -17,8 +17,6 @@ from tests.slack_limits import problems
 
 TOKEN = "xoxb-the-token"
 CHANNEL = "C0123"
-# Who the bot is in what Slack says of its messages.
-BOT = {"type": "message", "user": "U0BOT", "bot_id": "B0BOT", "team": "T1"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,8 +57,6 @@ class Chat:
     url: str = ""
     messages: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    threads: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    members: dict[str, str] = field(default_factory=dict)
     requests: list[Asked] = field(default_factory=list)
     forced: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
 
@@ -82,14 +78,6 @@ class Chat:
             assert int(form["length"][0]) > 0
             base = self.url.removesuffix("/api")
             return 200, {"ok": True, "upload_url": f"{base}/upload?id={id}", "file_id": id}
-        if method == "conversations.replies":
-            given = parse_qs(asked.body.decode())
-            return 200, self._thread({name: values[0] for name, values in given.items()})
-        if method == "users.info":
-            (id,) = parse_qs(asked.body.decode())["user"]
-            name = self.members.get(id)
-            wrong = {"ok": False, "error": "missing_scope", "needed": "users:read"}
-            return 200, {"ok": True, "user": {"id": id, "real_name": name}} if name else wrong
         content = asked.content()
         if method == "files.completeUploadExternal":
             has_all = all(item["id"] in self.files for item in content["files"])
@@ -98,32 +86,9 @@ class Chat:
             return 200, {"ok": False, "error": "channel_not_found"}
         return 200, self._say(method, content)
 
-    def _thread(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return a page of https://docs.slack.dev/reference/methods/conversations.replies."""
-        root = self.messages.get(form["ts"])
-        if form["channel"] != CHANNEL or root is None:
-            return {"ok": False, "error": "thread_not_found"}
-        first = {**BOT, "ts": form["ts"], "thread_ts": form["ts"], "text": root["text"]}
-        said = [item for item in self.threads.get(form["ts"], []) if item["ts"] > form["oldest"]]
-        begin, size = int(form.get("cursor", "0")), int(form["limit"])
-        end = begin + size
-        more = {"response_metadata": {"next_cursor": str(end)}} if end < len(said) else {}
-        return {"ok": True, "messages": [first, *said[begin:end]], "has_more": bool(more), **more}
-
-    def reply(self, thread: str, text: str, *, ts: str, **given: Any) -> None:
-        """Write something into a thread at a time, as a member does or as `given` says."""
-        person = {"type": "message", "user": "U1", "team": BOT["team"], "thread_ts": thread}
-        self.threads.setdefault(thread, []).append({**person, "ts": ts, "text": text, **given})
-
     def _say(self, method: str, content: dict[str, Any]) -> dict[str, Any]:
         if problems(content):
             return {"ok": False, "error": "invalid_blocks"}
-        if "thread_ts" in content:
-            thread = content["thread_ts"]
-            said = [float(item["ts"]) for item in self.threads.get(thread, [])]
-            ts = f"{max([float(thread), *said]) + 0.001:.6f}"
-            self.reply(thread, content["text"], ts=ts, **BOT)
-            return {"ok": True, "channel": CHANNEL, "ts": ts}
         ts = content.get("ts", f"1700000000.{len(self.messages):06}")
         if method == "chat.update" and ts not in self.messages:
             return {"ok": False, "error": "message_not_found"}

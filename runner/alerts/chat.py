@@ -65,31 +65,28 @@ def with_or_without_pictures(words: Words, send: Callable[[Words], Answer]) -> A
 def slack(words: Words) -> dict[str, Any]:
     """Return `words` as blocks of Slack."""
     blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": slack_text(words.heading, limit=SLACK_HEADER)}
+        {"type": "header", "text": _slack_text(words.heading, limit=SLACK_HEADER)}
     ]
     for paragraph in words.paragraphs:
         if not _lines(paragraph, words):
             continue
         section: dict[str, Any] = {
             "type": "section",
-            "text": slack_text("\n".join(_lines(paragraph, words)), limit=SLACK_SECTION),
+            "text": _slack_text("\n".join(_lines(paragraph, words)), limit=SLACK_SECTION),
         }
         if _is_short_url(paragraph.url, limit=SLACK_URL):
             section["accessory"] = {
                 "type": "button",
-                "text": slack_text("Open", limit=SLACK_BUTTON),
+                "text": _slack_text("Open", limit=SLACK_BUTTON),
                 "url": paragraph.url,
             }
         apart = [{"type": "divider"}] if words.num_notifications > 1 else []
         blocks += [*apart, section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
     if rest := words.rest(len(words.paragraphs)):
-        blocks.append({"type": "section", "text": slack_text(rest, limit=SLACK_SECTION)})
-    return {"text": slack_plain(words.heading), "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
-
-
-def slack_plain(text: str) -> str:
-    """Return `text` as a phone shows it: these three signs alone make mentions and links."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
+    # What a phone shows. In text these three signs alone make mentions and links.
+    plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
 
 
 def _slack_picture(paragraph: Paragraph) -> list[dict[str, Any]]:
@@ -104,7 +101,7 @@ def _slack_actions(paragraph: Paragraph) -> list[dict[str, Any]]:
         {
             "type": "button",
             "action_id": name,
-            "text": slack_text(name, limit=SLACK_BUTTON),
+            "text": _slack_text(name, limit=SLACK_BUTTON),
             "url": url,
         }
         for name, url in paragraph.actions.items()
@@ -113,8 +110,7 @@ def _slack_actions(paragraph: Paragraph) -> list[dict[str, Any]]:
     return [{"type": "actions", "elements": buttons}] if buttons else []
 
 
-def slack_text(text: str, *, limit: int) -> dict[str, Any]:
-    """Return `text`, cut to `limit` characters, as an element in which nothing is markup."""
+def _slack_text(text: str, *, limit: int) -> dict[str, Any]:
     return {"type": "plain_text", "text": shortened(text, limit=limit), "emoji": False}
 
 

@@ -107,15 +107,13 @@ class Delivery:
 class Attempt:
     """A delivery with its answer; `dropped` are the ids of those that were not sent after all.
 
-    `told` are the states of alerts that the message says, by their ids, and `number` is that of the
-    newest change that it knows of.
+    `told` are the states of alerts that the message says, by their ids.
     """
 
     delivery: Delivery
     answer: Answer
     dropped: frozenset[str] = frozenset()
     told: Mapping[str, str] = field(default_factory=dict)
-    number: int = 0
 
     @property
     def was_made(self) -> bool:

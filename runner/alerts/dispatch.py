@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,7 +55,7 @@ class Item:
     `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
     trend of the first; empty where hud.toml does not say where the dashboard is.
     `deciders` set the states of alerts that are not open, by the alerts' ids. `weekly` is what a
-    weekly digest has instead. No change after the one with this `number` is known of.
+    weekly digest has instead.
     """
 
     notification: Notification
@@ -65,7 +65,6 @@ class Item:
     picture_url: str = ""
     deciders: Mapping[str, str] = field(default_factory=dict)
     weekly: Weekly | None = None
-    number: int = 0
 
 
 # The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.
@@ -233,7 +232,6 @@ class Dispatcher:
             answer=answer,
             dropped=dropped,
             told=states_told(items, by=self.receivers[name]),
-            number=number_known(items),
         )
 
     def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
@@ -273,11 +271,6 @@ def states_told(items: Sequence[Item], *, by: object) -> dict[str, str]:
     return told
 
 
-def number_known(items: Iterable[Item]) -> int:
-    """Return the number of the newest change that each of `items` knows of."""
-    return min((item.number for item in items), default=0)
-
-
 def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
     """Return what is kept of a message that its receiver can change, None of any other."""
     if attempt.answer.kind is not AnswerKind.SENT or not attempt.answer.reference:
@@ -289,7 +282,6 @@ def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
         notification_ids=tuple(ids),
         told=attempt.told,
         sent_at=at,
-        number=attempt.number,
     )
 
 

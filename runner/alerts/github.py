@@ -26,8 +26,6 @@ from runner.alerts.words import Paragraph, in_words
 
 PUBLISHED = (Publication.ISSUE, Publication.STATUS)
 LABEL = "compile-hud"
-# How everything begins that is written here.
-MARKER = f"<!-- {LABEL} "
 # What GitHub takes of a title, of a status and of its name.
 MAX_TITLE, MAX_DESCRIPTION, MAX_CONTEXT = 256, 140, 100
 # An issue that nobody touched for so long is not found again, and another one is opened.
@@ -122,13 +120,13 @@ class GitHub:
         return ""
 
     def _find_issue(self, notification: Notification) -> Mapping[str, Any] | None:
-        marker = hidden_marker("event", notification.subject)
-        since = github_time(notification.created_at - LOOK_BACK)
+        marker = _hidden_marker("event", notification.subject)
+        since = _github_time(notification.created_at - LOOK_BACK)
         query = {"labels": LABEL, "state": "all", "since": since}
         return _with_marker(self.api.pages("issues", query=query), marker)
 
     def _find_comment(self, path: str, notification: Notification) -> Mapping[str, Any] | None:
-        since = github_time(notification.created_at - _SLACK)
+        since = _github_time(notification.created_at - _SLACK)
         return _with_marker(self.api.pages(path, query={"since": since}), _marker_of(notification))
 
     def _change(self, issue: Mapping[str, Any], **wanted: str) -> None:
@@ -217,7 +215,7 @@ def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str
 def issue_body(notification: Notification, paragraph: Paragraph) -> str:
     """Return the Markdown of an issue, with the markers by which it is found again."""
     return (
-        f"{hidden_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
+        f"{_hidden_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
     )
 
 
@@ -226,7 +224,7 @@ def _comment_body(notification: Notification, paragraph: Paragraph) -> str:
 
 
 def _marker_of(notification: Notification) -> str:
-    return hidden_marker("notification", notification.id)
+    return _hidden_marker("notification", notification.id)
 
 
 def _name(commit: _Commit, told: Notification) -> str:
@@ -234,26 +232,26 @@ def _name(commit: _Commit, told: Notification) -> str:
     return f"{LABEL}/{stable_id(told.subject).removeprefix('msg_')[:8]}/{commit.model}"
 
 
-def github_time(at: datetime) -> str:
+def _github_time(at: datetime) -> str:
     """Return a time as GitHub takes it."""
     return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def hidden_marker(what: str, id: str) -> str:
+def _hidden_marker(what: str, id: str) -> str:
     """Return a comment of HTML that nobody sees, by which something of ours is known."""
     # Ids are ours, but a comment of HTML must not end before its end.
-    return f"{MARKER}{what}={quote(id, safe='')} -->"
+    return f"<!-- {LABEL} {what}={quote(id, safe='')} -->"
 
 
 def _body(paragraph: Paragraph) -> str:
     """Return a paragraph as Markdown."""
-    parts = [fenced("\n".join((paragraph.title, *paragraph.lines)))]
+    parts = [_fenced("\n".join((paragraph.title, *paragraph.lines)))]
     parts += [f"[Open](<{paragraph.url}>)"] if paragraph.url else []
     parts += [f"![Trend](<{paragraph.picture_url}>)"] if paragraph.picture_url else []
     return "\n\n".join(parts)
 
 
-def fenced(text: str) -> str:
+def _fenced(text: str) -> str:
     """Return `text` as a block of code, in which names are neither markup nor mentions."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -11,8 +11,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -79,33 +77,12 @@ class GitHubApi:
             if len(page) < PAGE:
                 return
 
-    def get_list(
-        self, path: str, *, query: Mapping[str, str | int], tag: str = ""
-    ) -> tuple[list[Mapping[str, Any]] | None, str]:
-        """Return a page of the list at `path` and its tag, None where it is as `tag` was given for.
-
-        That is not counted: https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api
-        """
-        headers = {"If-None-Match": tag} if tag else {}
-        reply = self._reply("GET", f"{path}?{urlencode(query)}", body=None, headers=headers)
-        if reply.status == HTTPStatus.NOT_MODIFIED and tag:
-            return None, tag
-        found = self._content(reply)
-        return list(found), reply.headers.get("etag", "")
-
     def write(self, method: str, path: str, **content: Any) -> Any:
         """Change or add what is at `path` and return it as it is then."""
         body = json.dumps(content, allow_nan=False).encode("ascii")
         return self._content(self._reply(method, path, body=body))
 
-    def _reply(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None,
-        headers: Mapping[str, str] = MappingProxyType({}),
-    ) -> Reply:
+    def _reply(self, method: str, path: str, *, body: bytes | None) -> Reply:
         wanted = Request(
             url=f"{self.url.rstrip('/')}/repos/{self.repository}/{path}",
             method=method,
@@ -115,7 +92,6 @@ class GitHubApi:
                 "Authorization": f"Bearer {self.token}",
                 "Content-Type": "application/json",
                 "X-GitHub-Api-Version": "2022-11-28",
-                **headers,
             },
             max_answer_bytes=_MAX_PAGE_BYTES,
         )

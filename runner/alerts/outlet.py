@@ -25,8 +25,7 @@ from runner.alerts.documents import alerts_json
 from runner.alerts.links import Linker, make_linker
 from runner.alerts.news import is_still_news
 from runner.alerts.pictures import make_draw
-from runner.alerts.receivers import make_conversation, make_receiver
-from runner.alerts.replies import Replies
+from runner.alerts.receivers import make_receiver
 from runner.alerts.routes import Route, Telling
 from runner.alerts.updates import Updater
 from runner.alerts.weekly import fixed_between, weekly_notification, weekly_of
@@ -89,22 +88,6 @@ def make_updater(
     )
 
 
-def make_replies(workplace: Workplace) -> Replies:
-    """Return what reads the replies to messages of the receivers that take some."""
-    seams = workplace.seams
-    conversations = {
-        name: conversation
-        for name, settings in workplace.config.receivers.items()
-        if settings.replies and (conversation := make_conversation(settings, env=seams.env))
-    }
-    return Replies(
-        store=workplace.store(),
-        conversations=conversations,
-        now=seams.now,
-        jitter=_drawn_below,
-    )
-
-
 def _drawn_below(limit_s: float) -> float:
     return random.uniform(0.0, limit_s)
 
@@ -119,8 +102,8 @@ def compose(
     store, at = workplace.store(), workplace.seams.now()
     linker = _linker(workplace)
     wanted = {id for item in notifications for id in item.alert_ids}
-    # Read before the alerts: nobody decides by a change that the message does not show.
-    number = newest_change_number(store)
+    # Read before the alerts: a link must not know of a change that its message does not show.
+    number = newest_change_number(store) if linker else 0
     known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
     news = [
         [id for id in notification.alert_ids if id in known]
@@ -140,7 +123,6 @@ def compose(
             alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
             num_alerts=len(ids),
             deciders=deciders,
-            number=number,
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
         for notification, ids in zip(notifications, news, strict=True)
@@ -248,9 +230,8 @@ def send_waiting(
         queue_weekly(workplace)
         release(workplace.store(), holder=this_process(), at=workplace.seams.now())
         dispatcher = make_dispatcher(workplace, limit_s=limit_s)
-        # First: what was replied to a message, and what it says by now, needs no other message.
-        trouble = make_replies(workplace).read()
-        trouble |= make_updater(workplace, receivers=dispatcher.receivers, limit_s=limit_s).update()
+        # First: what a message that was sent says by now needs no other message.
+        trouble = make_updater(workplace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"

@@ -8,20 +8,17 @@ from pathlib import Path
 
 from runner.alerts.apprise import Apprise, is_installed
 from runner.alerts.chat import Chat, Render, slack, teams
-from runner.alerts.conversation import Conversation
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.discord import Discord
 from runner.alerts.dispatch import Message, Receiver
 from runner.alerts.github import PUBLISHED, GitHub
 from runner.alerts.github_api import GITHUB_URL, GitHubApi
-from runner.alerts.github_replies import GitHubConversation
 from runner.alerts.http import CONNECT_S, HttpRules, TargetRefused, check_url
 from runner.alerts.mail import Mail
 from runner.alerts.posting import Poster
 from runner.alerts.settings import ENV, FILE, ReceiverKind, ReceiverSettings, schemes_of
 from runner.alerts.signing import BadSecret, key_of
 from runner.alerts.slack import SlackBot
-from runner.alerts.slack_replies import SlackConversation
 from runner.alerts.smtp import MailServer
 from runner.alerts.webhook import Webhook
 
@@ -66,19 +63,6 @@ class _Secrets:
         """Return the value of a setting, "" where nobody gave it; raise NotReady."""
         value = getattr(self.settings, key)
         return "" if value is None else resolved(key, value, base=self.settings.base, env=self.env)
-
-
-def make_conversation(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Conversation | None:
-    """Return where people reply to messages of a receiver, None where nobody reads that.
-
-    Nor where the receiver cannot be used: that is said when something waits for it.
-    """
-    receiver = make_receiver(settings, env=env)
-    if isinstance(receiver, SlackBot):
-        return SlackConversation(bot=receiver, repliers=settings.replies or False)
-    if isinstance(receiver, GitHub):
-        return GitHubConversation(api=receiver.api, repliers=settings.replies or False)
-    return None
 
 
 def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:

@@ -25,11 +25,6 @@ _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,25
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/(?!\.\.?$)[A-Za-z0-9._-]{1,100}")
 
 
-# What GitHub and Slack call people.
-LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-MEMBER = re.compile(r"[UW][A-Z0-9]{1,30}")
-
-
 class ReceiverKind(StrEnum):
     """What a receiver speaks."""
 
@@ -61,7 +56,7 @@ class _Keys:
 
 _KEYS: Mapping[ReceiverKind, _Keys] = {
     ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
-    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token", "replies")),
+    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token")),
     ReceiverKind.DISCORD: _Keys(needed=("url",)),
     ReceiverKind.TEAMS: _Keys(needed=("url",)),
     ReceiverKind.EMAIL: _Keys(
@@ -69,15 +64,9 @@ _KEYS: Mapping[ReceiverKind, _Keys] = {
     ),
     # Addresses of its own form that hold secrets: they are kept elsewhere.
     ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
-    ReceiverKind.GITHUB: _Keys(
-        needed=("repository", "token"), allowed=("url", "publish", "replies")
-    ),
+    ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
 }
 _OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
-_REPLIERS = {
-    ReceiverKind.SLACK: (MEMBER, "the id of a member of Slack, such as U0123ABCD"),
-    ReceiverKind.GITHUB: (LOGIN, "a login of GitHub, such as octocat"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +86,6 @@ class ReceiverSettings:
     token: str | None = None
     channel: str | None = None
     publish: tuple[Publication, ...] | None = None
-    replies: bool | tuple[str, ...] | None = None
     allow_private: bool = False
     timeout_s: float = TOTAL_S
     quiet: tuple[QuietHours, ...] = ()
@@ -134,7 +122,6 @@ def check_receiver(settings: ReceiverSettings) -> None:
     if settings.kind is ReceiverKind.SLACK and bool(settings.channel) != bool(settings.token):
         missing, given = ("token", "channel") if settings.channel else ("channel", "token")
         raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {given}")
-    _check_replies(settings)
     if settings.kind is ReceiverKind.APPRISE and not settings.allow_private:
         raise WrongReceiver(
             "Apprise looks addresses up itself, so private ones cannot be refused; say that you"
@@ -147,19 +134,6 @@ def check_receiver(settings: ReceiverSettings) -> None:
             check_url(settings.url, schemes=keys.schemes)
         except TargetRefused as error:
             raise WrongReceiver(str(error), key="url") from error
-
-
-def _check_replies(settings: ReceiverSettings) -> None:
-    if not settings.replies:
-        return
-    if settings.kind is ReceiverKind.SLACK and not settings.channel:
-        raise WrongReceiver("a webhook of Slack cannot read; it takes a bot", key="replies")
-    if settings.publish is not None and Publication.ISSUE not in settings.publish:
-        raise WrongReceiver('nobody can reply where publish has no "issue"', key="replies")
-    pattern, example = _REPLIERS[settings.kind]
-    for name in () if isinstance(settings.replies, bool) else settings.replies:
-        if pattern.fullmatch(name) is None:
-            raise WrongReceiver(f"{name!r} is not {example}", key="replies")
 
 
 def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
@@ -209,16 +183,6 @@ def repository(value: Any) -> str:
 
 def _publications(value: Any) -> tuple[Publication, ...]:
     return tuple(map(Publication, _some(value, allowed=tuple(map(str, Publication)))))
-
-
-def repliers(value: Any) -> bool | tuple[str, ...]:
-    """Return who may reply: true, false, a name or a list of them; raise ValueError otherwise."""
-    if isinstance(value, bool):
-        return value
-    try:
-        return texts(value)
-    except ValueError as error:
-        raise ValueError(f"true, false, {error}") from None
 
 
 def _is_place(value: str) -> bool:
@@ -331,14 +295,6 @@ NOTIFICATION_SETTINGS = (
         accept=_publications,
         description="What `github` shows: `issue` (one for each event), `status` and `check` (of"
         " the commit of your model that a change began with). Default: `issue`, `status`.",
-    ),
-    Setting(
-        section="receivers.NAME",
-        key="replies",
-        accept=repliers,
-        description="Whose replies to messages of `github` or of a bot of `slack` decide about"
-        " alerts: a list of logins, or of ids of members, or `true` for all who may write in the"
-        " repository, or who write in the channel. Default: nobody's.",
     ),
     Setting(
         section="receivers.NAME",

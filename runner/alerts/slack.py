@@ -25,7 +25,7 @@ from runner.alerts.posting import ask
 from runner.alerts.words import Words, in_words
 
 # What Slack gives as names of channels and messages.
-NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
+_NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
 # Of Slack itself; whether the message was taken is not said.
 _BROKEN = ("fatal_error", "internal_error", "request_timeout", "service_unavailable")
 _LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
@@ -41,14 +41,13 @@ _OF_MESSAGE = (
     "msg_blocks_too_long",
     "msg_too_long",
     "no_text",
-    "thread_not_found",
     "too_many_attachments",
 )
 _SHOWN_LENGTH = 200
-# Of a page of replies, each as long as Slack takes them, as text and as blocks.
+# It repeats the message, as text and as blocks.
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
-JSON = {"Content-Type": "application/json; charset=utf-8"}
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_JSON = {"Content-Type": "application/json; charset=utf-8"}
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +67,14 @@ class SlackBot:
             self._say, method="chat.postMessage", place={"channel": self.channel}, message=message
         )
         answer = with_or_without_pictures(words, post)
-        names = NAMES.fullmatch(answer.reference)
+        names = _NAMES.fullmatch(answer.reference)
         if names and not any(item.picture_url for item in words.paragraphs):
             self._add_pictures(words, message, channel=names[1], thread=names[2])
         return answer
 
     def update(self, message: Message, *, reference: str) -> Answer:
         """Let a message of before say `message` and return what came of it."""
-        names = NAMES.fullmatch(reference)
+        names = _NAMES.fullmatch(reference)
         if names is None:
             return Answer(kind=AnswerKind.REFUSED, text=f"no message of Slack: {reference}")
         place = {"channel": names[1], "ts": names[2]}
@@ -89,7 +88,7 @@ class SlackBot:
         said = slack(words)
         content = {**place, "text": said["text"], "blocks": said["blocks"]}
         body = json.dumps(content, allow_nan=False).encode("ascii")
-        answer, found = self.call(method, body, headers=JSON, now=message.at)
+        answer, found = self._call(method, body, headers=_JSON, now=message.at)
         if answer.kind is not AnswerKind.SENT:
             return answer
         return replace(answer, reference=f"{found.get('channel', '')} {found.get('ts', '')}")
@@ -105,13 +104,13 @@ class SlackBot:
         if files:
             content = {"files": files, "channel_id": channel, "thread_ts": thread}
             body = json.dumps(content).encode("ascii")
-            self.call("files.completeUploadExternal", body, headers=JSON, now=message.at)
+            self._call("files.completeUploadExternal", body, headers=_JSON, now=message.at)
 
     def _upload(self, picture: bytes, number: int, *, message: Message) -> str:
         """Hand over one picture and return what Slack calls it, "" where it did not take it."""
         form = urlencode({"filename": f"trend-{number}.png", "length": len(picture)})
-        answer, found = self.call(
-            "files.getUploadURLExternal", form.encode("ascii"), headers=FORM, now=message.at
+        answer, found = self._call(
+            "files.getUploadURLExternal", form.encode("ascii"), headers=_FORM, now=message.at
         )
         if answer.kind is not AnswerKind.SENT:
             return ""
@@ -123,10 +122,9 @@ class SlackBot:
         answer, _ = ask(wanted, rules=self.rules, now=message.at)
         return str(found.get("file_id", "")) if answer.kind is AnswerKind.SENT else ""
 
-    def call(
+    def _call(
         self, method: str, body: bytes, *, headers: Mapping[str, str], now: datetime
     ) -> tuple[Answer, Mapping[str, Any]]:
-        """Call a method of the API; return what came of it and what it answered."""
         wanted = Request(
             url=f"{self.url.rstrip('/')}/{method}",
             body=body,

@@ -29,7 +29,6 @@ from runner.alerts.dispatch import (
     answered,
     draw_nothing,
     is_over,
-    number_known,
     states_told,
 )
 
@@ -101,8 +100,6 @@ class Updater:
                 told=states_told(items, by=self.receivers[message.receiver]),
                 num_failures=0,
                 due_at=None,
-                number=number_known(items),
-                shown_at=self.now(),
             )
             with self.store.write(is_news=False) as session:
                 put_message(session, kept)
