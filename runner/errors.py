@@ -15,7 +15,6 @@ RunnerError
 |-- SchedulerHeld     another process schedules from the same state directory
 |-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
 |-- WatchFailed       what a schedule watches cannot be looked at now
-|-- FixError          what doctor changed, or would change, cannot be noted or read
 |-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
 |-- DocumentNotWritten   a file that was asked for cannot be written
 |-- CommentFailed     a pull request cannot be commented on
@@ -88,10 +87,6 @@ class SchedulerUnavailable(RunnerError):
 
 class WatchFailed(RunnerError):
     """A repository or an index does not answer; it is asked again later."""
-
-
-class FixError(RunnerError):
-    """Without a note of what was before nothing is changed."""
 
 
 class NoSuchDocument(RunnerError, LookupError):

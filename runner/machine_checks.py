@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from runner.check import Check, CheckState, Fix
+from runner.check import Check, CheckState
 from runner.gpus import Gpu, has_driver, list_gpus, measured_gpu, users_of
 from runner.this_machine import Machine
 
@@ -82,12 +83,11 @@ def check_persistence(gpu: Gpu) -> Check:
     name = "persistence"
     if gpu.persistence_mode != "Disabled":
         return _ok(name, gpu.persistence_mode.lower() or "unknown")
-    command = ("nvidia-smi", "-i", gpu.uuid, "-pm")
     return _warn(
         name,
         "disabled",
         hint="the driver shall stay loaded between processes",
-        fix=Fix(command=(*command, "1"), undo_command=(*command, "0")),
+        command=f"sudo nvidia-smi -i {gpu.uuid} -pm 1",
     )
 
 
@@ -112,12 +112,11 @@ def check_power(gpu: Gpu) -> Check:
         return _ok("power", "unknown")
     if limit == usual:
         return _ok("power", f"limit {limit:g} W, as by default")
-    command = ("nvidia-smi", "-i", gpu.uuid, "-pl")
     return _warn(
         "power",
         f"limit {limit:g} W, by default {usual:g} W",
         hint="keep it the same every night, or go back to the default",
-        fix=Fix(command=(*command, f"{usual:g}"), undo_command=(*command, f"{limit:g}")),
+        command=f"sudo nvidia-smi -i {gpu.uuid} -pl {usual:g}",
     )
 
 
@@ -154,24 +153,24 @@ def check_governor(machine: Machine) -> Check:
     return _warn(
         "governor",
         f"{', '.join(sorted(set(slow.values())))} on {len(slow)} of {len(found)} CPUs",
-        hint="the governor `performance` holds the clock",
-        fix=_write(slow, value="performance"),
+        hint="the governor `performance` holds the clock; `pyperf system tune` sets it too",
+        command=_write(slow, value="performance"),
     )
 
 
 def check_turbo(machine: Machine) -> Check:
     """Return whether the clock goes above what it can hold."""
-    for path, off in (
-        (f"{_CPU}/intel_pstate/no_turbo", "1"),
-        (f"{_CPU}/cpufreq/boost", "0"),
+    for path, off, how in (
+        (f"{_CPU}/intel_pstate/no_turbo", "1", "; `pyperf system tune` turns it off too"),
+        (f"{_CPU}/cpufreq/boost", "0", ""),
     ):
         now = machine.read(path)
         if now is None:
             continue
         if now == off:
             return _ok("turbo", "off")
-        hint = "without it numbers are larger and steadier"
-        return _warn("turbo", "on", hint=hint, fix=_write({path: now}, value=off))
+        hint = f"without it numbers are larger and steadier{how}"
+        return _warn("turbo", "on", hint=hint, command=_write([path], value=off))
     return _ok("turbo", "not adjustable here")
 
 
@@ -185,7 +184,7 @@ def check_smt(machine: Machine) -> Check:
         "smt",
         "cores run two threads each",
         hint="nothing else should run on the other thread; off, there is none",
-        fix=_write({path: control}, value="off"),
+        command=_write([path], value="off"),
     )
 
 
@@ -200,7 +199,7 @@ def check_huge_pages(machine: Machine) -> Check:
         "thp",
         "always",
         hint="`madvise` gives huge pages to those alone who ask",
-        fix=_write({path: chosen}, value="madvise"),
+        command=_write([path], value="madvise"),
     )
 
 
@@ -226,12 +225,11 @@ def check_time(machine: Machine) -> Check:
         return _ok("time", "nobody here tells whether the clock is kept right")
     if answer.text == "yes":
         return _ok("time", "synchronised")
-    command = ("timedatectl", "set-ntp")
     return _warn(
         "time",
         "the clock is not synchronised",
         hint="let the machine follow a time server",
-        fix=Fix(command=(*command, "true"), undo_command=(*command, "false")),
+        command="sudo timedatectl set-ntp true",
     )
 
 
@@ -240,13 +238,20 @@ def _read_all(machine: Machine, pattern: str) -> dict[str, str]:
     return {path: text for path in machine.find(pattern) if (text := read(path)) is not None}
 
 
-def _write(before: Mapping[str, str], *, value: str) -> Fix:
-    return Fix(paths=tuple(before), value=value, before=tuple(before.values()))
+def _write(paths: Collection[str], *, value: str) -> str:
+    return f"echo {value} | sudo tee {shlex.join(paths)}"
 
 
 def _ok(name: str, text: str) -> Check:
     return Check(name=name, state=CheckState.OK, text=text)
 
 
-def _warn(name: str, text: str, *, hint: str, fix: Fix | None = None) -> Check:
-    return Check(name=name, state=CheckState.WARN, text=text, hint=hint, cost=COSTS[name], fix=fix)
+def _warn(name: str, text: str, *, hint: str, command: str = "") -> Check:
+    return Check(
+        name=name,
+        state=CheckState.WARN,
+        text=text,
+        hint=hint,
+        cost=COSTS[name],
+        commands=(command,) if command else (),
+    )

@@ -30,10 +30,6 @@ class Machine(Protocol):
         """Return the paths of the files that a glob matches, in order."""
         ...
 
-    def write(self, path: str, text: str) -> None:
-        """Write `text` to a file that is there; raise OSError."""
-        ...
-
     def ask(self, *command: str) -> Reply:
         """Return what a program replies, also when there is no such program."""
         ...
@@ -57,12 +53,6 @@ class LocalMachine:
         """Return the paths of the files that a glob matches, in order."""
         found = self.root.glob(pattern.lstrip("/"))
         return sorted(f"/{path.relative_to(self.root)}" for path in found)
-
-    def write(self, path: str, text: str) -> None:
-        """Write `text` to a file that is there; raise OSError."""
-        # Not made anew: what is written here are switches of the kernel.
-        with (self.root / path.lstrip("/")).open("r+", encoding="ascii") as stream:
-            stream.write(f"{text}\n")
 
     def ask(self, *command: str) -> Reply:
         """Return what a program replies, also when there is no such program."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import re
@@ -286,7 +285,6 @@ class FakeMachine:
         self.files = dict(files or {})
         self.replies = dict(replies or {})
         self.asked: list[tuple[str, ...]] = []
-        self.locked: set[str] = set()
 
     def read(self, path: str) -> str | None:
         """Return the text of a file."""
@@ -295,12 +293,6 @@ class FakeMachine:
     def find(self, pattern: str) -> list[str]:
         """Return the files that match."""
         return sorted(path for path in self.files if fnmatchcase(path, pattern))
-
-    def write(self, path: str, text: str) -> None:
-        """Change a file, unless it is one of `locked`."""
-        if path in self.locked:
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        self.files[path] = text
 
     def ask(self, *command: str) -> Reply:
         """Return the reply to the first word that is in `command`."""

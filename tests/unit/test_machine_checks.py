@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.check import Check, CheckState, Fix
+from runner.check import Check, CheckState
 from runner.machine_checks import COSTS, machine_checks
 from runner.this_machine import Reply
 from tests.fakes import FakeMachine
@@ -60,7 +60,7 @@ def test_a_server_as_it_comes_is_warned_of_with_what_would_change_it() -> None:
     warned = {name: check for name, check in found.items() if check.state is WARN}
     assert list(warned) == ["governor", "turbo", "smt", "thp"]
     assert warned["governor"].text == "powersave on 2 of 3 CPUs"
-    assert {name: check.fix.lines for name, check in warned.items() if check.fix} == {
+    assert {name: check.commands for name, check in warned.items()} == {
         "governor": (
             f"echo performance | sudo tee {CPU}/cpu1/cpufreq/scaling_governor"
             f" {CPU}/cpu2/cpufreq/scaling_governor",
@@ -69,8 +69,10 @@ def test_a_server_as_it_comes_is_warned_of_with_what_would_change_it() -> None:
         "smt": (f"echo off | sudo tee {CPU}/smt/control",),
         "thp": (f"echo madvise | sudo tee {THP}",),
     }
-    assert warned["thp"].fix is not None
-    assert warned["thp"].fix.undo_lines == (f"echo always | sudo tee {THP}",)
+    assert {name for name, check in warned.items() if "pyperf system tune" in check.hint} == {
+        "governor",
+        "turbo",
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,7 @@ def test_turbo_is_where_the_driver_of_the_cpu_has_it(
 ) -> None:
     check = look(FakeMachine(files))["turbo"]
     assert check.state is state
-    assert (check.fix.lines[0] if check.fix else None) == line
-
-
-def test_files_of_different_content_each_get_it_back() -> None:
-    fix = Fix(paths=("/a", "/b", "/c"), value="x", before=("1", "2", "1"))
-    assert fix.undo_lines == ("echo 1 | sudo tee /a /c", "echo 2 | sudo tee /b")
+    assert check.commands == ((line,) if line else ())
 
 
 def test_a_gpu_in_order_is_fine() -> None:
@@ -109,16 +106,9 @@ def test_what_is_unusual_of_a_gpu_is_warned_of() -> None:
     assert found["power"].text == "limit 500 W, by default 700 W"
     assert found["mig"].text == "split into instances"
     assert found["gpu-users"].text == "used by python3 (PID 4242)"
-    fixes = {name: check.fix for name, check in found.items() if check.fix}
-    assert {name: (fix.lines, fix.undo_lines) for name, fix in fixes.items()} == {
-        "persistence": (
-            ("sudo nvidia-smi -i GPU-a -pm 1",),
-            ("sudo nvidia-smi -i GPU-a -pm 0",),
-        ),
-        "power": (
-            ("sudo nvidia-smi -i GPU-a -pl 700",),
-            ("sudo nvidia-smi -i GPU-a -pl 500",),
-        ),
+    assert {name: check.commands for name, check in found.items() if check.commands} == {
+        "persistence": ("sudo nvidia-smi -i GPU-a -pm 1",),
+        "power": ("sudo nvidia-smi -i GPU-a -pl 700",),
     }
 
 
@@ -147,7 +137,7 @@ def test_a_driver_without_a_gpu_says_why() -> None:
 def test_random_addresses_are_warned_of_where_workers_have_them_too() -> None:
     refused = Reply(problem="setarch: failed to set personality: Operation not permitted")
     check = look(FakeMachine(VIRTUAL, replies={"setarch": refused}))["aslr"]
-    assert (check.state, check.fix) == (WARN, None)
+    assert (check.state, check.commands) == (WARN, ())
     assert "Operation not permitted" in check.text
     off = {**VIRTUAL, "/proc/sys/kernel/randomize_va_space": "0"}
     assert look(FakeMachine(off))["aslr"].text == "off on the whole machine"
@@ -157,7 +147,7 @@ def test_random_addresses_are_warned_of_where_workers_have_them_too() -> None:
 def test_a_clock_that_nobody_sets_right_is_warned_of(said: str, state: CheckState) -> None:
     check = look(FakeMachine(replies={"timedatectl": Reply(text=said)}))["time"]
     assert check.state is state
-    assert (check.fix is not None) is (state is WARN)
+    assert check.commands == (("sudo timedatectl set-ntp true",) if state is WARN else ())
 
 
 def test_each_warning_says_what_it_costs_and_each_figure_has_a_source() -> None:
