@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.modes_data import modes_page
-from app.modeschart import is_left_of_point, label_places, modes_spec
+from app.modeschart import modes_spec
 from app.modespage import ModesPage
 from app.modesrows import about, answer, calls_table, chart_rows, mode_table, model_table
 from db.records import Alert, Outcome
@@ -197,41 +197,14 @@ def test_the_line_joins_what_no_quicker_compilation_outruns() -> None:
     assert modes_spec(rows, cache="cold")["layer"]
 
 
-def points(*modes: tuple[float, float], half: float = 0.0) -> list[dict[str, float]]:
-    return [
-        {"speedup": speedup, "compile_s": time, "low": speedup - half, "high": speedup + half}
-        for speedup, time in modes
-    ]
-
-
-def test_labels_of_modes_close_to_each_other_stand_one_below_the_other() -> None:
-    close = [(1.6, 30.0), (1.6, 31.0), (1.6, 33.0)]
-    first, second, third, below, far = label_places(points(*close, (1.3, 31.0), (1.6, 90.0)))
-    assert (below, far) == (1.3, 1.6)
-    first, second, third = sorted((first, second, third), reverse=True)
-    assert first == 1.6
-    line = 24 / 300 * 0.6
-    assert first - second >= 0.9 * line
-    assert second - third >= 0.9 * line
-
-
-@pytest.mark.parametrize("half", [0.0, 0.02])
-def test_a_label_keeps_clear_of_the_point_and_the_interval_of_another_mode(half: float) -> None:
-    alone, _ = label_places(points((1.6, 30.0), (1.0, 90.0), half=half))
-    assert alone == 1.6
-    # Where the label would be: half a line below the point, and a little to the right.
-    crossed, _, _ = label_places(points((1.6, 30.0), (1.57, 31.0), (1.0, 90.0), half=half))
-    assert crossed < 1.57
-
-
-def test_a_label_that_would_leave_the_chart_stands_left_of_its_point() -> None:
-    domain = (10.0, 100.0)
-    assert [is_left_of_point({"compile_s": time}, domain) for time in (11, 40, 60, 99)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+def test_labels_hang_right_of_their_points_and_have_room() -> None:
+    rows = chart_rows(page_of(*BOTH))
+    spec = modes_spec(rows, cache="cold")
+    labels = spec["layer"][-1]
+    assert (labels["mark"]["align"], labels["mark"]["dx"]) == ("left", 9)
+    assert [item["field"] for item in labels["encoding"]["tooltip"]][0] == "mode"
+    low, high = labels["encoding"]["x"]["scale"]["domain"]
+    assert high / 50 > 2 * 5 / low
 
 
 def test_a_mode_that_eager_beats_is_drawn_without_a_front() -> None:
