@@ -196,9 +196,15 @@ def _digest(rules: SeriesRules) -> str:
 
 @functools.cache
 def _code_digest() -> str:
-    """Return what changes whenever the code does that verdicts come from."""
     (folder,) = map(Path, analysis.__path__)
-    found = hashlib.sha256(Path(metrics.__file__).read_bytes())
-    for path in sorted(folder.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+    return code_digest(folder, Path(metrics.__file__))
+
+
+def code_digest(folder: Path, *files: Path) -> str:
+    """Return the hash of all Python code below `folder`, at any depth, and of `files`."""
+    digest = hashlib.sha256()
+    for path in [*sorted(folder.rglob("*.py")), *files]:
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from db.judged import load_events, load_judged
 from db.queries import load_alerts, load_histories
 from db.records import REFERENCE_FAMILY, Case, RunDocument
 from db.store import Store
-from runner import carried
+from runner import analysis, carried
 from runner.detect import detect
 from runner.errors import JudgingLost, RunInterrupted
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
@@ -240,6 +242,30 @@ def test_other_code_judges_everything_again(
     monkeypatch.setattr(carried, "_code_digest", lambda: "another")
     detect(store)
     assert set(read) == {*MODELS, "unet"}
+
+
+def test_code_in_a_folder_of_the_analysis_counts(tmp_path: Path) -> None:
+    module = tmp_path / "detection" / "evidence.py"
+    module.parent.mkdir()
+    module.write_text("LIMIT = 1\n")
+    before = carried.code_digest(tmp_path)
+    module.write_text("LIMIT = 2\n")
+    assert carried.code_digest(tmp_path) != before
+
+
+def test_every_module_of_the_analysis_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder,) = map(Path, analysis.__path__)
+    copy = tmp_path / "analysis"
+    shutil.copytree(folder, copy)
+    monkeypatch.setattr(analysis, "__path__", [str(copy)])
+    digest = carried._code_digest.__wrapped__
+    seen = {digest()}
+    for path in copy.rglob("*.py"):
+        path.write_text(path.read_text() + "# changed\n")
+        seen.add(digest())
+    assert len(seen) == 1 + len(list(copy.rglob("*.py")))
 
 
 def test_alerts_of_one_change_share_an_event_that_goes_with_them(store: Store) -> None:
