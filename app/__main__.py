@@ -13,8 +13,8 @@ import uvicorn
 
 from app import access
 from app.data import DEFAULT_URL, URL_VARIABLE
-from db.access import refusal
-from db.logs import FORMAT_VARIABLE, set_up_logging
+from db.shared.access_rules import refusal
+from db.shared.logging import FORMAT_VARIABLE, set_up_logging
 
 DEFAULT_PORT = 8501
 _STARTUP_FAILED = 3

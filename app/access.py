@@ -21,7 +21,7 @@ import streamlit as st
 import tomllib
 
 from app import data
-from db.access import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
+from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
 
 logger = logging.getLogger(__name__)
 

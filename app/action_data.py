@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app import data
-from db.alert_queries import load_alerts_with_ids, load_ids_changed_after
+from db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
+from db.alerts.outbox import load_notification
 from db.errors import NotFoundError
-from db.outbox import load_notification
-from db.records import Alert, AlertState
-from db.signed_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
-from db.triage import ONGOING
+from db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING
 from runner.analysis.triage import AlertStateError, Decision, set_state
 
 

@@ -24,9 +24,7 @@ from app.action_data import Asked, MeanwhileChanged
 from app.markup import escaped
 from app.ranking import alert_topic, change_text
 from app.state import decide_url
-from db.errors import NotFoundError, StoreError
-from db.records import Alert, AlertState
-from db.signed_links import (
+from db.alerts.action_links import (
     ACTIONS_PATH,
     LinkExpired,
     LinkRefused,
@@ -34,6 +32,8 @@ from db.signed_links import (
     page_proof,
     read_action,
 )
+from db.errors import NotFoundError, StoreError
+from db.records.results import Alert, AlertState
 
 PROOF, WHY = "page", "why"
 MAX_WHY_LENGTH = 500

@@ -22,12 +22,12 @@ from app.ranking import (
     named_change,
 )
 from app.state import decide_url, event_url, kernels_url, run_url
-from db.alert_ends import ends_of
-from db.metrics import METRICS
-from db.records import Alert, AlertState
-from db.sighting import Sighting
-from db.text import KIND_WORDS, counted
-from db.triage import ONGOING, AlertChange, ChangedField, is_muted
+from db.records.alerts import ends_of
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState
+from db.records.run_ref import Sighting
+from db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
+from db.shared.text import KIND_WORDS, counted
 
 # What a button says, and the state it leads to.
 DECISIONS = {

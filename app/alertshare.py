@@ -9,9 +9,9 @@ from app.evidence import confirmation_text
 from app.format import moment, percent_interval
 from app.ranking import alert_topic, change_text, levels_text
 from app.sharing import code, summary_text
-from db.alert_ends import ends_of
-from db.records import Alert
-from db.sighting import Sighting
+from db.records.alerts import ends_of
+from db.records.results import Alert
+from db.records.run_ref import Sighting
 
 _MAX_ALERTS = 20
 

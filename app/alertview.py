@@ -21,10 +21,10 @@ from app.ranking import alert_metric
 from app.sharing import Share, file_name, show_share
 from app.state import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
 from app.trendview import TREND_KEY, show_repro, show_trend
-from db.alert_ends import DRIFT, end_words
-from db.ranking import worst_first
-from db.records import Alert
-from db.triage import AlertChange
+from db.records._merge_ranking import worst_first
+from db.records.alerts import DRIFT, end_words
+from db.records.results import Alert
+from db.records.triage import AlertChange
 
 _DRIFT_TEXT = (
     "All that is different between the run in which the drift began and the one in which it was"

@@ -12,9 +12,9 @@ from app.format import moment
 from app.markup import Cell, Column, heading, table
 from app.pages import SeriesPage
 from app.said import keep_said, show_said
-from db.access import Role
-from db.annotations import MAX_TEXT, Annotation
-from db.text import one_line, shortened
+from db.alerts.annotations import MAX_TEXT, Annotation
+from db.shared.access_rules import Role
+from db.shared.text import one_line, shortened
 
 _KEY = "annotation"
 _COLUMNS = (

@@ -12,8 +12,7 @@ from datetime import datetime
 from app import access, data
 from app.decision_data import Said
 from app.pages import SeriesPage
-from db.access import Role
-from db.annotations import (
+from db.alerts.annotations import (
     EVERYTHING,
     Annotation,
     concerning,
@@ -24,8 +23,9 @@ from db.annotations import (
     remove_annotation,
 )
 from db.errors import StoreError
-from db.records import Case
-from db.triage import JUDGE
+from db.records.results import Case
+from db.records.triage import JUDGE
+from db.shared.access_rules import Role
 from runner.analysis.repro import glob_escape
 
 DOING = "annotating"

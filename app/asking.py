@@ -11,10 +11,10 @@ from app import access, data, health_data, job_data
 from app.decision_data import Said
 from app.markup import caption
 from app.said import keep_said, show_said
-from db.access import Role
 from db.errors import StoreError
-from db.imported import is_imported
-from db.records import Run
+from db.records.imported import is_imported
+from db.records.results import Run
+from db.shared.access_rules import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

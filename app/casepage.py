@@ -28,9 +28,9 @@ from app.seriestable import samples_caption
 from app.state import RunPageState, run_url, series_url
 from app.sweep import SWEEP_CAPTION, sweep_rows, sweep_table
 from app.trend import result_samples_chart
-from db.jobs import suite_of_case
-from db.records import Outcome
-from db.summaries import ResultSummary
+from db.jobs.queue import suite_of_case
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
 
 _LOG_HEIGHT = 320
 _SHORT_LOG_LINES = 14

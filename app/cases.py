@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from app.pages import Overview
 from app.ranking import lets_through
 from app.state import CaseState, query_params, without
-from db.records import Alert
-from db.summaries import LatestCell, Place
+from db.records.results import Alert
+from db.records.summaries import LatestCell, Place
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 

@@ -11,11 +11,11 @@ from app.matrix import DIMENSIONS, common_dimensions, effective_note
 from app.pages import RunPage
 from app.ranking import mark_text
 from app.state import run_url, series_url
-from db.metrics import METRICS
-from db.ranking import worst_first
-from db.records import Alert, Case, Outcome, Run, RunState, Verdict
-from db.summaries import ResultSummary
-from db.text import counted
+from db.records._merge_ranking import worst_first
+from db.records.metrics import METRICS
+from db.records.results import Alert, Case, Outcome, Run, RunState, Verdict
+from db.records.summaries import ResultSummary
+from db.shared.text import counted
 
 _METRICS = (
     "latency_s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.format import Scale, is_interval
 from app.markup import Cell, Column, Note
-from db.summaries import ResultSummary
+from db.records.summaries import ResultSummary
 
 WARNINGS_COLUMN = Column(label="warnings", is_number=True)
 _SINGLE = "one sample has no interval"

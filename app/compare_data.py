@@ -13,10 +13,10 @@ from app.matrix import variants_in_order
 from app.pages import Loaded
 from app.state import OVERVIEW_METRICS, CompareState
 from db.errors import NotFoundError
-from db.queries import load_document, load_run
-from db.records import Case, CaseResult, Outcome, Run, RunDocument, RunState
+from db.queries.results import load_document, load_run
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
+from db.records.summaries import RunSummary
 from db.store import Store
-from db.summaries import RunSummary
 from runner.analysis.compare import (
     CaseComparison,
     NotComparableError,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.pages import MachineMove
-from db.records import Case, Outcome, Run, Verdict
+from db.records.results import Case, Outcome, Run, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

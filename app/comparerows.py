@@ -31,10 +31,10 @@ from app.state import (
     series_url,
 )
 from app.theme import VERDICT_STYLES
-from db.metrics import METRICS, Direction
-from db.records import Case, Run, RunState, Verdict
-from db.summaries import RunSummary
-from db.text import counted, short_revision
+from db.records.metrics import METRICS, Direction
+from db.records.results import Case, Run, RunState, Verdict
+from db.records.summaries import RunSummary
+from db.shared.text import counted, short_revision
 
 # What needs a person's eye comes first; inside each the worst does.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)

@@ -10,7 +10,7 @@ from app.comparerows import change_of, name_of
 from app.format import metric_label, percent_interval
 from app.sharing import code, summary_text
 from app.theme import VERDICT_STYLES
-from db.records import Run, Verdict
+from db.records.results import Run, Verdict
 
 _MAX_ROWS = 10
 

@@ -15,9 +15,9 @@ from app.format import metric_label
 from app.markup import caption, folded, heading, notice
 from app.state import OVERVIEW_METRICS, CompareState, compare_url
 from db.errors import NotFoundError
-from db.imported import is_imported
-from db.records import Verdict
-from db.summaries import RunSummary
+from db.records.imported import is_imported
+from db.records.results import Verdict
+from db.records.summaries import RunSummary
 
 LEVELS_CAPTION = (
     "The levels of both runs beside each other. What the environment does and what the code does"

@@ -15,9 +15,9 @@ from app.markup import command_line, escaped, link, notice, with_code
 from app.pages import Loaded
 from app.progress import Progress, progress_of, running
 from app.state import RunsState, run_url, runs_url
-from db.access import Person
 from db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
-from db.summaries import RunSummary
+from db.records.summaries import RunSummary
+from db.shared.access_rules import Person
 
 # Live enough for people, and nothing for the store: the poll reads a stamp file.
 POLL_S = 2.0

@@ -18,10 +18,10 @@ from app.history import segments
 from app.matrix import MISSING_KINDS, MODE_ORDER, missing_cases
 from app.pages import Band, ModeSummary
 from app.sweep import Sweep, Swept, SweptShape
-from db.points import point_columns
-from db.records import Alert, Case, Outcome, Run
-from db.summaries import LatestCell, SeriesHeader, TrendPoint
-from db.text import printable
+from db.records._merge_points import point_columns
+from db.records.results import Alert, Case, Outcome, Run
+from db.records.summaries import LatestCell, SeriesHeader, TrendPoint
+from db.shared.text import printable
 from runner.analysis.aggregate import cohort_means, pass_rate
 from runner.analysis.detector import describe_steps
 from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE

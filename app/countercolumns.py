@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.format import scale_for
-from db.counters import SHARES, counted, counter_names
-from db.kernels import Kernel
-from db.text import printable, shortened
+from db.queries.kernel_counters import SHARES, counted, counter_names
+from db.records.kernels import Kernel
+from db.shared.text import printable, shortened
 
 # Nsight Compute counts hundreds of things; a kernel that is opened has all of them.
 MAX_COLUMNS = 12

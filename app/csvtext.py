@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from db.text import spreadsheet_text
+from db.shared.text import spreadsheet_text
 
 CsvValue = str | float | int | bool | None
 

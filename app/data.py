@@ -35,7 +35,9 @@ from app.pages import (
 )
 from app.ranking import alert_metric, states_of, told
 from app.state import DEFAULT_SERIES_METRIC
-from db.alert_queries import (
+from db.alerts.outbox import count_dead_letters
+from db.errors import NotFoundError, StoreLocked
+from db.queries.alerts import (
     has_alerts,
     load_alerts_of_case,
     load_alerts_of_event,
@@ -43,11 +45,10 @@ from db.alert_queries import (
     load_alerts_with_events,
     load_changes_of,
 )
-from db.errors import NotFoundError, StoreLocked
-from db.judged import load_events
-from db.kernel_queries import load_kernel_runs
-from db.outbox import count_dead_letters
-from db.queries import (
+from db.queries.judge_state import load_events
+from db.queries.kernels import load_kernel_runs
+from db.queries.latest import load_places
+from db.queries.results import (
     find_series,
     load_alert,
     load_alerts,
@@ -61,13 +62,12 @@ from db.queries import (
     load_samples,
     load_trend,
 )
-from db.recent import load_places
-from db.records import REFERENCE_FAMILY, Case
-from db.runs import load_last_ending
+from db.queries.runs import load_last_ending
+from db.records.results import REFERENCE_FAMILY, Case
+from db.records.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
+from db.records.triage import ONGOING
+from db.shared.text import printable
 from db.store import Store
-from db.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
-from db.text import printable
-from db.triage import ONGOING
 from runner.analysis.failures import fails_otherwise
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.machine import CLOCKS, MachineChange, machine_history

@@ -16,8 +16,8 @@ from app.components import notices
 from app.decision_data import Said
 from app.markup import caption, notice
 from app.signin import sign_in_button
-from db.access import Person, Role
-from db.records import Alert, AlertState
+from db.records.results import Alert, AlertState
+from db.shared.access_rules import Person, Role
 
 # Kept by the browser's session, so that one gives it once.
 _NAME = "decided-by"

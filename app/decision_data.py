@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app import access, data
-from db.access import Role
 from db.errors import StoreError
-from db.queries import load_series_settings
-from db.records import Alert, AlertState
-from db.triage import JUDGE, SeriesSettings
+from db.queries.results import load_series_settings
+from db.records.results import Alert, AlertState
+from db.records.triage import JUDGE, SeriesSettings
+from db.shared.access_rules import Role
 from runner.analysis.triage import (
     AlertStateError,
     Decide,

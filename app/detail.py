@@ -10,10 +10,10 @@ from app.format import duration, moment, outcome_label
 from app.markup import Cell, Column, Note, facts, table
 from app.matrix import common_dimensions, effective_note
 from app.pages import RunPage
-from db.imported import is_imported, was_timed
-from db.records import Run, RunState
-from db.summaries import ResultSummary
-from db.text import runtime_text, significant
+from db.records.imported import is_imported, was_timed
+from db.records.results import Run, RunState
+from db.records.summaries import ResultSummary
+from db.shared.text import runtime_text, significant
 
 CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
 # Lists of sentences in a result's details, by what they explain.

@@ -12,12 +12,12 @@ from app.diffpage import AlertKernels, DiffPage, DiffRow, DiffSide
 from app.pages import Loaded
 from app.state import KernelDiffState
 from db.errors import RecordError
-from db.imported import is_imported
-from db.kernel_profiles import load_profiled
-from db.kernel_queries import KernelRun, load_kernel_runs
-from db.kernels import KernelSource
-from db.queries import load_result_summaries, load_run
-from db.records import Alert, Case, Outcome, Run, Verdict
+from db.queries._merge_kernel_profiles import load_profiled
+from db.queries.kernels import KernelRun, load_kernel_runs
+from db.queries.results import load_result_summaries, load_run
+from db.records.imported import is_imported
+from db.records.kernels import KernelSource
+from db.records.results import Alert, Case, Outcome, Run, Verdict
 from db.store import Store
 from runner.analysis.alert_kernels import is_about_slower, kernel_ends
 from runner.analysis.environment_diff import environment_diff

@@ -16,8 +16,8 @@ from app.diffpage import DiffPage, DiffRow, class_words
 from app.markup import escaped, link
 from app.state import KernelDiffState, kernel_diff_url
 from app.theme import VERDICT_STYLES
-from db.records import Verdict
-from db.text import counted, one_line, shortened, signed_us
+from db.records.results import Verdict
+from db.shared.text import counted, one_line, shortened, signed_us
 
 # More bars than fit on a screen say no more than their sum.
 MAX_BARS = 14

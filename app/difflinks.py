@@ -11,10 +11,10 @@ from app.matrix import DIMENSIONS
 from app.pages import RunPage
 from app.state import KernelDiffState, kernel_diff_url, kernels_url
 from app.theme import VERDICT_STYLES
-from db.kernel_queries import KernelRun
-from db.records import Case
-from db.summaries import ResultSummary, TrendPoint
-from db.text import signed_us
+from db.queries.kernels import KernelRun
+from db.records.results import Case
+from db.records.summaries import ResultSummary, TrendPoint
+from db.shared.text import signed_us
 from runner.analysis.kernel_diff import share_text
 
 _EAGER = "eager"

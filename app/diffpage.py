@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.state import KernelDiffState
-from db.kernels import Kernel, KernelSource
-from db.records import Case, Run, Verdict
+from db.records.kernels import Kernel, KernelSource
+from db.records.results import Case, Run, Verdict
 
 
 def class_words(kind: str) -> str:

@@ -22,9 +22,9 @@ from app.kernelrows import (
 from app.markup import Cell, Column, Note, facts, long_table, table, tiles
 from app.state import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from app.theme import VERDICT_STYLES
-from db.kernels import Kernel, Origin
-from db.records import Verdict
-from db.text import counted, one_line, shortened, signed_us, significant
+from db.records.kernels import Kernel, Origin
+from db.records.results import Verdict
+from db.shared.text import counted, one_line, shortened, signed_us, significant
 
 SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.

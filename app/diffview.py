@@ -25,10 +25,10 @@ from app.kernelcode import Code, code_of, unified_diff
 from app.markup import caption, escaped, heading, notice
 from app.sharing import HERE, Share, file_name, show_share
 from app.state import KernelDiffState, kernel_diff_url, swapped
-from db.kernels import KernelSource
-from db.records import Case
-from db.summaries import RunSummary
-from db.text import short_revision
+from db.records.kernels import KernelSource
+from db.records.results import Case
+from db.records.summaries import RunSummary
+from db.shared.text import short_revision
 
 WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"

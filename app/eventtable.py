@@ -19,13 +19,13 @@ from app.ranking import (
     verdict_style,
 )
 from app.state import decide_url, event_url
-from db.alert_ends import began, ends_of, leading
-from db.events import Event
-from db.metrics import METRICS
-from db.ranking import is_higher_better, worsening, worst_first
-from db.records import Alert, AlertState
-from db.text import counted
-from db.triage import ONGOING
+from db.records._merge_events import Event
+from db.records._merge_ranking import is_higher_better, worsening, worst_first
+from db.records.alerts import began, ends_of, leading
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING
+from db.shared.text import counted
 
 _COLUMNS = (
     Column(label="event", title="one change, however many series show it"),

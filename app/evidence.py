@@ -7,7 +7,7 @@ from typing import Any
 
 from app.format import duration, percent_interval
 from app.markup import Cell, Column, table
-from db.records import Alert
+from db.records.results import Alert
 
 _METHODS = {
     "in_turn": "in turn with toolchain {toolchain}, {num_launches} launches a side",

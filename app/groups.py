@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 
 OTHER = "other"
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -28,8 +28,8 @@ from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_N
 
 from app import access
 from app.told import told_page
-from db.access import Person, Role
-from db.text import shortened
+from db.shared.access_rules import Person, Role
+from db.shared.text import shortened
 
 LOGIN, LOGOUT, CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
 # Where one was when one went to sign in; for the time that signing in takes.

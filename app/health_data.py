@@ -9,12 +9,12 @@ from collections.abc import Collection
 from app import access, data
 from app.healthpage import HealthPage
 from app.pages import Loaded
-from db.access import Role
+from db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
 from db.errors import StoreError
-from db.health import load_health
-from db.notifications import NotificationState
-from db.outbox import count_outbox, count_unclaimed, load_outbox, resend
-from db.shown_settings import SETTINGS_VARIABLE, settings_from_json
+from db.jobs.health import load_health
+from db.records.notifications import NotificationState
+from db.shared.access_rules import Role
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from db.health import Health
-from db.notifications import Notification, NotificationState
+from db.jobs.health import Health
+from db.records.notifications import Notification, NotificationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from app.format import age, duration, moment, quantity
 from app.healthpage import HealthPage
 from app.markup import Cell, Column, table
 from app.state import run_url
-from db.health import DiskState, SchedulerState
-from db.jobs import JobState, QueuedJob
-from db.notifications import WAITING, Notification
-from db.text import counted
+from db.jobs.health import DiskState, SchedulerState
+from db.jobs.queue import JobState, QueuedJob
+from db.records.notifications import WAITING, Notification
+from db.shared.text import counted
 
 # A night of a large zoo with traces writes a few gigabytes.
 LEAST_FREE_BYTES = 5 * 2**30

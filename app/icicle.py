@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.kernelrows import kernel_id, without_wrapper
-from db.kernel_modules import modules_of
-from db.kernels import Kernel
+from db.records._merge_kernel_modules import modules_of
+from db.records.kernels import Kernel
 
 WHOLE, MODULE, OPERATOR, KERNEL = range(4)
 LEVELS = ("iteration", "module", "operators", "kernel")

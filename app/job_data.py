@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from app import access, data, health_data
 from app.decision_data import Said
-from db.access import Person, Role
 from db.errors import StoreError
-from db.health import load_health
-from db.text import one_line, shortened
-from db.triage import JUDGE
+from db.jobs.health import load_health
+from db.records.triage import JUDGE
+from db.shared.access_rules import Person, Role
+from db.shared.text import one_line, shortened
 
 DOING = "asking for runs"
 _MAX_WHY = 200

@@ -10,18 +10,18 @@ from app import data
 from app.kernelcode import Script
 from app.pages import KernelsPage, Loaded
 from db.errors import NotFoundError, RecordError
-from db.kernel_queries import (
+from db.queries.kernels import (
     KernelPoint,
     load_kernel_points,
     load_kernels,
     load_results_with_kernels,
     load_sources,
 )
-from db.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
-from db.queries import load_result_summaries, load_run
-from db.summaries import ResultSummary
-from db.text import printable
-from db.traces import (
+from db.queries.results import load_result_summaries, load_run
+from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
+from db.records.summaries import ResultSummary
+from db.shared.text import printable
+from db.shared.trace_paths import (
     PERFETTO_URL,
     PERFETTO_VARIABLE,
     TRACES_VARIABLE,

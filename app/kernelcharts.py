@@ -17,8 +17,8 @@ from app.icicle import LEVELS, SEVERAL, Rect
 from app.kernelrows import kernel_id, shown
 from app.roofline import Roof, Spot, roof_labels, span_of
 from app.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
-from db.kernel_queries import KernelPoint
-from db.kernels import KINDS
+from db.queries.kernels import KernelPoint
+from db.records.kernels import KINDS
 
 _ICICLE_ROW_HEIGHT = 30
 # The height of a chart includes its axis with the title.

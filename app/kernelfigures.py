@@ -20,8 +20,8 @@ from app.pages import KernelsPage
 from app.roofline import roofs_of, spots_of, uncounted
 from app.strip import strip_rows, strip_text
 from app.trendview import draw_runs
-from db.kernel_queries import KernelPoint
-from db.kernels import Kernel
+from db.queries.kernels import KernelPoint
+from db.records.kernels import Kernel
 
 _ICICLE_TEXT = (
     "Modules above the operators in them above their kernels, each as wide as its time. A click on"

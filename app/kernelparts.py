@@ -10,8 +10,8 @@ from app.markup import Bar, Cell, Column, Note, Part, escaped, stack, table
 from app.pages import KernelsPage
 from app.state import perfetto_url, run_url, trace_url
 from app.theme import known_kind
-from db.kernels import IDLE, Kernel, Profile
-from db.text import significant
+from db.records.kernels import IDLE, Kernel, Profile
+from db.shared.text import significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"

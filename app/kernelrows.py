@@ -15,11 +15,11 @@ from app.countercolumns import counter_columns
 from app.format import column_scale, quantity
 from app.markup import Cell, Column, long_table, table
 from app.state import KernelsState
-from db.counters import COUNTERS
-from db.kernel_modules import MODULES, modules_of
-from db.kernels import Kernel, Origin
-from db.records import Case, Run
-from db.text import printable, shortened, significant
+from db.queries.kernel_counters import COUNTERS
+from db.records._merge_kernel_modules import MODULES, modules_of
+from db.records.kernels import Kernel, Origin
+from db.records.results import Case, Run
+from db.shared.text import printable, shortened, significant
 
 # Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
 _TEXT_LIMIT = 300

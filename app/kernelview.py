@@ -24,7 +24,7 @@ from app.kernelrows import (
 from app.markup import caption, command_line, facts, folded, heading, notice
 from app.pages import KernelsPage
 from app.state import KernelsState
-from db.kernels import Kernel, KernelSource
+from db.records.kernels import Kernel, KernelSource
 
 _READY_MADE = (
     "Ready-made code ({library}): only what is generated has a source, and a script that runs it"

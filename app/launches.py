@@ -11,7 +11,7 @@ from typing import Any
 
 from app.format import Scale, scale_for
 from app.markup import Bar, Cell, Column, Part, stack, table
-from db.summaries import ResultSummary
+from db.records.summaries import ResultSummary
 
 # Ends of names and the stored units they stand for.
 _UNITS = (

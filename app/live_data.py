@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from app import data
-from db.jobs import get_live_log
-from db.live_log import STATE_VARIABLE, LiveLog, find_live_log
+from db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
+from db.jobs.queue import get_live_log
 
 
 def load_local_log(run_id: str) -> LiveLog | None:

@@ -10,7 +10,7 @@ from app.format import metric_label, percent, percent_interval, scale_for
 from app.markup import Cell, Column, table
 from app.pages import MachineMove, RunPage
 from app.state import run_url, series_url
-from db.summaries import ResultSummary
+from db.records.summaries import ResultSummary
 
 MOVED = "moved"
 _CAUTION = (

@@ -26,7 +26,7 @@ from app.views import (
     settings,
     studies,
 )
-from db.access import Role
+from db.shared.access_rules import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

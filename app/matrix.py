@@ -11,12 +11,12 @@ from app.format import Scale, age, estimate, metric_label, moment, outcome_label
 from app.markup import Cell, Column, Note
 from app.ranking import alert_url, is_by_machine, mark_text
 from app.state import OUTCOME, run_url, series_url
-from db.metrics import METRICS
-from db.ranking import worsening, worst_first
-from db.records import Alert, AlertState, Case, Outcome, Verdict
-from db.summaries import LatestCell, MeasurementSummary
-from db.text import counted
-from db.triage import ONGOING
+from db.records._merge_ranking import worsening, worst_first
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState, Case, Outcome, Verdict
+from db.records.summaries import LatestCell, MeasurementSummary
+from db.records.triage import ONGOING
+from db.shared.text import counted
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # Kinds of alerts that say that a case has no new results.

@@ -10,9 +10,9 @@ from app.format import metric_label, scale_for
 from app.groups import grouped
 from app.markup import Cell, Column, table
 from app.state import run_url, series_url
-from db.metrics import METRICS
-from db.records import Run
-from db.summaries import MeasurementSummary, ResultSummary
+from db.records.metrics import METRICS
+from db.records.results import Run
+from db.records.summaries import MeasurementSummary, ResultSummary
 
 _COLUMNS = (
     Column(label=""),

@@ -11,7 +11,7 @@ from typing import Final
 
 from app.data import open_store, store_url
 from db.errors import StoreError
-from db.operations import Operations, load_operations
+from db.jobs.operations import Operations, load_operations
 
 # However often somebody asks, the store is opened no more often than this.
 MAX_AGE_S: Final = 5.0

@@ -16,9 +16,9 @@ from app.modelspage import ModeHealth, ModelHealth
 from app.pages import Loaded
 from app.ranking import is_by_machine, open_alerts
 from app.state import ModelsState
-from db.recent import Recent, load_last_ok, load_model_summaries
-from db.records import Alert, Outcome, Verdict
-from db.summaries import LatestCell
+from db.queries.latest import Recent, load_last_ok, load_model_summaries
+from db.records.results import Alert, Outcome, Verdict
+from db.records.summaries import LatestCell
 from runner.analysis.history import MIN_BASELINE_POINTS
 from runner.analysis.stats import robust_sd
 

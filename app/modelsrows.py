@@ -10,7 +10,7 @@ from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, variants_in_order
 from app.modelspage import ModeHealth, ModelHealth
 from app.state import OverviewState, overview_url, run_url, series_url
-from db.text import significant
+from db.shared.text import significant
 
 _NO_SUMMARY = "no description was stored with its results"
 _ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"

@@ -9,8 +9,8 @@ from app.format import speedup_label
 from app.matrix import MODE_ORDER, missing_cases
 from app.modespage import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spread
 from app.state import COLD
-from db.records import Alert, Outcome
-from db.summaries import LatestCell, MeasurementSummary
+from db.records.results import Alert, Outcome
+from db.records.summaries import LatestCell, MeasurementSummary
 from runner.analysis.break_even import calls_to_pay_back
 from runner.analysis.shipping import Choice, Cost, choose_mode
 from runner.analysis.stats import Estimate

@@ -12,8 +12,8 @@ from app.markup import Cell, Column, Note, table
 from app.matrix import DIMENSIONS, common_dimensions
 from app.modespage import ModelCell, ModeRow, ModesPage, Spread
 from app.state import run_url, series_url
-from db.summaries import LatestCell
-from db.text import significant
+from db.records.summaries import LatestCell
+from db.shared.text import significant
 
 EAGER = "eager"
 _NO_COMPILING = "do not compile"

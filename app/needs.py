@@ -19,10 +19,10 @@ from app.ranking import (
     verdict_style,
 )
 from app.state import decide_url, run_url
-from db.alert_ends import began
-from db.imported import is_imported
-from db.records import Alert
-from db.text import short_revision, shortened
+from db.records.alerts import began
+from db.records.imported import is_imported
+from db.records.results import Alert
+from db.shared.text import short_revision, shortened
 
 FAILING, WORSE = "failing", "worse"
 _COLUMNS = (

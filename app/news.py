@@ -11,9 +11,9 @@ from app.alertpage import alert_title
 from app.markup import link
 from app.state import AlertsState, alerts_url, decide_url
 from db.errors import StoreError
-from db.queries import load_alerts
-from db.records import Alert, AlertState, Verdict
-from db.text import counted
+from db.queries.results import load_alerts
+from db.records.results import Alert, AlertState, Verdict
+from db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.
 _SEEN = "alerts-seen"

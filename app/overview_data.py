@@ -8,8 +8,8 @@ from app import data
 from app.matrix import shown_metrics
 from app.pages import Loaded
 from db.errors import StoreError
-from db.health import BEAT_S, SchedulerState, load_health
-from db.recent import Recent, load_recent
+from db.jobs.health import BEAT_S, SchedulerState, load_health
+from db.queries.latest import Recent, load_recent
 
 # A month of nights; more would be no line at the width of a cell.
 NUM_RECENT = 30

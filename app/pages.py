@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from db.annotations import Annotation
-from db.events import Event
-from db.kernels import Kernel, Profile
-from db.records import Alert, Case, Run
-from db.summaries import (
+from db.alerts.annotations import Annotation
+from db.records._merge_events import Event
+from db.records.kernels import Kernel, Profile
+from db.records.results import Alert, Case, Run
+from db.records.summaries import (
     OutcomePoint,
     Place,
     ResultSummary,
@@ -19,7 +19,7 @@ from db.summaries import (
     SeriesHeader,
     TrendPoint,
 )
-from db.triage import AlertChange
+from db.records.triage import AlertChange
 
 _Value = TypeVar("_Value")
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from app.pages import SeriesPage
-from db.alert_ends import DRIFT, began
-from db.records import Alert
-from db.summaries import TrendPoint
+from db.records.alerts import DRIFT, began
+from db.records.results import Alert
+from db.records.summaries import TrendPoint
 
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
 MAX_SAMPLES = 4000

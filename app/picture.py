@@ -27,7 +27,7 @@ from app.ranking import alert_metric
 from app.state import DEFAULT_SERIES_METRIC
 from app.trend import trend_chart
 from db.errors import NotFoundError, StoreError
-from db.text import one_line, shortened
+from db.shared.text import one_line, shortened
 
 WIDTH = 760
 # Sharp enough on a phone.

@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from app import action_data, data
-from db.rendering import draw_trends
-from db.signed_links import PICTURES_PATH, LinkRefused, read_picture
+from db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
+from db.shared.trend_images import draw_trends
 
 _SAFETY = {
     "Cache-Control": "no-store",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.records import Case, RunState
-from db.summaries import SILENT_AFTER_S, RunSummary
+from db.records.results import Case, RunState
+from db.records.summaries import SILENT_AFTER_S, RunSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from app.format import age, metric_label, moment, percent, percent_interval, sca
 from app.markup import Cell, Column, Note
 from app.state import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
 from app.theme import VERDICT_STYLES
-from db.alert_ends import DRIFT, VANISHED, began, ends_of
-from db.imported import is_imported
-from db.ranking import worst_first
-from db.records import Alert, AlertState, Case, Verdict
-from db.text import KIND_WORDS, short_revision, shortened, with_kind
-from db.triage import ONGOING
+from db.records._merge_ranking import worst_first
+from db.records.alerts import DRIFT, VANISHED, began, ends_of
+from db.records.imported import is_imported
+from db.records.results import Alert, AlertState, Case, Verdict
+from db.records.triage import ONGOING
+from db.shared.text import KIND_WORDS, short_revision, shortened, with_kind
 
 ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.format import scale_for
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 
 _COPY = "copy_bytes_per_s"
 _FLOPS = "_flops_per_s"

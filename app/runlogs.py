@@ -12,9 +12,9 @@ from app.format import outcome_label
 from app.markup import caption, escaped, folded, heading
 from app.scripts import script
 from db.errors import RecordError, StoreError
-from db.live_log import LIMIT_BYTES, LiveLog
-from db.records import Outcome
-from db.summaries import ResultSummary
+from db.jobs.live_log import LIMIT_BYTES, LiveLog
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
 
 # More at a time nobody reads; each is on the page of its case, too.
 _MAX_LOGS = 20

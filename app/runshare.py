@@ -8,9 +8,9 @@ from app.format import estimate, metric_label, moment, outcome_label
 from app.pages import RunPage
 from app.sharing import code, summary_text
 from app.state import OVERVIEW_METRICS
-from db.records import Outcome
-from db.summaries import ResultSummary
-from db.text import first_line, shortened
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
+from db.shared.text import first_line, shortened
 
 # A message is no list of everything; its link leads to one.
 _MAX_FAILED = 10

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from app import data
 from app.pages import SeriesPage
 from app.part import with_samples
-from db.queries import load_samples_of
-from db.summaries import Sample
+from db.queries.results import load_samples_of
+from db.records.summaries import Sample
 
 
 def load_raw(page: SeriesPage, *, metric: str) -> Mapping[str, tuple[Sample, ...]]:

@@ -8,7 +8,7 @@ from app.pages import SeriesPage
 from app.seriestable import alert_notices
 from app.sharing import code, summary_text
 from app.trend import alerts_of, point_note, unit_of
-from db.records import Alert
+from db.records.results import Alert
 
 _COLUMNS = (
     "run_started_utc",

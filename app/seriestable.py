@@ -22,10 +22,10 @@ from app.pages import SeriesPage
 from app.ranking import levels_text, sightings_text
 from app.state import decide_url, kernels_url, run_url, series_url
 from app.trend import alert_label, alerts_of, change_from_previous, point_note, unit_of
-from db.metrics import METRICS, metric_of
-from db.records import Alert
-from db.summaries import TrendPoint
-from db.text import short_revision
+from db.records.metrics import METRICS, metric_of
+from db.records.results import Alert
+from db.records.summaries import TrendPoint
+from db.shared.text import short_revision
 
 _POINTS_CAPTION = "Each point is one run: median and 95 % interval"
 _SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"

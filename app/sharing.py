@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from app.scripts import script
-from db.text import one_line
+from db.shared.text import one_line
 
 # In Markdown of ours, for the address at which the browser shows the page.
 HERE = "HUD-THIS-PAGE"

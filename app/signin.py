@@ -7,7 +7,7 @@ import streamlit as st
 from app import access
 from app.components import state_page
 from app.markup import escaped
-from db.access import Person
+from db.shared.access_rules import Person
 
 
 def wall(person: Person) -> None:

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from db.kernels import KINDS, LIBRARIES
-from db.records import AlertState, Dtype, Phase, Verdict
-from db.text import shortened
+from db.records.kernels import KINDS, LIBRARIES
+from db.records.results import AlertState, Dtype, Phase, Verdict
+from db.shared.text import shortened
 
 # How a moment stands in a URL: to the minute, in UTC.
 _MOMENT_FORM = "%Y-%m-%dT%H:%M"

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.format import Scale, quantity
 from app.kernelrows import kernel_id, shown
-from db.kernels import Kernel, Profile
+from db.records.kernels import Kernel, Profile
 
 _ON_CPU = "cpu"
 _GAPS_TEXT = " The gaps are those under the profiler, longer than without it."

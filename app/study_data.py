@@ -22,8 +22,8 @@ from app.studyrows import (
     scatter_points,
     table_part,
 )
-from db.queries import load_result_summaries, load_suite_runs
-from db.records import Run
+from db.queries.results import load_result_summaries, load_suite_runs
+from db.records.results import Run
 from db.store import Store
 from runner.analysis.study import (
     Seen,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.markup import Cell, Column
-from db.records import Run
+from db.records.results import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from app.format import Scale, estimate, metric_label, outcome_label, scale_for
 from app.markup import Cell, Column, Note
 from app.state import run_url
 from app.studypage import GridPart, TablePart
-from db.metrics import METRICS
-from db.records import Outcome
+from db.records.metrics import METRICS
+from db.records.results import Outcome
 from runner.analysis.study import Published, Seen, StudyRun
 from runner.analysis.study_tables import Beside, Gap, StudyCell, StudyTable
 

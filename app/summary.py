@@ -20,10 +20,10 @@ from app.ranking import (
     open_alerts,
 )
 from app.state import CompareState, OverviewState, compare_url, run_url
-from db.health import SchedulerState
-from db.records import Alert, Outcome, Run, Verdict
-from db.summaries import LatestCell, RunSummary
-from db.text import counted, short_revision
+from db.jobs.health import SchedulerState
+from db.records.results import Alert, Outcome, Run, Verdict
+from db.records.summaries import LatestCell, RunSummary
+from db.shared.text import counted, short_revision
 from runner.analysis.sides import run_before
 
 # A notice has room for so many.

@@ -20,12 +20,12 @@ from app.pages import EnvironmentChange, SeriesPage
 from app.part import kept
 from app.ranking import alert_metric, named_change
 from app.trendchart import Trend, trend_spec
-from db.alert_ends import DRIFT, began
-from db.annotations import Annotation
-from db.metrics import METRICS
-from db.records import Alert, AlertState, Outcome, Verdict
-from db.summaries import MeasurementSummary, Sample, TrendPoint
-from db.text import KIND_WORDS, one_line, shortened
+from db.alerts.annotations import Annotation
+from db.records.alerts import DRIFT, began
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState, Outcome, Verdict
+from db.records.summaries import MeasurementSummary, Sample, TrendPoint
+from db.shared.text import KIND_WORDS, one_line, shortened
 
 _LABEL_LENGTH = 60
 # There may be many, and the list below has all of each.

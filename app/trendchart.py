@@ -16,7 +16,7 @@ import altair as alt
 from app.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
 from app.format import is_interval
 from app.theme import NEUTRAL, VERDICT_COLOURS
-from db.records import Verdict
+from db.records.results import Verdict
 
 # The selections that clicks with shift and a brush along the time make.
 PAIR = "pair"

@@ -27,7 +27,7 @@ from app.state import (
 )
 from app.trend import trend_chart
 from app.trendchart import TREND_SELECTIONS, brushed, pair_of
-from db.records import Case
+from db.records.results import Case
 
 # The key of the chart begins with it.
 TREND_KEY = "trend"

@@ -26,8 +26,8 @@ from typing import Any
 from scipy.stats import t as student
 
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
-from db.bulk import put_documents
-from db.records import CaseResult, Outcome, Run, RunDocument, RunState
+from db.ingest.results import put_documents
+from db.records.results import CaseResult, Outcome, Run, RunDocument, RunState
 from db.store import Store
 from models_zoo.catalog import CATALOG
 from runner.executor import LocalExecutor

@@ -24,7 +24,7 @@ from typing import Any
 import click
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
-from db.records import RunDocument
+from db.records.results import RunDocument
 from tests.ray_nodes import RayNodes
 
 # 1: first version; 2: names the phases.

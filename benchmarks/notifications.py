@@ -28,9 +28,9 @@ import click
 
 from benchmarks.receiving import Handler, Inbox, receiving
 from benchmarks.startup import RESULTS, describe_machine
-from db.notification_rows import put_notifications
-from db.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
-from db.outbox import count_outbox, load_outbox
+from db.alerts.outbox import count_outbox, load_outbox
+from db.records.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
 from runner.alerts.deliveries import Policy
 from runner.alerts.dispatch import Dispatcher, Item

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
-from db.records import CaseResult, Outcome, RunDocument
+from db.records.results import CaseResult, Outcome, RunDocument
 from runner.documents import read_document
 
 # 1: first version.

@@ -37,9 +37,9 @@ from benchmarks.notifications import (
 from benchmarks.notifications import Trial as Shape
 from benchmarks.receiving import receiving
 from benchmarks.startup import RESULTS, describe_machine
-from db.notification_rows import put_notifications
-from db.notifications import Notification, NotificationState
-from db.outbox import count_outbox, load_outbox
+from db.alerts.outbox import count_outbox, load_outbox
+from db.records.notifications import Notification, NotificationState
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
 from runner.alerts.apprise import Apprise
 from runner.alerts.chat import Chat, slack, teams

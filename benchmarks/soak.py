@@ -44,8 +44,8 @@ from sqlalchemy.engine import make_url
 from benchmarks.nights.faults import FOLDER_VARIABLE
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from benchmarks.trend import trend_of
-from db.health import load_health
-from db.records import Outcome
+from db.jobs.health import load_health
+from db.records.results import Outcome
 from runner.alerts.outlet import send_waiting
 from runner.commands.judging import judge
 from runner.config import Config, load_config

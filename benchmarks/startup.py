@@ -27,10 +27,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from db.queries import load_runs
-from db.records import Outcome, RunState
+from db.queries.results import load_runs
+from db.records.results import Outcome, RunState
+from db.records.summaries import RunSummary
 from db.store import Store
-from db.summaries import RunSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -16,20 +16,24 @@ from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db import bulk, fetch, ingest, jobs, migrate
-from db.alerts import put_revisions, put_settings, replay
-from db.engine import DuckDbMemory, open_database
+from db.alerts.revisions import put_revisions, put_settings, replay
+from db.engine.database import DuckDbMemory, open_database
+from db.engine.error_mapping import store_waiting
+from db.engine.readers_writer_lock import Patience
 from db.errors import NotFoundError
-from db.faults import store_waiting
-from db.jobs import Job, JobState
-from db.live_log import LiveLog
-from db.notification_rows import put_notifications
-from db.notifications import Notification
-from db.records import Alert, CaseResult, Run, RunState
-from db.revision import revision_of
-from db.tables import Base, RunTable
-from db.triage import AlertChange, Revision, SeriesSettings, Signature
-from db.turnstile import Patience
+from db.ingest import _merge_ingest as ingest
+from db.ingest import results as bulk
+from db.jobs import queue as jobs
+from db.jobs.live_log import LiveLog
+from db.jobs.queue import Job, JobState
+from db.queries import common as fetch
+from db.records.notifications import Notification
+from db.records.results import Alert, CaseResult, Run, RunState
+from db.records.triage import AlertChange, Revision, SeriesSettings, Signature
+from db.rows._merge_notification_rows import put_notifications
+from db.schema import migrate
+from db.schema.tables import Base, RunTable
+from db.schema.version import revision_of
 
 
 class Decision(Protocol):

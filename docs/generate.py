@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from db.metrics import METRICS
-from db.migrate import MIGRATIONS
-from db.schema_doc import markdown as schema
-from db.text import first_line
+from db.records.metrics import METRICS
+from db.schema.markdown import markdown as schema
+from db.schema.migrate import MIGRATIONS
+from db.shared.text import first_line
 from models_zoo.catalog import CATALOG
 from models_zoo.tags import GENERATION_STEP, TAGS
 from models_zoo.variants import VARIANTS

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apscheduler.triggers.cron import CronTrigger
 
-from db.records import MEASURED_DTYPES, MEASURED_PHASES
-from db.traces import is_web_address
+from db.records.results import MEASURED_DTYPES, MEASURED_PHASES
+from db.shared.trace_paths import is_web_address
 from models_zoo.shapes import AXES
 from models_zoo.spec import ConfigValue, Tolerance
 from runner.setting import SecretRefused

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from db.records import CaseResult, Outcome
-from db.text import first_line
-from db.warning import RunWarning
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
+from db.shared.text import first_line
 from runner.combine import DISK_FULL
 from runner.errors import DeviceLost, DiskFull
 from runner.paired import PairSide

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.jobs import Job, case_of_suite
-from db.runs import load_suites_of
+from db.jobs.queue import Job, case_of_suite
+from db.queries.runs import load_suites_of
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.analysis.repro import glob_escape

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.analysis.bisection import (
     EndsVerdict,
     Mark,

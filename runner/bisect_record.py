@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from db.errors import RecordError
-from db.fields import (
+from db.records.json_fields import (
     get_list,
     get_mapping,
     get_member,
@@ -21,7 +21,7 @@ from db.fields import (
     get_value,
     time_to_json,
 )
-from db.records import Case, Outcome
+from db.records.results import Case, Outcome
 from runner.analysis.bisection import (
     EndsVerdict,
     Mark,

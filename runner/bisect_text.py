@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from db.metrics import METRICS
-from db.records import Verdict
-from db.text import signed
+from db.records.metrics import METRICS
+from db.records.results import Verdict
+from db.shared.text import signed
 from runner.analysis.bisection import (
     SEARCH_ERROR,
     EndsVerdict,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from db.ids import timed_id
-from db.records import PUT_OFF, Case, CaseResult, Outcome
+from db.records.ids import timed_id
+from db.records.results import PUT_OFF, Case, CaseResult, Outcome
 from runner.text import clock
 
 T = TypeVar("T")

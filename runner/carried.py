@@ -21,13 +21,13 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from db import metrics
-from db.judged import Judged, load_case_stamps, load_judged
-from db.queries import load_foreign_metrics, load_histories
-from db.records import REFERENCE_FAMILY
-from db.rows import alert_document, document_alert
+from db.queries.judge_state import Judged, load_case_stamps, load_judged
+from db.queries.results import load_foreign_metrics, load_histories
+from db.records import metrics
+from db.records.results import REFERENCE_FAMILY
+from db.records.summaries import Series
+from db.rows.mapping import alert_document, document_alert
 from db.store import Store
-from db.summaries import Series
 from runner import analysis
 from runner.analysis.fdr import Claim
 from runner.analysis.judge import NEEDED_METRICS, judge_batch

@@ -15,10 +15,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from db.ids import timed_id
-from db.live_log import LOG_NAME
-from db.records import CaseResult, Outcome
-from db.warning import RunWarning
+from db.jobs.live_log import LOG_NAME
+from db.records.ids import timed_id
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
 from runner.combine import (
     Ending,
     combine,

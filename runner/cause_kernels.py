@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.errors import RecordError
-from db.kernel_profiles import load_profiled
-from db.kernels import ProfiledResult
-from db.records import Alert
+from db.queries._merge_kernel_profiles import load_profiled
+from db.records.kernels import ProfiledResult
+from db.records.results import Alert
 from db.store import Store
 from runner.analysis.alert_kernels import is_about_slower, kernel_ends
 from runner.analysis.kernel_diff import diff_kernels, kernel_side, share_text, top_kernels

@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from db.alerts.outbox import count_outbox, count_unclaimed
 from db.errors import StoreError
-from db.notifications import NotificationState
-from db.outbox import count_outbox, count_unclaimed
-from db.queries import load_runs
+from db.queries.results import load_runs
+from db.records.notifications import NotificationState
+from db.shared.text import counted
 from db.store import Store
-from db.text import counted
 from runner.check import Check, CheckState
 from runner.machine_checks import COSTS
 from runner.measure.perf_events import HARDWARE, Kernel, LinuxKernel, why_unavailable

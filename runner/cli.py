@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from db.errors import StoreError
-from db.logs import FORMAT_VARIABLE, FORMATS, set_up_logging
+from db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
 from runner.analysis.kernel_script import NoKernelScript

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.metrics import METRICS
-from db.records import CaseResult, Measurement, Outcome
-from db.warning import RunWarning
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome
+from db.records.run_warning import RunWarning
 from runner.analysis.levels import measured_levels
 from runner.analysis.noise import launch_spread
 from runner.analysis.sample_checks import half_width

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import tomllib
 
-from db.traces import traces_folder
+from db.shared.trace_paths import traces_folder
 from models_zoo.catalog import CATALOG
 from models_zoo.shapes import AXES
 from models_zoo.spec import ModelSpec, near_names

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.errors import StoreError
-from db.metrics import METRICS
-from db.queries import load_series_settings
-from db.records import Alert, Case, CaseResult, Outcome, RunDocument
-from db.runs import load_histories_of
+from db.queries.results import load_series_settings
+from db.queries.runs import load_histories_of
+from db.records.metrics import METRICS
+from db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
+from db.records.summaries import Series
+from db.records.triage import JUDGE, is_muted
 from db.store import Store
-from db.summaries import Series
-from db.triage import JUDGE, is_muted
 from models_zoo.spec import UnknownNameError
 from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.confirmation import (

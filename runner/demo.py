@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from db.bulk import put_documents
-from db.metrics import METRICS
-from db.records import (
+from db.ingest.results import put_documents
+from db.records.metrics import METRICS
+from db.records.results import (
     Case,
     CaseResult,
     Dtype,
@@ -31,8 +31,8 @@ from db.records import (
     RunDocument,
     RunState,
 )
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.variants import MODES, VARIANTS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.metrics import METRICS
-from db.records import Measurement
+from db.records.metrics import METRICS
+from db.records.results import Measurement
 from runner.analysis.break_even import calls_to_pay_back
 from runner.analysis.stats import Estimate
 

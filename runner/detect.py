@@ -7,21 +7,17 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.events import Event
-from db.judged import save_judged
-from db.ok_results import load_ok_results
-from db.outcomes import load_ended, load_unusual_outcomes
-from db.plans import load_plans
-from db.queries import (
-    count_judged_series,
-    load_alerts,
-    load_series_settings,
-)
-from db.records import Alert
-from db.runs import load_reasons
+from db.queries._merge_ok_results import load_ok_results
+from db.queries._merge_plans import load_plans
+from db.queries.judge_state import save_judged
+from db.queries.outcomes import load_ended, load_unusual_outcomes
+from db.queries.results import count_judged_series, load_alerts, load_series_settings
+from db.queries.runs import load_reasons
+from db.records._merge_events import Event
+from db.records.results import Alert
+from db.records.summaries import PlannedRun
+from db.records.triage import JUDGE
 from db.store import Store
-from db.summaries import PlannedRun
-from db.triage import JUDGE
 from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.cadence import Timetable
 from runner.analysis.events import events_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from db.errors import RecordError
-from db.records import RunDocument
+from db.records.results import RunDocument
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20

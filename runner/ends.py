@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.outcomes import load_ended
-from db.records import Alert
-from db.runs import load_runs_of, load_warnings
+from db.queries.outcomes import load_ended
+from db.queries.runs import load_runs_of, load_warnings
+from db.records.results import Alert
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from runner.analysis.changes import STEP
 from runner.analysis.environment_diff import environment_diff, warnings_diff
 from runner.analysis.explain import EXPLAINED_KINDS, with_evidence

@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from db.live_log import CASE_NAME, WORK_FOLDER, work_name
-from db.records import CaseResult, Outcome
-from db.warning import RunWarning
+from db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
 from runner.case_session import LocalSession
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder, CaseSession

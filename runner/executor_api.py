@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from db.records import Case, CaseResult
+from db.records.results import Case, CaseResult
 from runner.protocol import LaunchReport, MeasureSettings, Workload
 
 

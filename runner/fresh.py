@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from db.records import CaseResult, Outcome
+from db.records.results import CaseResult, Outcome
 from runner.analysis.rounds import results_by_case
 from runner.executor_api import CaseOrder, CaseSession, SessionMaker
 from runner.protocol import LaunchReport

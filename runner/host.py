@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from db.masking import masked
+from db.shared._merge_masking import masked
 from runner.combine import HOST_DIED, Ending
 from runner.errors import ExecutorError
 from runner.protocol import ASK_NVML, PROTOCOL_VERSION

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records import CaseResult
-from db.warning import RunWarning
+from db.records.results import CaseResult
+from db.records.run_warning import RunWarning
 from runner.events import Notify, Said
 from runner.text import clock
 

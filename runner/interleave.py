@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from db.records import CaseResult
+from db.records.results import CaseResult
 from runner.executor_api import CaseSession
 from runner.paired import PairSide
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 from functools import partial
 
 from db.errors import StoreError
-from db.jobs import MAX_ATTEMPTS, Job, JobState, case_of_suite
-from db.queries import load_document
-from db.records import Run, RunDocument, RunState
-from db.runs import load_last_measured, load_runs_beside, load_triggered
+from db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
+from db.queries.results import load_document
+from db.queries.runs import load_last_measured, load_runs_beside, load_triggered
+from db.records.results import Run, RunDocument, RunState
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.asked import order_of, schedule_like, schedule_of

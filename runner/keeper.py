@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from db.errors import StoreError, StoreLocked
-from db.live_log import LiveLog
-from db.records import CaseResult, Run, RunState
-from db.runs import load_running
+from db.jobs.live_log import LiveLog
+from db.queries.runs import load_running
+from db.records.results import CaseResult, Run, RunState
+from db.records.summaries import SILENT_AFTER_S
+from db.shared.text import counted
 from db.store import Store
-from db.summaries import SILENT_AFTER_S
-from db.text import counted
 from runner.errors import SpoolFull
 from runner.events import Notify, Said
 from runner.spool import DrainReport, Spool, utc_now

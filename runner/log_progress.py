@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-from db.records import CaseResult, Outcome
-from db.text import first_line
+from db.records.results import CaseResult, Outcome
+from db.shared.text import first_line
 from runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
 from runner.text import metric
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from db.records import Run, Verdict
-from db.text import one_line, shortened, signed_percent
+from db.records.results import Run, Verdict
+from db.shared.text import one_line, shortened, signed_percent
 from runner.analysis.compare import CaseComparison
 from runner.text import quantity
 

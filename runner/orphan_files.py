@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.check import find_named_traces
-from db.kernel_queries import load_places
+from db.maintenance.consistency import find_named_traces
+from db.queries.kernels import load_places
 from runner.spool import UNCLAIMED_S
 from runner.trace_files import traces_in
 from runner.wiring import Workplace

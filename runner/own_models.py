@@ -15,7 +15,7 @@ from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 from typing import Any
 
-from db.records import REFERENCE_FAMILY
+from db.records.results import REFERENCE_FAMILY
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES
 from models_zoo.shapes import make_size

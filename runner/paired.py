@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from db.records import CaseResult, Outcome
+from db.records.results import CaseResult, Outcome
 from runner.analysis.compare import CaseComparison
 from runner.analysis.paired import PairStandard, compare_pair, is_decided, looks
 from runner.executor_api import CaseOrder, CaseSession, SessionMaker

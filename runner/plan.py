@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TypeVar
 
-from db.records import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
+from db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
 from models_zoo.catalog import find_size, with_provided
 from models_zoo.reference import REFERENCES
 from models_zoo.spec import (

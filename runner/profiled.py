@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from db.errors import RecordError
-from db.metrics import METRICS
-from db.records import CaseResult, Measurement, Outcome
-from db.traces import trace_name
-from db.warning import RunWarning
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome
+from db.records.run_warning import RunWarning
+from db.shared.trace_paths import trace_name
 from runner.errors import TraceError
 from runner.protocol import notes_path
 from runner.trace_files import copy_file

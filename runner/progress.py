@@ -10,9 +10,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from db.metrics import speedup_name
-from db.records import Case, CaseResult, Outcome, Run, RunState
-from db.text import counted, first_line
+from db.records.metrics import speedup_name
+from db.records.results import Case, CaseResult, Outcome, Run, RunState
+from db.shared.text import counted, first_line
 from runner.events import (
     CaseFinished,
     CaseStarted,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from db.records import Case, Outcome
-from db.warning import RunWarning
+from db.records.results import Case, Outcome
+from db.records.run_warning import RunWarning
 from models_zoo.spec import UNTREATED, Treatment
 
 # Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.

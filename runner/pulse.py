@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from db.errors import StoreError
-from db.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.processes import this_process
+from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
+from db.shared.processes import this_process
 from runner.gpus import list_gpus, list_users
 from runner.wiring import Workplace
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from db.records import Case, RunDocument
-from db.text import counted, signed_percent
+from db.records.results import Case, RunDocument
+from db.shared.text import counted, signed_percent
 from models_zoo.spec import UnknownNameError
 from runner.analysis.compare import CaseComparison, compare_results
 from runner.analysis.comparison import Comparison

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from db.records import Case, CaseResult, Run
+from db.records.results import Case, CaseResult, Run
 from runner.analysis.compare import CaseComparison
 from runner.analysis.paired import PairStandard, compare_pair
 from runner.analysis.rounds import results_by_case

@@ -16,7 +16,7 @@ from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
-from db.health import ScheduleState
+from db.jobs.health import ScheduleState
 from runner.errors import SchedulerHeld, SchedulerUnavailable
 from runner.jobs import JobRequest, JobRequests, night_key
 from runner.locks import holder_text, immediate_lock

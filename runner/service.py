@@ -16,9 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.live_log import LiveLog
-from db.records import Case, CaseResult, Run, RunDocument, RunState
-from db.text import counted
+from db.jobs.live_log import LiveLog
+from db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from db.shared.text import counted
 from models_zoo.spec import ModelSpec
 from runner.again import measure_undisturbed
 from runner.budget import TimeBudget, Worth

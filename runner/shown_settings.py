@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import tomllib
 
-from db.shown_settings import ShownSetting
-from db.text import counted, one_line, shortened
+from db.shared.settings_snapshot import ShownSetting
+from db.shared.text import counted, one_line, shortened
 from runner.accepted import (
     DURATION_UNITS,
     SIZE_UNITS,

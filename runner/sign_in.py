@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from db.access import EVERYBODY, AccessRules, Role, is_loopback
-from db.traces import is_web_address
+from db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
+from db.shared.trace_paths import is_web_address
 from runner.accepted import duration, flag, text, texts
 from runner.alerts.receivers import NotReady, resolved
 from runner.alerts.settings import place

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from db.errors import MixedStoreError, RecordError, StoreError
-from db.fields import SCHEMA_VERSION, check_schema_version
-from db.records import CaseResult, Run
-from db.text import is_storable
+from db.records.json_fields import SCHEMA_VERSION, check_schema_version
+from db.records.results import CaseResult, Run
+from db.shared.text import is_storable
 from runner.documents import read_json
 from runner.errors import SpoolFull
 from runner.locks import is_alive

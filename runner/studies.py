@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from db.records import MEASURED_DTYPES
+from db.records.results import MEASURED_DTYPES
 from models_zoo.variants import VARIANTS
 from runner.analysis.study import Study
 from runner.analysis.study_list import STUDIES

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.records import Outcome, Run, RunState
-from db.text import one_line
+from db.records.results import Outcome, Run, RunState
+from db.shared.text import one_line
 from runner.analysis.repro import command_line
 from runner.analysis.study import Seen, Study, StudyRun, section_titles
 from runner.analysis.study_tables import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 from runner.analysis.stats import Estimate
 from runner.analysis.study import Study, StudyRun
 from runner.analysis.study_tables import (

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from db.access import ACCESS_VARIABLE
-from db.live_log import STATE_VARIABLE
-from db.queries import load_runs
-from db.records import RunState
-from db.shown_settings import SETTINGS_VARIABLE, settings_to_json
-from db.signed_links import LINK_SECRET_VARIABLE
+from db.alerts.action_links import LINK_SECRET_VARIABLE
+from db.jobs.live_log import STATE_VARIABLE
+from db.queries.results import load_runs
+from db.records.results import RunState
+from db.shared.access_rules import ACCESS_VARIABLE
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json
+from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from db.store import Store
-from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
 from runner.alerts.links import link_secret
 from runner.config import Config
 from runner.errors import DashboardUnavailable

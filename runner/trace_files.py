@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from db.records import CaseResult
-from db.traces import SUFFIX, find_trace, trace_name
+from db.records.results import CaseResult
+from db.shared.trace_paths import SUFFIX, find_trace, trace_name
 from runner.protocol import whole_file
 
 logger = logging.getLogger(__name__)

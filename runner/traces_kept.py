@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from db.kernel_queries import load_places, load_watched_runs
+from db.queries.kernels import load_places, load_watched_runs
 from db.store import Store
 from runner.text import quantity
 from runner.trace_files import traces_in

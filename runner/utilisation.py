@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from db.metrics import METRICS
-from db.records import CaseResult, Dtype, Measurement
-from db.warning import RunWarning
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Dtype, Measurement
+from db.records.run_warning import RunWarning
 from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from db.health import ScheduleState
+from db.jobs.health import ScheduleState
 from runner.errors import BisectError, WatchFailed
 from runner.events import Notify, Said
 from runner.jobs import JobRequest

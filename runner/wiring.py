@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from db.arranging import arrange_measurements
+from db.alerts.outbox_maintenance import find_old_notifications, forget_notifications
 from db.errors import StoreError, StoreLocked, StoreTooNew, StoreUnavailable
-from db.live_log import find_live_log
-from db.outbox_upkeep import find_old_notifications, forget_notifications
-from db.queries import load_alerts, load_document
-from db.records import AlertState, Case, Run, RunDocument, Verdict
-from db.retention import find_old_samples, remove_samples
-from db.runs import load_last_measured
+from db.jobs.live_log import find_live_log
+from db.maintenance.compaction import arrange_measurements
+from db.maintenance.retention import find_old_samples, remove_samples
+from db.queries.results import load_alerts, load_document
+from db.queries.runs import load_last_measured
+from db.records.results import AlertState, Case, Run, RunDocument, Verdict
+from db.shared.text import counted
 from db.store import Store
-from db.text import counted
 from runner.analysis.outcomes import CUSTOM_SUITE
 from runner.budget import Worth
 from runner.config import CURRENT_TOOLCHAIN, Config

@@ -34,7 +34,7 @@ import torch._inductor.codecache
 import torch._inductor.compile_fx
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-from db.records import Outcome
+from db.records.results import Outcome
 from models_zoo.loader import ModelLoadError
 from runner.measure.device import open_device
 from runner.measure.facts import gather_facts

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from db.text import one_line
+from db.shared.text import one_line
 from runner.bisect_record import Revision
 from runner.errors import BisectError
 

@@ -6,7 +6,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Sequence
 
-from db.live_log import LiveLog
+from db.jobs.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
 from runner.executor_api import CaseOrder
 from tests.builders import make_measurement, make_result

@@ -13,8 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from db.notifications import NewsKind, Severity
-from db.records import AlertState
+from db.records.notifications import NewsKind, Severity
+from db.records.results import AlertState
 from runner.alerts.apprise import body_of, tamed
 from runner.alerts.chat import discord, slack, teams
 from runner.alerts.dispatch import Item, Message

@@ -6,9 +6,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from db.metrics import METRICS
-from db.records import Case, Outcome, RunState, series_key
-from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun, Point, Series, SeriesHeader
+from db.records.metrics import METRICS
+from db.records.results import Case, Outcome, RunState, series_key
+from db.records.summaries import (
+    OutcomeHistory,
+    OutcomePoint,
+    PlannedRun,
+    Point,
+    Series,
+    SeriesHeader,
+)
 from tests.builders import FINGERPRINT, START, make_case
 
 

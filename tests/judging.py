@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from db.records import Alert
-from db.summaries import Series
+from db.records.results import Alert
+from db.records.summaries import Series
 from runner.analysis import judge as judging
 from tests.histories import make_series
 

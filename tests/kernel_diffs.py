@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from db.kernels import Kernel, Profile
+from db.records.kernels import Kernel, Profile
 from runner.analysis.kernel_change import KernelChange
 from runner.analysis.kernel_diff import diff_kernels
 from runner.analysis.kernel_groups import KernelSide

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.alerts import put_alerts, read_known
-from db.records import Alert
+from db.alerts.revisions import put_alerts, read_known
+from db.records.results import Alert
 from db.store import Store
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.analysis.stats import Estimate
 from runner.analysis.study import Seen, Study, StudyCases, TableSpec
 from tests.builders import make_case

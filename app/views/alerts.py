@@ -15,9 +15,9 @@ from app.markup import heading
 from app.news import see_all
 from app.scripts import KEYS_LEGEND, picked
 from app.state import ALL_STATES, parse_alerts
-from db.access import Role
 from db.errors import NotFoundError
-from db.records import Alert, AlertState
+from db.records.results import Alert, AlertState
+from db.shared.access_rules import Role
 
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 

@@ -22,7 +22,7 @@ from app.healthrows import (
 from app.markup import caption, heading, notice
 from app.said import keep_said, show_said
 from app.state import parse_health
-from db.access import Role
+from db.shared.access_rules import Role
 
 _SEND = "send-again"
 

@@ -14,7 +14,7 @@ from app.markup import Cell, Column, beside, facts, heading, notice, table
 from app.pages import KernelsPage
 from app.state import KernelsState, kernels_url, parse_kernels
 from db.errors import NotFoundError
-from db.records import Outcome
+from db.records.results import Outcome
 
 _HOW_TO_GET_THEM = (
     "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"

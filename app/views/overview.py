@@ -36,7 +36,7 @@ from app.summary import (
     mode_tile,
     unwatched_text,
 )
-from db.summaries import RunSummary
+from db.records.summaries import RunSummary
 
 
 def show() -> None:

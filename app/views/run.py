@@ -21,7 +21,7 @@ from app.runshare import run_markdown
 from app.sharing import Share, file_name, show_share
 from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
-from db.records import Outcome, RunState
+from db.records.results import Outcome, RunState
 from runner.analysis.outcomes import CUSTOM_SUITE
 
 

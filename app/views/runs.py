@@ -18,10 +18,10 @@ from app.markup import Cell, Column, heading, table
 from app.pages import MachineMove
 from app.progress import progress_of
 from app.state import parse_runs, run_url
-from db.imported import is_imported
-from db.records import Outcome, RunState
-from db.summaries import RunSummary
-from db.text import short_revision
+from db.records.imported import is_imported
+from db.records.results import Outcome, RunState
+from db.records.summaries import RunSummary
+from db.shared.text import short_revision
 from runner.analysis.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (

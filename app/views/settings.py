@@ -10,7 +10,7 @@ from app import data
 from app.components import notices, state_page
 from app.markup import Cell, Column, caption, facts, heading, table
 from app.state import parse_settings
-from db.shown_settings import SETTINGS_VARIABLE, ShownSetting, settings_from_json
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, ShownSetting, settings_from_json
 
 _COLUMNS = (
     Column(label="setting"),

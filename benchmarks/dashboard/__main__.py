@@ -33,8 +33,8 @@ from benchmarks.dashboard.peers import measure_peers
 from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.dashboard.sessions import measure_sessions
 from benchmarks.startup import RESULTS, describe_machine
+from db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 from db.store import Store
-from db.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 
 # 2: a part each for questions, sessions, pages and peers.
 SCHEMA_VERSION = 2

@@ -24,14 +24,14 @@ from benchmarks.dashboard.history import (
     sample_table,
 )
 from benchmarks.dashboard.kernels import kernel_table, origin_rows, source_rows
-from db.arranging import arrange_measurements
-from db.batches import put_batch, put_rows
-from db.ingest import put_run
-from db.metrics import METRICS
-from db.records import series_key
-from db.rows import case_values
+from db.ingest._merge_ingest import put_run
+from db.maintenance.compaction import arrange_measurements
+from db.records.metrics import METRICS
+from db.records.results import series_key
+from db.rows.bulk_insert import put_batch, put_rows
+from db.rows.mapping import case_values
+from db.schema.tables import CaseTable, KernelOriginsTable, KernelSourceTable, SeriesTable
 from db.store import Store
-from db.tables import CaseTable, KernelOriginsTable, KernelSourceTable, SeriesTable
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from db.metrics import METRICS
-from db.records import REFERENCE_FAMILY, Case, Dtype, Outcome, Phase, Run, RunState, series_key
-from db.rows import series_hash
+from db.records.metrics import METRICS
+from db.records.results import (
+    REFERENCE_FAMILY,
+    Case,
+    Dtype,
+    Outcome,
+    Phase,
+    Run,
+    RunState,
+    series_key,
+)
+from db.rows.mapping import series_hash
 from models_zoo.variants import VARIANTS
 
 MODES: Final = (

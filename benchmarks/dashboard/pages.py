@@ -29,7 +29,7 @@ from playwright.sync_api import Page
 
 from benchmarks.dashboard.history import TOOLCHAIN, History
 from benchmarks.startup import BenchmarkError
-from db.plans import load_plans
+from db.queries._merge_plans import load_plans
 from db.store import Store
 from tests.e2e.dashboard import free_port, profile, serving
 

@@ -27,11 +27,11 @@ import numpy as np
 
 from benchmarks.judge_speed.looks import measure_looks
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
-from db.bulk import put_documents
-from db.judged import load_events, load_judged
-from db.metrics import METRICS
-from db.queries import load_alerts
-from db.records import (
+from db.ingest.results import put_documents
+from db.queries.judge_state import load_events, load_judged
+from db.queries.results import load_alerts
+from db.records.metrics import METRICS
+from db.records.results import (
     Case,
     CaseResult,
     Dtype,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from benchmarks.nights.machine import Machine
 from benchmarks.nights.simulation import Plan, Rule, Trouble
-from db.health import load_health
-from db.jobs import JobState, QueuedJob
-from db.notifications import WAITING, NewsKind, Notification, NotificationState
-from db.outbox import load_outbox
-from db.queries import load_alerts, load_document, load_runs
-from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
+from db.alerts.outbox import load_outbox
+from db.jobs.health import load_health
+from db.jobs.queue import JobState, QueuedJob
+from db.queries.results import load_alerts, load_document, load_runs
+from db.records.notifications import WAITING, NewsKind, Notification, NotificationState
+from db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
 from db.store import Store
 
 # More than thirty nights have.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.nights.faults import Fault, Faults, meet, of_environment
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric, write_json
 
 FACTS = {

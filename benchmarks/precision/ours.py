@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from db.records import Case, CaseResult, Dtype, Outcome, Phase
+from db.records.results import Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.analysis.levels import PACE, launch_levels

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.precision.rates import summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from db.records import Case, Dtype, Phase, Verdict
+from db.records.results import Case, Dtype, Phase, Verdict
 from models_zoo.variants import VARIANTS
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, CaseComparison
 from runner.executor import LocalExecutor

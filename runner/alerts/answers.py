@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from db.text import one_line, shortened
+from db.shared.text import one_line, shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.http import Reply, RequestFailed
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from db.text import first_line, one_line, shortened
+from db.shared.text import first_line, one_line, shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message
 from runner.alerts.words import Words, in_words

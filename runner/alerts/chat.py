@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.text import shortened
+from db.shared.text import shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message
 from runner.alerts.posting import Poster

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from db.notifications import (
+from db.records.notifications import (
     MAX_TOGETHER,
     WAITING,
     NewsKind,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from db.alerts.outbox import receivers_to_serve, revise_queue
+from db.alerts.sent_messages import SentMessage
 from db.errors import StoreError
-from db.messages import SentMessage
-from db.notifications import Notification, Queue
-from db.outbox import receivers_to_serve, revise_queue
-from db.processes import is_gone, this_process
+from db.records.notifications import Notification, Queue
+from db.shared.processes import is_gone, this_process
 from db.store import Store
 from runner.alerts.deliveries import (
     Answer,

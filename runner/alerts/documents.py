@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from db.judged import load_events
-from db.records import Alert
+from db.queries.judge_state import load_events
+from db.records.results import Alert
 from runner.analysis.repro import repro_command
 from runner.cause_kernels import cause_kernels
 from runner.links import series_url

@@ -14,10 +14,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from db.alert_ends import DRIFT
-from db.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
-from db.text import shortened
-from db.triage import ONGOING
+from db.records.alerts import DRIFT
+from db.records.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
+from db.records.triage import ONGOING
+from db.shared.text import shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.github_api import GitHubApi, GitHubFailed

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from db.notifications import Notification
-from db.records import AlertState
-from db.signed_links import (
+from db.alerts.action_links import (
     ACTION_STATES,
     ACTIONS_PATH,
     MIN_SECRET_LENGTH,
@@ -23,7 +21,9 @@ from db.signed_links import (
     action_token,
     picture_token,
 )
-from db.triage import ONGOING
+from db.records.notifications import Notification
+from db.records.results import AlertState
+from db.records.triage import ONGOING
 from runner.alerts.receivers import NotReady, resolved
 from runner.config import Config
 from runner.errors import ConfigError

@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 
-from db.notifications import stable_id
+from db.records.notifications import stable_id
 from runner.alerts.deliveries import NUM_SAME_RETRIES, Answer
 from runner.alerts.dispatch import Message
 from runner.alerts.http import HTTP, TargetRefused, check_url

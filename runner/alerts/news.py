@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from db.events import Event
-from db.fields import time_to_json
-from db.notifications import News, NewsKind, Severity
-from db.records import Alert, AlertState, Verdict
-from db.triage import ONGOING, is_muted
+from db.records._merge_events import Event
+from db.records.json_fields import time_to_json
+from db.records.notifications import News, NewsKind, Severity
+from db.records.results import Alert, AlertState, Verdict
+from db.records.triage import ONGOING, is_muted
 from runner.analysis.confirmation import is_refuted
 from runner.analysis.events import size_pct
 from runner.analysis.outcomes import OUTCOME

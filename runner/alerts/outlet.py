@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.alert_queries import load_alerts_with_ids, load_changes_of, newest_change_number
+from db.alerts.outbox import release
+from db.alerts.outbox_maintenance import put_missing
+from db.alerts.sent_messages import load_told
 from db.errors import StoreError
-from db.messages import load_told
-from db.notifications import NewsKind, Notification
-from db.outbox import release
-from db.outbox_upkeep import put_missing
-from db.processes import this_process
-from db.queries import load_alerts, load_changes
-from db.records import Alert, AlertState
+from db.queries.alerts import load_alerts_with_ids, load_changes_of, newest_change_number
+from db.queries.results import load_alerts, load_changes
+from db.records.notifications import NewsKind, Notification
+from db.records.results import Alert, AlertState
+from db.records.triage import ChangedField
+from db.shared.processes import this_process
+from db.shared.text import counted
 from db.store import Store
-from db.text import counted
-from db.triage import ChangedField
 from runner.alerts.dispatch import PASS_S, Dispatcher, DispatchReport, Item, Receiver, Updatable
 from runner.alerts.documents import alerts_json
 from runner.alerts.links import Linker, make_linker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 
-from db.rendering import draw_trends
+from db.shared.trend_images import draw_trends
 from runner.alerts.dispatch import Draw, draw_nothing
 from runner.wiring import Workplace
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from db.events import Event
-from db.imported import is_imported
-from db.notifications import News, NewsKind, Notification, Severity, notification_id
-from db.records import Alert, Verdict
+from db.records._merge_events import Event
+from db.records.imported import is_imported
+from db.records.notifications import News, NewsKind, Notification, Severity, notification_id
+from db.records.results import Alert, Verdict
+from db.records.triage import Revision
 from db.store import utc_now
-from db.triage import Revision
 from runner.alerts.news import find_news, severity_of, worst_of
 
 # What alerts give reason to tell.

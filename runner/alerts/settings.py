@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from db.notifications import Severity
-from db.records import Verdict
+from db.records.notifications import Severity
+from db.records.results import Verdict
 from runner.accepted import flag, seconds, text, texts, timezone_name
 from runner.alerts.http import CONNECT_S, HTTP, MAIL, TOTAL_S, TargetRefused, check_url
 from runner.alerts.quiet import QuietHours, QuietRule, WeeklyTime, quiet_hours, weekly_time

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from db.text import one_line, shortened
+from db.shared.text import one_line, shortened
 from runner.alerts.chat import slack, with_or_without_pictures
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import MAX_ITEMS_SHOWN, Message

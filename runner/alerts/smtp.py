@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
-from db.text import one_line, shortened
+from db.shared.text import one_line, shortened
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.http import MAIL, HttpRules, TargetRefused, TimedSocket, check_url, connect
 

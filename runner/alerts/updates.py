@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from db.messages import SentMessage, forget_message, load_outdated, put_message
-from db.notifications import Notification, stable_id
-from db.outbox import load_notifications
+from db.alerts.outbox import load_notifications
+from db.alerts.sent_messages import SentMessage, forget_message, load_outdated, put_message
+from db.records.notifications import Notification, stable_id
 from db.store import Store
 from runner.alerts.deliveries import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
 from runner.alerts.dispatch import (

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.fields import SCHEMA_VERSION, time_to_json
+from db.records.json_fields import SCHEMA_VERSION, time_to_json
 from runner.alerts.deliveries import Answer
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.posting import Poster

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from db.fields import time_to_json
-from db.notifications import NewsKind, Notification, Severity, stable_id
-from db.records import Alert, AlertState
-from db.triage import ONGOING, AlertChange, ChangedField, is_muted
+from db.records.json_fields import time_to_json
+from db.records.notifications import NewsKind, Notification, Severity, stable_id
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from runner.analysis.confirmation import is_refuted
 from runner.text import percent
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from db.alert_ends import DRIFT
-from db.notifications import NewsKind, Severity
-from db.records import AlertState
-from db.text import one_line, short_revision, shortened, signed, with_kind
-from db.triage import JUDGE
+from db.records.alerts import DRIFT
+from db.records.notifications import NewsKind, Severity
+from db.records.results import AlertState
+from db.records.triage import JUDGE
+from db.shared.text import one_line, short_revision, shortened, signed, with_kind
 from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
 from runner.analysis.explain import SINCE_LAST_GOOD, WHILE_DRIFTING
 from runner.text import percent, quantity

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from db.alert_ends import VANISHED
-from db.records import Alert, Verdict
+from db.records.alerts import VANISHED
+from db.records.results import Alert, Verdict
 
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
 _METRICS = (

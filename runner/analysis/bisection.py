@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from db.metrics import METRICS, Direction
-from db.records import CaseResult, Outcome, Verdict
+from db.records.metrics import METRICS, Direction
+from db.records.results import CaseResult, Outcome, Verdict
 from runner.analysis.compare import OUTCOME, CaseComparison
 from runner.analysis.comparison import FAMILY_ERROR
 from runner.analysis.paired import main_metric

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.text import signed_percent
+from db.shared.text import signed_percent
 from runner.analysis.history import SUSTAINED_POINTS
 from runner.analysis.machine import ABSOLUTE_METRICS, KINDS, MachineChange, level_change
 from runner.analysis.shift import Shift, Track

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.alert_ends import DRIFT
-from db.metrics import Direction, Metric
-from db.points import PointColumns
+from db.records._merge_points import PointColumns
+from db.records.alerts import DRIFT
+from db.records.metrics import Direction, Metric
 from runner.analysis.cause import TIMED_METRICS
 from runner.analysis.detector import Step, describe_steps
 from runner.analysis.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from db.metrics import Direction
-from db.records import CaseResult, Measurement, Verdict
-from db.text import signed_percent
+from db.records.metrics import Direction
+from db.records.results import CaseResult, Measurement, Verdict
+from db.shared.text import signed_percent
 from runner.analysis.comparison import (
     Comparison,
     Judgement,

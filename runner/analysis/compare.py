@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from db.metrics import METRICS
-from db.records import Case, CaseResult, Outcome, Run, RunDocument, Verdict
+from db.records.metrics import METRICS
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, Verdict
 from runner.analysis.clocks import judge_clocks, was_quiet
 from runner.analysis.comparison import (
     Comparison,

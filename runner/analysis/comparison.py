@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.metrics import METRICS, Direction, Metric
-from db.records import Measurement, Verdict
-from db.text import signed_percent
+from db.records.metrics import METRICS, Direction, Metric
+from db.records.results import Measurement, Verdict
+from db.shared.text import signed_percent
 from runner.analysis.history import TRIGGER_OF_FLOOR
 from runner.analysis.noise import PRIOR_DEGREES
 from runner.analysis.stats import launch_medians, order_statistic_interval, student_quantile

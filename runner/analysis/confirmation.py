@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db.records import Alert, AlertState, CaseResult, Verdict
-from db.triage import Revision
+from db.records.results import Alert, AlertState, CaseResult, Verdict
+from db.records.triage import Revision
 from runner.analysis.cause import UNKNOWN
 from runner.analysis.explain import with_evidence
 from runner.analysis.finding import Conclusion, Finding, Method

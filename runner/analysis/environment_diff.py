@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from db.records import Run
-from db.text import short_revision
-from db.warning import RunWarning
+from db.records.results import Run
+from db.records.run_warning import RunWarning
+from db.shared.text import short_revision
 from runner.analysis.compare import SOFTWARE_FACTS, FactDifference, environment_differences
 
 # What a person looks at first, by the fact that tells it.

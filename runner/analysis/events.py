@@ -16,13 +16,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.alert_ends import DRIFT, began, leading
-from db.events import Event, EventKind
-from db.metrics import METRICS
-from db.ranking import is_higher_better
-from db.records import Alert, Verdict
-from db.summaries import PlannedRun
-from db.text import short_revision
+from db.records._merge_events import Event, EventKind
+from db.records._merge_ranking import is_higher_better
+from db.records.alerts import DRIFT, began, leading
+from db.records.metrics import METRICS
+from db.records.results import Alert, Verdict
+from db.records.summaries import PlannedRun
+from db.shared.text import short_revision
 from runner.analysis.cause import MACHINE
 from runner.analysis.changes import STEP
 

@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from db.alert_ends import DRIFT
-from db.records import Alert
+from db.records.alerts import DRIFT
+from db.records.results import Alert
 from runner.analysis.cause import (
     EAGER,
     EAGER_OR_MACHINE,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from db.records import Alert, Outcome
-from db.summaries import LastEnding
-from db.text import one_line
-from db.triage import ONGOING
+from db.records.results import Alert, Outcome
+from db.records.summaries import LastEnding
+from db.records.triage import ONGOING
+from db.shared.text import one_line
 from runner.analysis.outcomes import OUTCOME
 
 # A compiler's message may be pages long; the first lines say what it is.

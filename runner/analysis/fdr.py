@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtrc, stdtr
 
-from db.records import Alert
+from db.records.results import Alert
 from runner.analysis.history import MEDIAN_INEFFICIENCY
 from runner.analysis.stats import robust_sd, student_quantile
 

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from db.metrics import METRICS, Direction
-from db.records import Alert, CaseResult, Measurement, Outcome, Verdict
-from db.text import signed_percent
+from db.records.metrics import METRICS, Direction
+from db.records.results import Alert, CaseResult, Measurement, Outcome, Verdict
+from db.shared.text import signed_percent
 from runner.analysis.cause import (
     COMPILER,
     EAGER,

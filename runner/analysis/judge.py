@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-from db.metrics import METRICS, Direction, Metric, metric_of
-from db.points import point_columns
-from db.records import Alert, AlertState, Verdict
-from db.sighting import Sighting
-from db.summaries import OutcomePoint, Point, Series
+from db.records._merge_points import point_columns
+from db.records.metrics import METRICS, Direction, Metric, metric_of
+from db.records.results import Alert, AlertState, Verdict
+from db.records.run_ref import Sighting
+from db.records.summaries import OutcomePoint, Point, Series
 from runner.analysis.cause import MEASUREMENT, Cause, cause_of, wall_clock_is_alone
 from runner.analysis.changes import Change, changes_of
 from runner.analysis.fdr import Claim

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 from runner.analysis.kernel_groups import MatchedBy
 
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.kernels import Kernel
-from db.text import shortened, signed_percent
+from db.records.kernels import Kernel
+from db.shared.text import shortened, signed_percent
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_code import choices_of, likeness, without_choices
 from runner.analysis.kernel_fusion import is_as_often

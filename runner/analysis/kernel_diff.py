@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from db.kernels import ProfiledResult, profile_of
-from db.records import CaseResult
-from db.text import signed, signed_us
-from db.warning import RunWarning
+from db.records.kernels import ProfiledResult, profile_of
+from db.records.results import CaseResult
+from db.records.run_warning import RunWarning
+from db.shared.text import signed, signed_us
 from runner.analysis.kernel_change import KernelChange
 from runner.analysis.kernel_classes import change_of, part_change
 from runner.analysis.kernel_groups import KernelSide

@@ -17,8 +17,8 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from db.errors import RecordError
-from db.kernels import Kernel, Profile
-from db.warning import RunWarning
+from db.records.kernels import Kernel, Profile
+from db.records.run_warning import RunWarning
 from runner.analysis.kernel_code import Pairs, plain_code, token_pairs
 
 # Whose kernels are generated for the model; the others come from libraries, which choose them.

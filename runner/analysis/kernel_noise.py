@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.kernels import Kernel, Profile
-from db.metrics import METRICS
-from db.warning import RunWarning
+from db.records.kernels import Kernel, Profile
+from db.records.metrics import METRICS
+from db.records.run_warning import RunWarning
 from runner.analysis.explain import MACHINE_WARNINGS, MEASUREMENT_WARNINGS
 from runner.analysis.kernel_groups import Group, KernelSide
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any, TypeGuard
 
-from db.kernels import Kernel, KernelSource
-from db.records import Case, Run
-from db.text import printable
+from db.records.kernels import Kernel, KernelSource
+from db.records.results import Case, Run
+from db.shared.text import printable
 
 _SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from db.records import CaseResult, Measurement
+from db.records.results import CaseResult, Measurement
 from runner.analysis.stats import launch_medians
 
 PACE = "pace_s"

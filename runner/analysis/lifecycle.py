@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.alert_ends import began
-from db.events import Event
-from db.records import Alert, AlertState
-from db.triage import ONGOING, Revision, SeriesSettings, with_settings
+from db.records._merge_events import Event
+from db.records.alerts import began
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, Revision, SeriesSettings, with_settings
 from runner.analysis.explain import EXPLAINED_KINDS
 from runner.analysis.outcomes import ENDING_KINDS
 

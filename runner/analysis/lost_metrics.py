@@ -22,9 +22,9 @@ from typing import Final
 
 import numpy as np
 
-from db.alert_ends import VANISHED
-from db.records import Alert, Case, Outcome
-from db.summaries import OkResults, OutcomePoint, PlannedRun
+from db.records.alerts import VANISHED
+from db.records.results import Alert, Case, Outcome
+from db.records.summaries import OkResults, OutcomePoint, PlannedRun
 from runner.analysis.cadence import NUM_GAPS, late_from
 from runner.analysis.history import MIN_BASELINE_POINTS, SUSTAINED_POINTS
 from runner.analysis.outcomes import CUSTOM_SUITE

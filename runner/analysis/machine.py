@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from db.metrics import METRICS
-from db.records import CaseResult
-from db.summaries import Point, Series
-from db.text import signed, signed_percent
+from db.records.metrics import METRICS
+from db.records.results import CaseResult
+from db.records.summaries import Point, Series
+from db.shared.text import signed, signed_percent
 from runner.analysis.comparison import (
     FAMILY_ERROR,
     Comparison,

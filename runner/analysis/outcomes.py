@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from db.alert_ends import VANISHED
-from db.records import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
-from db.sighting import Sighting
-from db.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from db.records.alerts import VANISHED
+from db.records.results import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
+from db.records.run_ref import Sighting
+from db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
 from runner.analysis.cadence import Timetable, cadence_of, late_from
 from runner.analysis.cause import UNKNOWN
 from runner.analysis.judge import alert_id

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from db.points import PointColumns, point_columns
-from db.summaries import Series
+from db.records._merge_points import PointColumns, point_columns
+from db.records.summaries import Series
 from runner.analysis.levels import PACE, PACED_TIMES
 from runner.analysis.shift import Track
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.metrics import METRICS, Direction
-from db.records import CaseResult, Measurement, Verdict
+from db.records.metrics import METRICS, Direction
+from db.records.results import CaseResult, Measurement, Verdict
 from runner.analysis.clocks import CPU, WALL, judge_paired_clocks
 from runner.analysis.compare import (
     DEFAULT_FAIL_ABOVE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from db.points import point_columns
-from db.records import Alert, AlertState, CaseResult
-from db.summaries import Series
+from db.records._merge_points import point_columns
+from db.records.results import Alert, AlertState, CaseResult
+from db.records.summaries import Series
 from runner.analysis.finding import EAGER_CLOCKS, Past
 from runner.analysis.history import BASELINE_POINTS
 from runner.analysis.levels import PACE, PACED_TIMES, level_at

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records import CaseResult, Measurement, Outcome
+from db.records.results import CaseResult, Measurement, Outcome
 from runner.analysis.levels import common_pace, launch_levels
 from runner.analysis.noise import launch_spread
 from runner.analysis.stats import estimate

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from db.points import PointColumns
-from db.summaries import Point, SeriesHeader
+from db.records._merge_points import PointColumns
+from db.records.summaries import Point, SeriesHeader
 from runner.analysis.history import BACK_SHARE
 
 

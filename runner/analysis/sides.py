@@ -14,8 +14,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from db.records import CaseResult, Run
-from db.text import short_revision
+from db.records.results import CaseResult, Run
+from db.shared.text import short_revision
 from runner.analysis.aggregate import geometric_mean
 from runner.analysis.compare import OUTCOME, CaseComparison
 

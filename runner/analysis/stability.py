@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from db.metrics import FLUSHED, METRICS
-from db.records import Measurement
-from db.text import signed_percent
-from db.warning import RunWarning
+from db.records.metrics import FLUSHED, METRICS
+from db.records.results import Measurement
+from db.records.run_warning import RunWarning
+from db.shared.text import signed_percent
 from runner.analysis.levels import measured_levels
 from runner.analysis.sample_checks import (
     MIN_DRIFT,

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from db.records import Alert, AlertState, Case, Verdict, series_key
-from db.summaries import OutcomePoint
+from db.records.results import Alert, AlertState, Case, Verdict, series_key
+from db.records.summaries import OutcomePoint
 from runner.analysis.cause import UNKNOWN
 from runner.analysis.history import BASELINE_POINTS
 from runner.analysis.judge import alert_id, sighting

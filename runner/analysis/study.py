@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from db.records import Case, CaseResult, Outcome, Run, RunState
-from db.summaries import ResultSummary
-from db.warning import RunWarning
+from db.records.results import Case, CaseResult, Outcome, Run, RunState
+from db.records.run_warning import RunWarning
+from db.records.summaries import ResultSummary
 from runner.analysis.stats import Estimate
 
 # The suite of the run of a study is this and the study's name.

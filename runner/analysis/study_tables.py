@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.records import Case, Outcome
-from db.text import first_line
+from db.records.results import Case, Outcome
+from db.shared.text import first_line
 from runner.analysis.aggregate import common_cohort, geometric_mean
 from runner.analysis.stats import Estimate
 from runner.analysis.study import (

@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from db.metrics import METRICS, Direction
-from db.points import points_at
-from db.records import Alert, AlertState, Run, Verdict
-from db.summaries import Point, Series
-from db.triage import ONGOING
+from db.records._merge_points import points_at
+from db.records.metrics import METRICS, Direction
+from db.records.results import Alert, AlertState, Run, Verdict
+from db.records.summaries import Point, Series
+from db.records.triage import ONGOING
 from runner.analysis.changes import STEP
 from runner.analysis.history import (
     BASELINE_POINTS,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from db.live_log import LiveLog
-from db.records import CaseResult
+from db.jobs.live_log import LiveLog
+from db.records.results import CaseResult
 from runner.executor_api import CaseOrder
 
 

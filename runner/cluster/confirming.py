@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.records import CaseResult
+from db.records.results import CaseResult
 from runner.again import MAX_ATTEMPTS
 from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
 from runner.cluster.connecting import connected

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from db.fields import SCHEMA_VERSION
-from db.live_log import LiveLog, find_live_log
-from db.traces import trace_name
+from db.jobs.live_log import LiveLog, find_live_log
+from db.records.json_fields import SCHEMA_VERSION
+from db.shared.trace_paths import trace_name
 from runner.again import measure_undisturbed
 from runner.cluster.api import Reply, Setup, Status
 from runner.errors import DeviceLost, ExecutorError, LockUnavailable

@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from db.live_log import LiveLog
+from db.jobs.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
 from runner.cluster.node import serve_and_tell
 from runner.errors import ExecutorError

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.queries import load_document
-from db.records import RunDocument, RunState
-from db.runs import load_beats, load_runs_beside
+from db.queries.results import load_document
+from db.queries.runs import load_beats, load_runs_beside
+from db.records.results import RunDocument, RunState
+from db.records.summaries import SILENT_AFTER_S
 from db.store import Store
-from db.summaries import SILENT_AFTER_S
 from models_zoo.spec import ModelSpec
 from runner.cluster.runs import MachineRun
 from runner.errors import ResumeError

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from db.records import Case, CaseResult, Run, RunDocument, RunState
+from db.records.results import Case, CaseResult, Run, RunDocument, RunState
 from runner.events import CaseFinished, RunEnded, RunStarted
 from runner.idle import with_users
 from runner.plan import PlannedCase

@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from db.records import Case, CaseResult, Outcome, Run, RunDocument
-from db.text import counted
-from db.traces import trace_name
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+from db.shared.text import counted
+from db.shared.trace_paths import trace_name
 from models_zoo.reference import REFERENCES
 from runner.again import MAX_ATTEMPTS
 from runner.budget import TimeBudget, Worth

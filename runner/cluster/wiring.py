@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from db.errors import RecordError
-from db.records import Run, RunDocument
+from db.records.results import Run, RunDocument
 from runner.cluster.api import Cluster, Setup
 from runner.cluster.confirming import NodeExecutor
 from runner.cluster.node import RELEASE

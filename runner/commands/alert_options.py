@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from db.triage import JUDGE
+from db.records.triage import JUDGE
 from runner.commands.common import gather_options, json_option, with_workplace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

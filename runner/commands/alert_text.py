@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from db.alert_ends import began, end_words
-from db.records import Alert, Verdict
-from db.text import one_line, short_revision, signed_us, with_kind
-from db.triage import (
+from db.records.alerts import began, end_words
+from db.records.results import Alert, Verdict
+from db.records.triage import (
     SETTING_NAMES,
     AlertChange,
     ChangedField,
@@ -20,6 +19,7 @@ from db.triage import (
     is_muted,
     is_set,
 )
+from db.shared.text import one_line, short_revision, signed_us, with_kind
 from runner.analysis.confirmation import told
 from runner.analysis.finding import Method
 from runner.analysis.outcomes import OUTCOME

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+from db.alerts.replay import check_replayable
 from db.errors import NotFoundError, RecordError
-from db.queries import (
+from db.queries.results import (
     find_series,
     load_alert,
     load_alerts,
@@ -21,12 +22,11 @@ from db.queries import (
     load_run,
     load_series_settings,
 )
-from db.ranking import worst_first
-from db.records import Alert, AlertState
-from db.replay import check_replayable
-from db.runs import load_last_ending
+from db.queries.runs import load_last_ending
+from db.records._merge_ranking import worst_first
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from db.store import Store
-from db.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
 from runner.alerts.documents import alert_json, alerts_json
 from runner.analysis.failures import fails_otherwise
 from runner.analysis.outcomes import OUTCOME

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from db.annotations import (
+from db.alerts.annotations import (
     EVERYTHING,
     Annotation,
     load_annotations,
@@ -17,7 +17,7 @@ from db.annotations import (
     remove_annotation,
 )
 from db.errors import RecordError
-from db.text import one_line
+from db.shared.text import one_line
 from runner.commands.alert_options import by_option
 from runner.commands.common import json_option, print_json, say_when_missing, with_workplace
 from runner.commands.values import Moment

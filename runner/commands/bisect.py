@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from db.errors import RecordError
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 from runner.analysis.bisection import verdict_of
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, OUTCOME
 from runner.analysis.confirmation import change_pct

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from db.errors import NotFoundError
-from db.imported import was_timed
-from db.metrics import METRICS
-from db.records import CaseResult, Measurement, Outcome, RunDocument
-from db.text import one_line, printable, runtime_text
-from db.warning import RunWarning
+from db.records.imported import was_timed
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome, RunDocument
+from db.records.run_warning import RunWarning
+from db.shared.text import one_line, printable, runtime_text
 from models_zoo.spec import near_names
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from db.errors import StoreError
-from db.records import RunDocument
-from db.runs import load_histories_of
+from db.queries.runs import load_histories_of
+from db.records.results import RunDocument
 from runner.analysis.compare import CaseComparison
 from runner.analysis.rounds import Pair, results_by_case
 from runner.commands.common import gather_options, new_progress

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from db.logs import FORMATS
-from db.queries import load_runs
+from db.queries.results import load_runs
+from db.shared.logging import FORMATS
+from db.shared.text import is_storable, printable, quoted
 from db.store import Store
-from db.text import is_storable, printable, quoted
 from runner.config import load_config
 from runner.log_progress import LogProgress
 from runner.progress import TerminalProgress

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from db.errors import NotFoundError, RecordError
-from db.queries import load_document, load_runs
-from db.records import CaseResult, Run, RunDocument, RunState
+from db.queries.results import load_document, load_runs
+from db.records.results import CaseResult, Run, RunDocument, RunState
 from db.store import Store
 from runner.analysis.compare import (
     DEFAULT_FAIL_ABOVE,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from db.records import CaseResult, RunDocument
-from db.text import first_line
+from db.records.results import CaseResult, RunDocument
+from db.shared.text import first_line
 from runner.commands.common import Column, print_table, stdout
 from runner.text import metric, mode_text
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from db.counters import keep_counters
-from db.records import CaseResult
+from db.queries.kernel_counters import keep_counters
+from db.records.results import CaseResult
+from db.shared.text import printable
 from db.store import Store
-from db.text import printable
 from runner.errors import ImportFailed
 from runner.interop.nsight import Reading, match_names, read_counters
 

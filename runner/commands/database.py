@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from db.backup import restore_backup, write_backup
-from db.check import find_orphans, remove_orphans
 from db.errors import BackupError
+from db.maintenance.backup import restore_backup, write_backup
+from db.maintenance.consistency import find_orphans, remove_orphans
 from runner.commands.common import (
     json_option,
     print_json,

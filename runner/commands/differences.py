@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from db.records import Run, Verdict
-from db.text import signed_percent
+from db.records.results import Run, Verdict
+from db.shared.text import signed_percent
 from runner.analysis.compare import (
     CaseComparison,
     FactDifference,

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from db.queries import load_document
-from db.records import CaseResult, RunDocument
-from db.runs import load_run_ids
+from db.queries.results import load_document
+from db.queries.runs import load_run_ids
+from db.records.results import CaseResult, RunDocument
 from db.store import Store
 from runner.commands.case_text import case_glob
 from runner.commands.common import with_workplace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from db.text import counted, printable
+from db.shared.text import counted, printable
 from runner.commands.common import json_option, print_json, with_workplace
 from runner.commands.values import Moment
 from runner.errors import ImportFailed

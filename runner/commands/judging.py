@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from db.errors import StoreError
-from db.records import Alert, Run, RunDocument, Verdict
-from db.triage import is_muted
+from db.records.results import Alert, Run, RunDocument, Verdict
+from db.records.triage import is_muted
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.analysis.cause import MACHINE
 from runner.analysis.confirmation import fails_run, is_refuted

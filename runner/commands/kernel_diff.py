@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 import click
 
 from db.errors import NotFoundError
-from db.kernels import Kernel
-from db.text import counted, one_line, printable, shortened, signed_us
+from db.records.kernels import Kernel
+from db.shared.text import counted, one_line, printable, shortened, signed_us
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.commands.case_text import case_glob

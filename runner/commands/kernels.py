@@ -11,14 +11,14 @@ from typing import Any
 import click
 from rich.console import Console
 
-from db.counters import SHARES, counted, counter_names
 from db.errors import NotFoundError
-from db.imported import is_imported
-from db.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
-from db.queries import load_result
-from db.records import CaseResult, Outcome, Run
+from db.queries.kernel_counters import SHARES, counted, counter_names
+from db.queries.results import load_result
+from db.records.imported import is_imported
+from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
+from db.records.results import CaseResult, Outcome, Run
+from db.shared.text import one_line, printable
 from db.store import Store
-from db.text import one_line, printable
 from runner.analysis.kernel_script import script_of, title_of
 from runner.analysis.repro import repro_command
 from runner.commands.case_text import case_glob, find_case, warning_text

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from db.judged import load_events
-from db.metrics import METRICS
-from db.queries import load_alerts, load_document, load_histories, load_runs
-from db.ranking import worst_first
-from db.records import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
+from db.queries.judge_state import load_events
+from db.queries.results import load_alerts, load_document, load_histories, load_runs
+from db.records._merge_ranking import worst_first
+from db.records.metrics import METRICS
+from db.records.results import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
+from db.records.summaries import RunSummary
+from db.shared.text import short_revision
 from db.store import Store
-from db.summaries import RunSummary
-from db.text import short_revision
 from models_zoo.tags import tags_of
 from models_zoo.variants import VARIANTS
 from runner.alerts.documents import alerts_json

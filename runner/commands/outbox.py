@@ -9,16 +9,10 @@ from collections.abc import Sequence
 
 import click
 
+from db.alerts.outbox import load_outbox, resend
 from db.errors import NotFoundError
-from db.notifications import (
-    WAITING,
-    NewsKind,
-    Notification,
-    NotificationState,
-    Severity,
-)
-from db.outbox import load_outbox, resend
-from db.text import counted
+from db.records.notifications import WAITING, NewsKind, Notification, NotificationState, Severity
+from db.shared.text import counted
 from runner.alerts.deliveries import AnswerKind
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.outlet import send_waiting

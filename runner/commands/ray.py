@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from db.records import RunDocument
+from db.records.results import RunDocument
 from runner.cluster.resuming import check_is_silent
 from runner.cluster.wiring import (
     RayOptions,

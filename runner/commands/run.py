@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from db.metrics import speedup_name
-from db.queries import load_document, load_runs
-from db.records import Alert, CaseResult, Outcome, RunDocument, RunState
-from db.text import counted, first_line
+from db.queries.results import load_document, load_runs
+from db.records.metrics import speedup_name
+from db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from db.shared.text import counted, first_line
 from runner.commands.common import (
     Column,
     new_progress,

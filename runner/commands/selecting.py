@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import click
 
-from db.records import MEASURED_DTYPES
+from db.records.results import MEASURED_DTYPES
 from runner.commands.common import gather_options
 from runner.plan import DEVICES, find_suite
 from runner.suites import QUICK, Selection, Suite

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import click
 
-from db.access import refusal
 from db.errors import MixedStoreError, StoreError
-from db.health import BEAT_S
-from db.logs import FORMAT_VARIABLE
-from db.records import RunState, Verdict
-from db.triage import is_muted
+from db.jobs.health import BEAT_S
+from db.records.results import RunState, Verdict
+from db.records.triage import is_muted
+from db.shared.access_rules import refusal
+from db.shared.logging import FORMAT_VARIABLE
 from models_zoo.spec import UnknownNameError
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import log_format, new_progress, with_workplace

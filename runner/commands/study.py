@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from db.errors import NotFoundError
-from db.queries import load_result_summaries, load_run, load_suite_runs
-from db.records import Run, RunState
+from db.queries.results import load_result_summaries, load_run, load_suite_runs
+from db.records.results import Run, RunState
 from db.store import Store
 from runner.analysis.study import (
     Study,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.records import CaseResult
+from db.records.results import CaseResult
 from runner.analysis.stats import estimate
 from runner.analysis.sweep import speedups
 from runner.commands.common import Column, print_table, stdout

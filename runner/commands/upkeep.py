@@ -12,9 +12,9 @@ from typing import Final
 import click
 
 from db.errors import MixedStoreError, RecordError, StoreError
-from db.records import RunDocument
+from db.records.results import RunDocument
+from db.shared.text import counted, printable, shortened
 from db.store import Store
-from db.text import counted, printable, shortened
 from runner.alerts.documents import alerts_json
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import (

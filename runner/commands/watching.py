@@ -10,9 +10,9 @@ from dataclasses import replace
 import click
 
 from db.errors import NotFoundError
-from db.kernel_queries import load_kernel_runs
-from db.queries import load_result, load_result_summaries
-from db.records import Case, CaseResult
+from db.queries.kernels import load_kernel_runs
+from db.queries.results import load_result, load_result_summaries
+from db.records.results import Case, CaseResult
 from runner.analysis.repro import repro_command
 from runner.commands.common import new_progress
 from runner.commands.counter_files import import_counters, print_report

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from db.records import Case, Dtype, Phase
+from db.records.results import Case, Dtype, Phase
 from runner.interop.dynamo_name import DynamoName, parse_name
 from runner.interop.evidence import ACCURACY, NEVER_ZERO
 from runner.interop.foreign import (

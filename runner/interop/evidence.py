@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from db.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
-from db.metrics import METRICS, Direction
-from db.records import Case, CaseResult, Measurement, Outcome
-from db.text import printable
+from db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
+from db.records.metrics import METRICS, Direction
+from db.records.results import Case, CaseResult, Measurement, Outcome
+from db.shared.text import printable
 from runner.analysis.stats import estimate
 from runner.interop.foreign import ForeignMetric, outcome_of
 

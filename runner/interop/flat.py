@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from db.fields import time_to_json
-from db.records import CaseResult, Measurement, Run, RunDocument
-from db.text import spreadsheet_text
+from db.records.json_fields import time_to_json
+from db.records.results import CaseResult, Measurement, Run, RunDocument
+from db.shared.text import spreadsheet_text
 
 _TEXT = pa.string()
 SCHEMA = pa.schema(

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from db.errors import RecordError
-from db.metrics import METRICS, RATE_WORDS, Direction, metric_of
-from db.records import Dtype, Outcome, Phase
-from db.text import printable
+from db.records.metrics import METRICS, RATE_WORDS, Direction, metric_of
+from db.records.results import Dtype, Outcome, Phase
+from db.shared.text import printable
 from models_zoo.variants import MODES
 from runner.interop.units import factor_between
 

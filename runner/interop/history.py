@@ -22,13 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from db.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
-from db.records import (
-    Case,
-    Run,
-    RunDocument,
-    RunState,
-)
+from db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
+from db.records.results import Case, Run, RunDocument, RunState
 from runner.environment import fingerprint
 from runner.interop.evidence import Evidence, result_of, split
 from runner.interop.foreign import UNKNOWN, ForeignMetric, clean_name

@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from db.errors import RecordError
-from db.imports import Imported, known_runs, mark_imported, put_imported, was_imported
-from db.records import CaseResult, RunDocument
+from db.ingest.imported_history import (
+    Imported,
+    known_runs,
+    mark_imported,
+    put_imported,
+    was_imported,
+)
+from db.records.results import CaseResult, RunDocument
 from db.store import Store
 from runner.documents import check_not_ahead
 from runner.errors import ImportFailed

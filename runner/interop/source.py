@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from db.fields import kind_of
+from db.records.json_fields import kind_of
 from runner.errors import ImportFailed
 
 _GZIP_MAGIC = b"\x1f\x8b"

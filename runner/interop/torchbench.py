@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from db.errors import RecordError
-from db.fields import get_mapping
-from db.records import Case, Dtype
+from db.records.json_fields import get_mapping
+from db.records.results import Case, Dtype
 from runner.interop.evidence import ACCURACY
 from runner.interop.foreign import (
     DEVICES,

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from db.errors import RecordError
-from db.fields import get_list, get_mapping
-from db.records import REFERENCE_FAMILY, Case, Dtype, Phase
-from db.text import quoted
+from db.records.json_fields import get_list, get_mapping
+from db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
+from db.shared.text import quoted
 from runner.interop.dynamo_name import parse_name
 from runner.interop.foreign import (
     DEVICES,

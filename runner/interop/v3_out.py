@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from db.imported import IMPORTED_TOOLCHAIN, stated_directions
-from db.metrics import METRICS
-from db.records import CaseResult, Outcome, Run, RunDocument
+from db.records.imported import IMPORTED_TOOLCHAIN, stated_directions
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Outcome, Run, RunDocument
 from runner.interop.evidence import ACCURACY, DERIVED
 
 _WORDS: Mapping[Outcome, str] = {

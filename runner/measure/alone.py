@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.measure.launch import run_launch
 from runner.protocol import LaunchRequest, write_json
 

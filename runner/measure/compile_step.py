@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from db.warning import RunWarning
+from db.records.run_warning import RunWarning
 from runner.measure.compile_events import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
 from runner.measure.compiling import (
     CompileTimes,

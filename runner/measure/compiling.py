@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from db.records import Case
-from db.warning import RunWarning
+from db.records.results import Case
+from db.records.run_warning import RunWarning
 from runner.measure.blocks import repeated_blocks
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device

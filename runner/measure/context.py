@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from db.warning import RunWarning
+from db.records.run_warning import RunWarning
 from runner.measure.compile_events import CompileClock
 from runner.measure.device import Device
 from runner.measure.library_calls import Calls

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from db.metrics import FLUSHED
-from db.records import Dtype, Phase
+from db.records.metrics import FLUSHED
+from db.records.results import Dtype, Phase
 from runner.measure.timing import Timing
 
 # Written from end to end, twice the cache leaves nothing of the last iteration in it.

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from db.records import Case
+from db.records.results import Case
 from runner.measure.device import Device
 from runner.measure.treatments import CannotTreatError
 

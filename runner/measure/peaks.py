@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from db.records import Dtype
+from db.records.results import Dtype
 from runner.measure.device import Device
 
 # The facts by the dtype that products run in; runner/utilisation.py has those of every dtype.

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.kernels import Origin
+from db.records.kernels import Origin
 from runner.measure.generated import wrapped
 from runner.measure.loops import LoopWork, work_of_loops
 

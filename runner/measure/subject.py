@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from models_zoo.loader import check_names, load_builder
 from runner.measure.checkout import check_imports, enter
 from runner.measure.device import Device

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from db.metrics import CPU_TIME
+from db.records.metrics import CPU_TIME
 from runner.measure.settling import (
     MIN_FALL_ROUNDS,
     begins_to_fall,

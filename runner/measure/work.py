@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from db.records import Phase
+from db.records.results import Phase
 from runner.measure.context import Context
 from runner.measure.subject import Subject
 

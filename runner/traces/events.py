@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from db.fields import kind_of
+from db.records.json_fields import kind_of
 from runner.errors import TraceError
 from runner.traces.stream import JsonStream
 

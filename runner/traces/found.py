@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from db.kernels import KINDS
+from db.records.kernels import KINDS
 from runner.traces.parts import Intervals, shares_ns
 from runner.traces.rows import NS_PER_S, Tally
 from runner.traces.strip import Piece

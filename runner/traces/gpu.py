@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.kernels import IDLE
+from db.records.kernels import IDLE
 from runner.traces.found import Found
 from runner.traces.host import Nesting, nest
 from runner.traces.inputs import shapes_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.kernels import Kernel, KernelSource, Profile, Slice
+from db.records.kernels import Kernel, KernelSource, Profile, Slice
 from runner.errors import TraceError
 from runner.traces.cpu import find_on_cpu
 from runner.traces.found import Found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from db.errors import RecordError
-from db.fields import (
+from db.records.json_fields import (
     SCHEMA_VERSION,
     check_schema_version,
     get_list,
@@ -21,7 +21,7 @@ from db.fields import (
     get_text,
     get_value,
 )
-from db.kernels import Origin
+from db.records.kernels import Origin
 from runner.documents import read_json
 
 DEVICES = ("cpu", "cuda")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.kernel_modules import MODULES, ModuleTime
-from db.kernels import Kernel, KernelSource
+from db.records._merge_kernel_modules import MODULES, ModuleTime
+from db.records.kernels import Kernel, KernelSource
 from runner.analysis.kernel_code import choices_of
 from runner.traces.inputs import tensors_of
 from runner.traces.kinds import Class

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.kernels import Kernel, Slice
+from db.records.kernels import Kernel, Slice
 from runner.traces.parts import Intervals, Whole
 from runner.traces.rows import NS_PER_S, Tally
 

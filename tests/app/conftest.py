@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import access, data
-from db.access import AccessRules, Role
+from db.shared.access_rules import AccessRules, Role
 from db.store import Store
 from tests.app import stores
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from db.kernels import Kernel, KernelSource, Origin
-from db.records import CaseResult
+from db.records.kernels import Kernel, KernelSource, Origin
+from db.records.results import CaseResult
 from tests.app.stores import BAD_NIGHT, REGRESSED
 from tests.builders import make_kernel
 from tests.kernel_codes import pointwise

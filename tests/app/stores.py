@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from db import ingest
-from db.bulk import put_documents
-from db.records import (
+from db.ingest import _merge_ingest as ingest
+from db.ingest.results import put_documents
+from db.records.results import (
     Alert,
     AlertState,
     Case,
@@ -20,8 +20,8 @@ from db.records import (
     RunState,
     Verdict,
 )
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from tests.builders import (
     START,
     make_alert,

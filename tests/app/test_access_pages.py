@@ -21,9 +21,9 @@ from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_N
 
 from app import access, decision_data, guard
 from app.decision_data import Said
-from db.access import ACCESS_VARIABLE, AccessRules, Role
-from db.queries import load_alert, load_changes, load_series_settings
-from db.records import AlertState
+from db.queries.results import load_alert, load_changes, load_series_settings
+from db.records.results import AlertState
+from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn

@@ -17,20 +17,20 @@ from starlette.testclient import TestClient
 from app import data
 from app.action_data import MeanwhileChanged, act, load_asked
 from app.actionroutes import MAX_WHY_LENGTH, action_routes
-from db.alert_queries import newest_change_number
-from db.errors import StoreLocked
-from db.notification_rows import put_notifications
-from db.queries import load_alert, load_changes
-from db.records import Alert, AlertState
-from db.signed_links import (
+from db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
     ActionLink,
     action_token,
     picture_token,
 )
+from db.errors import StoreLocked
+from db.queries.alerts import newest_change_number
+from db.queries.results import load_alert, load_changes
+from db.records.results import Alert, AlertState
+from db.records.triage import Revision
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
-from db.triage import Revision
 from runner.analysis.triage import Decision
 from tests.builders import make_alert, make_case, make_notification
 

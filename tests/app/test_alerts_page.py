@@ -13,12 +13,12 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import access, scripts
-from db.access import AccessRules
 from db.errors import StoreLocked
-from db.queries import load_alert, load_alerts, load_changes
-from db.records import AlertState
+from db.queries.results import load_alert, load_alerts, load_changes
+from db.records.results import AlertState
+from db.records.triage import ONGOING
+from db.shared.access_rules import AccessRules
 from db.store import Store
-from db.triage import ONGOING
 from runner.analysis.triage import Decide, set_muted, set_owner, set_state
 from tests.app import stores
 from tests.app.conftest import OpenPage

@@ -12,7 +12,7 @@ from app import annotation_data, data
 from app.decision_data import Said
 from app.seriesshare import series_csv
 from app.trend import mark_rows, scale_of
-from db.annotations import load_annotations, new_annotation, put_annotations
+from db.alerts.annotations import load_annotations, new_annotation, put_annotations
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn

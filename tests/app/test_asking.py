@@ -10,8 +10,8 @@ import pytest
 from app import data, job_data
 from app.asking import Wanted, suites_of
 from app.decision_data import Said
-from db.health import Health, load_health, save_scheduler
-from db.queries import load_document
+from db.jobs.health import Health, load_health, save_scheduler
+from db.queries.results import load_document
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from db.bulk import put_documents
-from db.records import Outcome, RunDocument
-from db.retention import OldSamples, remove_samples
+from db.ingest.results import put_documents
+from db.maintenance.retention import OldSamples, remove_samples
+from db.records.results import Outcome, RunDocument
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
 from tests.builders import START, make_case, make_measurement, make_result, make_run

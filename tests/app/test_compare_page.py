@@ -14,9 +14,9 @@ from streamlit.testing.v1 import AppTest
 from app import compare_data, comparerows
 from app.comparerows import compared_csv
 from app.state import CompareState
-from db.bulk import put_documents
-from db.queries import load_document
-from db.records import RunDocument
+from db.ingest.results import put_documents
+from db.queries.results import load_document
+from db.records.results import RunDocument
 from db.store import Store
 from runner.analysis.compare import compare_results
 from tests.app import stores

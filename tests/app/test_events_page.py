@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from db.events import Event, EventKind
-from db.judged import save_judged
-from db.queries import load_alert
-from db.records import Alert
+from db.queries.judge_state import save_judged
+from db.queries.results import load_alert
+from db.records._merge_events import Event, EventKind
+from db.records.results import Alert
 from db.store import Store
 from runner.analysis.triage import set_owner
 from tests.app import stores

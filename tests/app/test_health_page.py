@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app import health_data
-from db.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.notification_rows import put_notifications
-from db.notifications import NotificationState
-from db.outbox import load_outbox
-from db.shown_settings import SETTINGS_VARIABLE, ShownSetting, settings_to_json
+from db.alerts.outbox import load_outbox
+from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
+from db.records.notifications import NotificationState
+from db.rows._merge_notification_rows import put_notifications
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, ShownSetting, settings_to_json
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app import state
 from app.main import VIEWS
-from db.bulk import put_documents
-from db.records import RunDocument
+from db.ingest.results import put_documents
+from db.records.results import RunDocument
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.main import VIEWS
-from db.queries import load_alerts, load_latest
+from db.queries.results import load_alerts, load_latest
 from db.store import Store
 from runner.detect import detect
 from runner.interop.history import Unsaid

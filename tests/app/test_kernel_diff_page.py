@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from app import diffview, kernelcode
 from app.sharing import HERE, Share
-from db.bulk import put_documents
-from db.kernels import Kernel, KernelSource, Origin
-from db.records import CaseResult, Run, RunDocument
+from db.ingest.results import put_documents
+from db.records.kernels import Kernel, KernelSource, Origin
+from db.records.results import CaseResult, Run, RunDocument
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

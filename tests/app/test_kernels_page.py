@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from app.kernelrows import kernel_id
-from db import ingest
-from db.kernels import Kernel, KernelSource, Origin
-from db.records import Run
+from db.ingest import _merge_ingest as ingest
+from db.records.kernels import Kernel, KernelSource, Origin
+from db.records.results import Run
+from db.shared.trace_paths import TRACES_VARIABLE
 from db.store import Store
-from db.traces import TRACES_VARIABLE
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import commands_of, html_of, links_of, markdown_of, text_of

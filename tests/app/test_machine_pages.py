@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from db.bulk import put_documents
-from db.notification_rows import put_notifications
-from db.notifications import NotificationState
-from db.records import RunDocument
+from db.ingest.results import put_documents
+from db.records.notifications import NotificationState
+from db.records.results import RunDocument
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import headings_of, text_of, texts_of_rows

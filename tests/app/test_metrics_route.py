@@ -19,11 +19,11 @@ from app.data import URL_VARIABLE
 from app.exposition import exposition
 from app.metrics_data import MAX_AGE_S, Answer, Desk
 from app.metricsroute import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, metrics_routes
-from db.health import DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.operations import load_operations
-from db.records import RunState
+from db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
+from db.jobs.operations import load_operations
+from db.records.results import RunState
+from db.records.triage import Revision
 from db.store import Store
-from db.triage import Revision
 from tests.builders import START, make_alert, make_notification, make_run
 from tests.integration.test_backup import Opened
 from tests.project.sources import ROOT

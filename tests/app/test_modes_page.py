@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import data
-from db.health import SchedulerState, save_scheduler
+from db.jobs.health import SchedulerState, save_scheduler
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

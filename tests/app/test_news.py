@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from db.records import Alert, AlertState, Verdict
+from db.records.results import Alert, AlertState, Verdict
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

@@ -23,15 +23,15 @@ from app.pages import AlertPage
 from app.picture import draw, picture_spec
 from app.pictureroutes import picture_routes
 from app.trend import trend_chart
-from db.records import Alert
-from db.rendering import MAX_PICTURE_BYTES, draw_trends
-from db.signed_links import (
+from db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
     ActionLink,
     action_token,
     picture_token,
 )
+from db.records.results import Alert
+from db.shared.trend_images import MAX_PICTURE_BYTES, draw_trends
 from db.store import Store
 from runner.alerts import pictures
 from runner.alerts.dispatch import draw_nothing
@@ -131,7 +131,7 @@ def test_whatever_goes_wrong_costs_the_picture_alone(
 def test_what_was_drawn_before_the_trouble_is_there(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.rendering.MORE_S", 0.0)
+    monkeypatch.setattr("db.shared.trend_images.MORE_S", 0.0)
     line = json.dumps({"a": base64.b64encode(PNG).decode("ascii")})
     command = script(f"import os, time; print({line!r}, flush=True); {ending}")
     drawn = draw_trends(["a", "b"], store_url="duckdb://", command=command, timeout_s=3.0)

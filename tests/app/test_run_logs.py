@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from db.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
-from db.records import Outcome
+from db.jobs.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
+from db.records.results import Outcome
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

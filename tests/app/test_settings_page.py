@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from db.shown_settings import SETTINGS_VARIABLE, settings_from_json, settings_to_json
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json, settings_to_json
 from runner.config import parse_config
 from runner.setting import SecretRefused
 from runner.settings import SETTINGS

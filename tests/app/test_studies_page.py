@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from app.state import run_url
-from db.bulk import put_documents
-from db.records import Case, CaseResult, Outcome, Run, RunDocument
+from db.ingest.results import put_documents
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.traceroutes import trace_routes
-from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
+from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 
 TRACE = b"\x1f\x8b the trace"
 

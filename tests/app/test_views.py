@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import data
-from db.records import RunState
+from db.records.results import RunState
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

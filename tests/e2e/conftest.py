@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from db.records import Run
-from db.signed_links import LINK_SECRET_VARIABLE
+from db.alerts.action_links import LINK_SECRET_VARIABLE
+from db.records.results import Run
 from db.store import Store, utc_now
 from tests.app import profiled, stores
 from tests.e2e.dashboard import CHROMIUM, browsing, serving, window

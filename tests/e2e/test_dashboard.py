@@ -14,8 +14,8 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from app.theme import REGRESSION
-from db.live_log import LiveLog, LogLine
-from db.records import Run
+from db.jobs.live_log import LiveLog, LogLine
+from db.records.results import Run
 from db.store import Store
 from tests.app import stores
 from tests.e2e.conftest import Watched

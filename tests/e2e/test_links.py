@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from db.alert_queries import newest_change_number
-from db.notification_rows import put_notifications
-from db.queries import load_alert, load_changes
-from db.records import AlertState
-from db.signed_links import Action, ActionLink, action_token, picture_token
+from db.alerts.action_links import Action, ActionLink, action_token, picture_token
+from db.queries.alerts import newest_change_number
+from db.queries.results import load_alert, load_changes
+from db.records.results import AlertState
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
 from runner.analysis.triage import set_state
 from tests.app.stores import improvement

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from app.modes_data import modes_page
 from app.modesrows import calls_table, mode_table, model_table
 from app.theme import STYLE_SHEET
-from db.summaries import LatestCell
+from db.records.summaries import LatestCell
 from tests.builders import make_case
 from tests.e2e.dashboard import window
 from tests.unit.app.results import latest

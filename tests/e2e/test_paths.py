@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from db.bulk import put_documents
-from db.health import load_health
-from db.queries import load_run
-from db.records import Run, RunDocument, RunState
+from db.ingest.results import put_documents
+from db.jobs.health import load_health
+from db.queries.results import load_run
+from db.records.results import Run, RunDocument, RunState
 from db.store import Store
 from tests.app import profiled, stores
 from tests.builders import make_case, make_result, make_run

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from app.traceroutes import trace_routes
-from db.traces import PERFETTO_VARIABLE, TRACES_VARIABLE
+from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from tests.e2e.conftest import Watched
 
 START_S = 30.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, RawMetric

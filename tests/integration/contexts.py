@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn, optim
 from torch._inductor.codecache import PyCodeCache
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
 from runner.measure.dynamo import reset

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from db.records import Case, CaseResult, Dtype, Phase
+from db.records.results import Case, CaseResult, Dtype, Phase
 from models_zoo.variants import VARIANTS
 from runner.executor_api import CaseOrder
 from runner.protocol import MeasureSettings, Workload

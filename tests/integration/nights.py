@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from click.testing import Result
 
-from db.bulk import put_documents
-from db.queries import load_alerts, load_document
-from db.records import Alert, Case, CaseResult, RunDocument
+from db.ingest.results import put_documents
+from db.queries.results import load_alerts, load_document
+from db.records.results import Alert, Case, CaseResult, RunDocument
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport
 from runner.toolchains import Probe

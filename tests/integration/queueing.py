@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from pathlib import Path
 
-from db.records import RunDocument
+from db.records.results import RunDocument
 from db.store import Store
 from runner.config import Config, parse_config
 from runner.events import Event, Said

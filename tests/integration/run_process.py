@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from db.queries import load_document, load_runs
-from db.records import RunState
+from db.queries.results import load_document, load_runs
+from db.records.results import RunState
 from db.store import Store
 from runner.errors import RunnerError
 from runner.events import CaseFinished, Event, Said

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from db.queries import load_document
-from db.records import RunDocument
-from db.runs import load_last_measured
+from db.queries.results import load_document
+from db.queries.runs import load_last_measured
+from db.records.results import RunDocument
 from db.store import Store
 from runner.budget import Worth
 from runner.events import Event, Said

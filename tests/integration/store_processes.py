@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 
-from db import queries
-from db.records import CaseResult, Run
+from db.queries import results as queries
+from db.records.results import CaseResult, Run
 from db.store import Store
 from tests.builders import make_case, make_measurement, make_result, make_run
 

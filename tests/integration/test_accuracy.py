@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure.accuracy import (
     MIN_EAGER_COSINE,
     RMSE_FACTOR,

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from db.notifications import Notification
-from db.records import AlertState
-from db.signed_links import LINK_SECRET_VARIABLE, Action, ActionLink, read_action, read_picture
+from db.alerts.action_links import (
+    LINK_SECRET_VARIABLE,
+    Action,
+    ActionLink,
+    read_action,
+    read_picture,
+)
+from db.records.notifications import Notification
+from db.records.results import AlertState
 from runner.alerts.links import Linker, link_secret, make_linker
 from runner.alerts.outlet import compose
 from runner.config import Config, parse_config

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from db.alerts import missing_changes, put_changes
+from db.alerts.revisions import missing_changes, put_changes
 from db.errors import HeldByPattern, NotFoundError
-from db.queries import load_alert, load_alerts, load_changes, load_series_settings
-from db.records import Alert, AlertState
+from db.queries.results import load_alert, load_alerts, load_changes, load_series_settings
+from db.records.results import Alert, AlertState
+from db.records.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
 from db.store import Store
-from db.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
 from runner.analysis.triage import Decide, set_care, set_muted, set_owner, set_state
 from runner.detect import detect
 from tests.builders import START, make_alert

@@ -13,8 +13,8 @@ from typing import NoReturn
 
 import pytest
 
-from db.queries import load_alert, load_changes, load_series_settings
-from db.records import Alert
+from db.queries.results import load_alert, load_changes, load_series_settings
+from db.records.results import Alert
 from db.store import Store
 from tests.builders import START, make_alert, make_case, make_run
 from tests.integration.terminal import Terminal

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.annotations import (
+from db.alerts.annotations import (
     Annotation,
     concerning,
     load_annotations,

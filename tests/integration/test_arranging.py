@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from db import queries
-from db.arranging import arrange_measurements
-from db.records import Case
-from db.rows import series_hash
+from db.maintenance.compaction import arrange_measurements
+from db.queries import results as queries
+from db.records.results import Case
+from db.rows.mapping import series_hash
+from db.schema.tables import ArrangedTable, MeasurementTable
 from db.store import Store
-from db.tables import ArrangedTable, MeasurementTable
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 CASES = tuple(make_case(model) for model in ("bert", "gpt2", "vit"))

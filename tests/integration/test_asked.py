@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from db.health import load_health
-from db.jobs import Job, JobState, case_of_suite, suite_of_case
-from db.queries import load_runs
-from db.records import RunDocument, RunState
+from db.jobs.health import load_health
+from db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
+from db.queries.results import load_runs
+from db.records.results import RunDocument, RunState
 from models_zoo.spec import UnknownNameError
 from runner.asked import order_of
 from runner.jobloop import Engine, JobLoop

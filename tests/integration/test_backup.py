@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from db import migrate, queries
-from db.backup import restore_backup, write_backup
 from db.errors import BackupError, StoreTooNew, StoreUnavailable
+from db.maintenance.backup import restore_backup, write_backup
+from db.queries import results as queries
+from db.records.triage import Revision
+from db.schema import migrate
+from db.schema.tables import Base
 from db.store import Store
-from db.tables import Base
-from db.triage import Revision
 from tests.builders import make_alert, make_kernel, make_result, make_run
 from tests.integration.old_stores import make_old_store
 from tests.integration.terminal import Terminal

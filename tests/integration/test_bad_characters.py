@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from db.errors import RecordError
-from db.kernels import KernelSource, Origin
-from db.queries import load_document, load_runs
-from db.records import RunDocument
+from db.queries.results import load_document, load_runs
+from db.records.kernels import KernelSource, Origin
+from db.records.results import RunDocument
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from tests.builders import make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 

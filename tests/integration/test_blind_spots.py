@@ -17,7 +17,7 @@ import pytest
 
 from app.computed import mode_summaries
 from app.summary import mode_tile
-from db.queries import load_alerts, load_latest
+from db.queries.results import load_alerts, load_latest
 from tests.integration.terminal import Terminal
 from tests.records_v3 import DAY_S, commit_of, make_record, write_lines
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from db.records import Outcome, Phase
+from db.records.results import Outcome, Phase
 from models_zoo.spec import Treatment
 from runner.executor import LocalExecutor
 from runner.measure.blocks import repeated_blocks

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from db.records import Phase
+from db.records.results import Phase
 from runner.measure import breakdown
 from runner.measure.breakdown import (
     MAX_ITERATIONS,

@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from db.bulk import put_documents
 from db.errors import MixedStoreError, RecordError
-from db.queries import find_series, load_document, load_latest, load_outcomes
-from db.records import CaseResult, RunDocument
-from db.rows import utc
+from db.ingest.results import put_documents
+from db.queries.results import find_series, load_document, load_latest, load_outcomes
+from db.records.results import CaseResult, RunDocument
+from db.rows.mapping import utc
+from db.schema.tables import Base
 from db.store import Store
-from db.tables import Base
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 # Columns of when a row was put.

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.bulk import put_documents
-from db.judged import load_events, load_judged
-from db.queries import load_alerts, load_histories
-from db.records import REFERENCE_FAMILY, Case, RunDocument
+from db.ingest.results import put_documents
+from db.queries.judge_state import load_events, load_judged
+from db.queries.results import load_alerts, load_histories
+from db.records.results import REFERENCE_FAMILY, Case, RunDocument
 from db.store import Store
 from runner import analysis, carried
 from runner.detect import detect

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.case_session import LocalSession
 from runner.combine import DISK_FULL, Ending
 from runner.executor_api import CaseOrder

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from db import fetch
-from db.kernel_profiles import load_profiled
-from db.kernels import KernelSource, Profile, profile_of
-from db.records import Alert, CaseResult
+from db.queries import common as fetch
+from db.queries._merge_kernel_profiles import load_profiled
+from db.records.kernels import KernelSource, Profile, profile_of
+from db.records.results import Alert, CaseResult
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from runner.cause_kernels import CauseKernels, cause_kernels
 from tests.builders import (
     START,

@@ -7,8 +7,8 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from db import queries
-from db.check import find_orphans, remove_orphans
+from db.maintenance.consistency import find_orphans, remove_orphans
+from db.queries import results as queries
 from db.store import Store
 from tests.builders import make_kernel, make_result, make_run
 from tests.integration.test_backup import contents, fill

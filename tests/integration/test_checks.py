@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from db.errors import StoreLocked
-from db.notification_rows import put_notifications
-from db.notifications import NotificationState
+from db.records.notifications import NotificationState
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
 from runner import checks
 from runner.check import CheckState

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from db.errors import NotFoundError
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.cli import main
 from runner.commands.run import shorten
 from runner.commands.values import Percentage

@@ -12,11 +12,11 @@ from pathlib import Path
 import click
 import pytest
 
-from db.jobs import get_live_log
-from db.live_log import LiveLog, LogLine
-from db.records import Outcome, RunDocument, RunState
+from db.jobs.live_log import LiveLog, LogLine
+from db.jobs.queue import get_live_log
+from db.records.results import Outcome, RunDocument, RunState
+from db.records.summaries import SILENT_AFTER_S
 from db.store import Store
-from db.summaries import SILENT_AFTER_S
 from models_zoo.spec import UnknownNameError
 from runner.budget import Worth
 from runner.cluster.api import Reply, Setup, Slot, Status

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from db.queries import load_alerts, load_document
-from db.records import Outcome, Run
+from db.queries.results import load_alerts, load_document
+from db.records.results import Outcome, Run
 from runner.cluster.api import Reply, Setup, Slot, Status
 from runner.cluster.confirming import BUSY_LIMIT_S, NodeExecutor
 from runner.cluster.service import SETUP_LIMIT_S

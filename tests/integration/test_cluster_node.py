@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
+from db.jobs.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
 from runner.cluster import node
 from runner.cluster.api import Reply, Setup, Status
 from runner.cluster.wiring import read_environment

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from db.queries import load_runs
-from db.records import Outcome
+from db.queries.results import load_runs
+from db.records.results import Outcome
 from runner.events import Event, PairLaunched
 from runner.executor_api import CaseOrder
 from runner.paired import PairLimits

@@ -14,7 +14,7 @@ import torch
 import torch._dynamo.utils as dynamo_utils
 from torch import Tensor
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.executor import LocalExecutor
 from runner.measure import dynamo
 from runner.measure.compile_events import CompileClock

@@ -15,7 +15,7 @@ import torch._dynamo.utils as dynamo_utils
 from torch import nn
 from torch._dynamo import convert_frame, eval_frame
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure import compile_step, compiling, dynamo
 from runner.measure.compile_events import CompileClock
 from runner.measure.compile_step import compile_subject, report_counts

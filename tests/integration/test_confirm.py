@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from db.queries import find_series, load_alerts, load_document, load_runs
-from db.records import AlertState, Outcome, Verdict
+from db.queries.results import find_series, load_alerts, load_document, load_runs
+from db.records.results import AlertState, Outcome, Verdict
 from runner.config import load_config
 from runner.confirm import confirm_run
 from runner.events import Event, Said

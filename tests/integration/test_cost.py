@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from db.records import CaseResult
+from db.records.results import CaseResult
 from runner.executor import LocalExecutor
 from tests.integration.launching import order
 

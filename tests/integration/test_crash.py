@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from db.queries import load_document, load_runs
-from db.records import RunState
+from db.queries.results import load_document, load_runs
+from db.records.results import RunState
 from db.store import Store
 from runner.spool import Spool
 from tests.integration.run_process import ROOT

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from db.metrics import FLUSHED
-from db.records import Dtype
+from db.records.metrics import FLUSHED
+from db.records.results import Dtype
 from runner.measure import device as device_module
 from runner.measure.device import FLUSH_FACTOR, Device
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from db import queries
-from db.notification_rows import put_notifications
-from db.notifications import NotificationState
+from db.queries import results as queries
+from db.records.notifications import NotificationState
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
 from tests.builders import START, make_notification, make_result, make_run
 from tests.fakes import FakeClock

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from db.errors import MixedStoreError
-from db.kernel_profiles import load_profiled
-from db.kernels import profile_of
-from db.queries import load_alerts, load_runs
-from db.records import Alert, AlertState, Outcome, Verdict
+from db.queries._merge_kernel_profiles import load_profiled
+from db.queries.results import load_alerts, load_runs
+from db.records.kernels import profile_of
+from db.records.results import Alert, AlertState, Outcome, Verdict
 from db.store import Store
 from models_zoo.variants import MODES
 from runner.analysis.alert_kernels import kernel_ends

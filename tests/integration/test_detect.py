@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from db.bulk import put_documents
-from db.queries import load_alerts
-from db.records import AlertState, CaseResult, RunDocument
-from db.runs import load_reasons
+from db.ingest.results import put_documents
+from db.queries.results import load_alerts
+from db.queries.runs import load_reasons
+from db.records.results import AlertState, CaseResult, RunDocument
+from db.records.run_warning import RunWarning
 from db.store import Store
-from db.warning import RunWarning
 from runner import detect as detect_module
 from runner.analysis.failures import MAX_REASON_LENGTH
 from runner.detect import detect

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from db.errors import RecordError, StoreFull
-from db.queries import load_runs
-from db.records import CaseResult, Run, RunDocument
+from db.queries.results import load_runs
+from db.records.results import CaseResult, Run, RunDocument
 from db.store import Store
 from runner import documents
 from runner.documents import read_document, read_json

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from db.records import MEASURED_DTYPES, Dtype, Outcome, Phase
+from db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from runner.executor import LocalExecutor
 from runner.measure import accuracy, device

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-from db import queries
 from db.errors import StoreUnavailable
+from db.queries import results as queries
 from db.store import Store
 from tests.builders import make_run
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from db.bulk import put_documents
-from db.records import RunDocument
+from db.ingest.results import put_documents
+from db.records.results import RunDocument
 from runner.environment import fingerprint
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 from tests.integration.imports import import_records, report_of, runs

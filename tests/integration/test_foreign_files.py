@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from db import queries
+from db.engine.readers_writer_lock import Patience, Turnstile
 from db.errors import StoreUnavailable
+from db.queries import results as queries
 from db.store import Store
-from db.turnstile import Patience, Turnstile
 from tests.builders import make_run
 from tests.integration.terminal import Terminal
 

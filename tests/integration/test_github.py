@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from db.notifications import NewsKind
+from db.records.notifications import NewsKind
 from runner.alerts import github_api
 from runner.alerts.deliveries import Answer
 from runner.alerts.dispatch import Item, Updatable

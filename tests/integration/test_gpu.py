@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from db.records import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
+from db.records.results import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.executor import LocalExecutor

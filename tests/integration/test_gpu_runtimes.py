@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records import Case, Dtype, Outcome, Phase
+from db.records.results import Case, Dtype, Outcome, Phase
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner.executor import LocalExecutor

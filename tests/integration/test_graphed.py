@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure.accuracy_step import check_result, make_reference
 from runner.measure.compiling import effective_mode, is_by_dynamo
 from runner.measure.device import Device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from db.health import (
+from db.jobs.health import (
     LATE_AFTER,
     DeviceState,
     DiskState,
@@ -15,7 +15,7 @@ from db.health import (
     load_health,
     save_scheduler,
 )
-from db.jobs import JobState
+from db.jobs.queue import JobState
 from db.store import Store
 from tests.builders import START, make_run
 from tests.fakes import FakeClock

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from db.queries import find_series
-from db.records import Dtype, Outcome, Phase
+from db.queries.results import find_series
+from db.records.results import Dtype, Outcome, Phase
 from runner.errors import ImportFailed
 from runner.interop.source import Source
 from tests.integration.imports import import_records, only_result, report_of, runs

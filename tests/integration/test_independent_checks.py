@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure import dynamo
 from runner.measure.accuracy_step import check_result, make_reference
 from runner.measure.compiling import time_compilation

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from db.errors import StoreLocked
-from db.health import load_health
-from db.queries import load_runs
-from db.records import Alert, RunDocument, RunState
+from db.jobs.health import load_health
+from db.queries.results import load_runs
+from db.records.results import Alert, RunDocument, RunState
+from db.records.triage import Revision
 from db.store import Store
-from db.triage import Revision
 from runner.analysis.triage import Decision
 from runner.commands.serving import make_watches
 from runner.errors import (
@@ -329,7 +329,7 @@ def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
         place.loop.run_queued()
     place.executor.executed.clear()
     place.loop.unnoted.clear()
-    monkeypatch.setattr("db.jobs.is_gone", lambda _holder: True)
+    monkeypatch.setattr("db.jobs.queue.is_gone", lambda _holder: True)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
     assert [summary.run.state for summary in load_runs(place.store)] == [RunState.FINISHED]

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from db import processes
 from db.errors import NotFoundError
-from db.health import save_scheduler
-from db.job_tables import JobTable
-from db.jobs import MAX_ATTEMPTS, Job
+from db.jobs.health import save_scheduler
+from db.jobs.queue import MAX_ATTEMPTS, Job
+from db.schema._merge_job_tables import JobTable
+from db.shared import processes
 from db.store import Store
 from tests.builders import make_scheduler
 from tests.fakes import FakeClock

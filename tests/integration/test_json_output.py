@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from db.annotations import EVERYTHING, new_annotation
+from db.alerts.annotations import EVERYTHING, new_annotation
 from runner.check import Check, CheckState
 from runner.cli import main
 from tests.builders import START, make_alert, make_document, make_kernel, make_result, make_run

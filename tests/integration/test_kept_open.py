@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from db import kept_open, queries
-from db.kept_open import KEPT_OPEN
+from db.engine import connection_cache as kept_open
+from db.engine.connection_cache import KEPT_OPEN
+from db.queries import results as queries
 from db.store import Store
 from tests.builders import make_run
 from tests.integration import store_processes

@@ -21,7 +21,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.kernels import KernelSource
+from db.records.kernels import KernelSource
 from runner.analysis.kernel_script import script_of
 from runner.measure import generated, kernels
 from runner.measure.arguments import describe_arguments

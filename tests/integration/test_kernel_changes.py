@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels
 from runner.analysis.kernel_groups import KernelSide, MatchedBy

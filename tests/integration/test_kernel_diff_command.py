@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from db.kernels import KernelSource, Profile
-from db.records import CaseResult
-from db.warning import RunWarning
+from db.records.kernels import KernelSource, Profile
+from db.records.results import CaseResult
+from db.records.run_warning import RunWarning
 from runner.analysis.kernel_diff import diff_kernels
 from runner.commands.kernel_diff import print_diff
 from tests.builders import (

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from db import queries
-from db.bulk import put_documents
-from db.kernel_queries import (
+from db.ingest.results import put_documents
+from db.queries import results as queries
+from db.queries.kernels import (
     ResultPlace,
     load_kernel_points,
     load_kernel_runs,
@@ -20,9 +20,9 @@ from db.kernel_queries import (
     load_sources,
     load_watched_runs,
 )
-from db.kernels import Kernel, KernelSource, Origin
-from db.outcomes import load_ended
-from db.records import AlertState, CaseResult
+from db.queries.outcomes import load_ended
+from db.records.kernels import Kernel, KernelSource, Origin
+from db.records.results import AlertState, CaseResult
 from db.store import Store
 from tests.builders import (
     START,

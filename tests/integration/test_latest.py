@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from db import queries
-from db.bulk import put_documents
-from db.plans import load_plans
-from db.records import PUT_OFF, CaseResult, Outcome, Run, RunDocument
+from db.ingest.results import put_documents
+from db.queries import results as queries
+from db.queries._merge_plans import load_plans
+from db.records.results import PUT_OFF, CaseResult, Outcome, Run, RunDocument
+from db.schema.tables import LatestMeasurementTable, LatestResultTable, PlanTable, SupersededTable
 from db.store import Store
-from db.tables import LatestMeasurementTable, LatestResultTable, PlanTable, SupersededTable
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 CASES = tuple(make_case(mode=mode) for mode in ("eager", "default", "max-autotune"))

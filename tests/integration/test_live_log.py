@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from db.errors import RecordError
-from db.jobs import get_live_log
-from db.live_log import LIMIT_BYTES, LiveLog, LogLine, find_live_log, work_name
-from db.records import RunState
+from db.jobs.live_log import LIMIT_BYTES, LiveLog, LogLine, find_live_log, work_name
+from db.jobs.queue import get_live_log
+from db.records.results import RunState
 from db.store import Store
 from tests.builders import make_run
 

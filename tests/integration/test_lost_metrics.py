@@ -14,12 +14,12 @@ from app.eventtable import EventGroup
 from app.matrix import missing_cases
 from app.ranking import alert_topic, change_text, mark_text
 from app.trend import alert_label
-from db.bulk import put_documents
-from db.judged import load_events
-from db.ok_results import load_ok_results
-from db.plans import load_plans
-from db.queries import load_alerts
-from db.records import REFERENCE_FAMILY, Alert, Case, CaseResult, Run, RunDocument
+from db.ingest.results import put_documents
+from db.queries._merge_ok_results import load_ok_results
+from db.queries._merge_plans import load_plans
+from db.queries.judge_state import load_events
+from db.queries.results import load_alerts
+from db.records.results import REFERENCE_FAMILY, Alert, Case, CaseResult, Run, RunDocument
 from db.store import Store
 from runner.analysis.alert_kernels import kernel_ends
 from runner.detect import detect

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Phase
+from db.records.results import Phase
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
 from runner.measure.memory import (

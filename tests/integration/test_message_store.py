@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from db.messages import SentMessage, forget_message, load_outdated, load_told, put_message
-from db.records import AlertState
+from db.alerts.sent_messages import (
+    SentMessage,
+    forget_message,
+    load_outdated,
+    load_told,
+    put_message,
+)
+from db.records.results import AlertState
 from db.store import Store
 from tests.builders import START, make_alert, make_case
 from tests.stored import save_alerts

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from db.alerts.outbox import load_outbox
+from db.alerts.sent_messages import load_outdated
 from db.errors import StoreError
-from db.message_tables import MessageTable
-from db.messages import load_outdated
-from db.notification_rows import put_notifications
-from db.notifications import NewsKind, NotificationState
-from db.outbox import load_outbox
-from db.records import Alert, AlertState
+from db.records.notifications import NewsKind, NotificationState
+from db.records.results import Alert, AlertState
+from db.records.triage import Revision
+from db.rows._merge_notification_rows import put_notifications
+from db.schema._merge_message_tables import MessageTable
 from db.store import Store
-from db.triage import Revision
 from runner.alerts import outlet
 from runner.alerts.deliveries import AnswerKind
 from runner.alerts.discord import Discord
@@ -273,7 +273,7 @@ def test_where_a_message_is_and_that_it_was_sent_are_kept_together(
         raise StoreError("the disk is full")
 
     office.tell(ALERT)
-    monkeypatch.setattr("db.outbox.put_message", full)
+    monkeypatch.setattr("db.alerts.outbox.put_message", full)
     office.send()
     (item,) = load_outbox(office.store)
     assert (item.state, office.num_kept()) == (NotificationState.SENDING, 0)

@@ -12,16 +12,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import Connection
 
-from db import migrate, queries
-from db.engine import open_database
+from db.engine.database import open_database
 from db.errors import StoreTooNew, StoreTooOld
-from db.metrics import Direction
-from db.plans import load_plans
-from db.records import CaseResult, Run, series_key
-from db.revision import revision_of
-from db.rows import Values, case_values, measurement_values, result_values, run_values
+from db.queries import results as queries
+from db.queries._merge_plans import load_plans
+from db.records.metrics import Direction
+from db.records.results import CaseResult, Run, series_key
+from db.rows.mapping import Values, case_values, measurement_values, result_values, run_values
+from db.schema import migrate
+from db.schema.tables import Base
+from db.schema.version import revision_of
 from db.store import Store
-from db.tables import Base
 from tests.builders import START, make_result, make_run
 from tests.integration.old_stores import PATIENCE, insert_known, make_old_store
 
@@ -91,7 +92,7 @@ def test_migrations_make_what_the_tables_say_on_duckdb(tmp_path: Path) -> None:
 def test_a_new_store_is_made_without_a_migration(
     duckdb_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.migrate.EnvironmentContext", None)
+    monkeypatch.setattr("db.schema.migrate.EnvironmentContext", None)
     store = Store(duckdb_url)
     store.save_run(make_run())
     assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]

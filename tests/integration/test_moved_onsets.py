@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.queries import load_alerts
-from db.records import Alert, AlertState, RunDocument
+from db.queries.results import load_alerts
+from db.records.results import Alert, AlertState, RunDocument
 from db.store import Store
 from runner.analysis.triage import set_state
 from runner.detect import detect

@@ -13,10 +13,10 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from benchmarks.receiving import Inbox, receiving
-from db.notification_rows import put_notifications
-from db.notifications import Notification
-from db.outbox import load_outbox
-from db.records import Alert
+from db.alerts.outbox import load_outbox
+from db.records.notifications import Notification
+from db.records.results import Alert
+from db.rows._merge_notification_rows import put_notifications
 from runner.alerts import outlet
 from runner.alerts.dispatch import Message
 from runner.alerts.documents import alerts_json

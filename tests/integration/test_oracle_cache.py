@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from runner.measure import oracle_cache
 from runner.measure.accuracy_step import make_reference
 from runner.measure.context import Context, Findings

@@ -9,9 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from db.notification_rows import put_notifications
-from db.notifications import Notification, NotificationState, Queue, Severity
-from db.outbox import (
+from db.alerts.outbox import (
     count_outbox,
     load_outbox,
     receivers_to_serve,
@@ -19,10 +17,12 @@ from db.outbox import (
     resend,
     revise_queue,
 )
-from db.queries import load_alerts
-from db.records import Alert
+from db.queries.results import load_alerts
+from db.records.notifications import Notification, NotificationState, Queue, Severity
+from db.records.results import Alert
+from db.records.triage import JUDGE, Revision
+from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
-from db.triage import JUDGE, Revision
 from runner.alerts.deliveries import Answer, AnswerKind, Policy
 from runner.alerts.dispatch import (
     DEFECT,
@@ -83,7 +83,7 @@ def dispatcher(
 def test_what_is_severe_is_seen_however_many_wait_before_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.outbox.MAX_LOOKED_AT", 2)
+    monkeypatch.setattr("db.alerts.outbox.MAX_LOOKED_AT", 2)
     waiting = [make_notification(f"n{number}") for number in range(6)]
     waiting[3] = replace(waiting[3], subject="shared")
     waiting[4] = replace(waiting[4], subject="shared", severity=Severity.SEVERE)

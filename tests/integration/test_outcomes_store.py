@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from db.bulk import put_documents
-from db.outcomes import load_ended, load_unusual_outcomes
-from db.plans import load_plans
-from db.queries import load_outcomes
-from db.records import Outcome, RunDocument
+from db.ingest.results import put_documents
+from db.queries._merge_plans import load_plans
+from db.queries.outcomes import load_ended, load_unusual_outcomes
+from db.queries.results import load_outcomes
+from db.records.results import Outcome, RunDocument
 from db.store import Store
 from runner.analysis.outcomes import judge_outcomes
 from tests.builders import START, make_case, make_document, make_result, make_run

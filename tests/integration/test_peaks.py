@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records import MEASURED_DTYPES, Dtype
+from db.records.results import MEASURED_DTYPES, Dtype
 from runner import utilisation
 from runner.measure import peaks
 from runner.measure.device import Device

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from db.records import CaseResult, Outcome
+from db.records.results import CaseResult, Outcome
 from runner.executor import LocalExecutor
 from tests.integration.launching import order
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from db.records import Outcome
+from db.records.results import Outcome
 from models_zoo.loader import load_builder
 from models_zoo.providers import provided_models
 from models_zoo.spec import UnavailableModelError, UnknownNameError

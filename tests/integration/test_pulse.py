@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from db.errors import StoreLocked
-from db.health import DeviceState, load_health
-from db.processes import this_process
+from db.jobs.health import DeviceState, load_health
+from db.shared.processes import this_process
 from db.store import Store
 from runner.config import parse_config
 from runner.pulse import Pulse, store_folder

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from db.errors import MixedStoreError
-from db.imports import Imported, mark_imported, put_imported, was_imported
-from db.queries import find_series, load_document
-from db.records import RunDocument
+from db.ingest.imported_history import Imported, mark_imported, put_imported, was_imported
+from db.queries.results import find_series, load_document
+from db.records.results import RunDocument
 from db.store import Store
 from runner.interop.evidence import Evidence, result_of
 from runner.interop.foreign import find_metric

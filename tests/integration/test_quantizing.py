@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import MEASURED_DTYPES, Outcome
+from db.records.results import MEASURED_DTYPES, Outcome
 from models_zoo.spec import Tolerance, Treatment, UnavailableModelError
 from models_zoo.variants import VARIANTS
 from runner.executor import LocalExecutor

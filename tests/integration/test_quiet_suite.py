@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from db.records import Case
+from db.records.results import Case
 from runner.analysis.fdr import Claim, believed
 from runner.analysis.judge import judge_histories
 from tests.builders import make_case

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from db.bulk import put_documents
-from db.recent import load_last_ok, load_model_summaries, load_places, load_recent
-from db.records import REFERENCE_FAMILY, Outcome, Run, RunDocument
+from db.ingest.results import put_documents
+from db.queries.latest import load_last_ok, load_model_summaries, load_places, load_recent
+from db.records.results import REFERENCE_FAMILY, Outcome, Run, RunDocument
+from db.records.summaries import Place
 from db.store import Store
-from db.summaries import Place
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 BERT, VIT = make_case("bert"), make_case("vit")

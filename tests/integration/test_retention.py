@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from db import queries
-from db.records import AlertState
-from db.retention import OldSamples, find_old_samples, remove_samples
+from db.maintenance.retention import OldSamples, find_old_samples, remove_samples
+from db.queries import results as queries
+from db.records.results import AlertState
+from db.records.triage import Revision
 from db.store import Store
-from db.triage import Revision
 from tests.builders import START, make_alert, make_result, make_run, make_sighting
 from tests.integration.test_backup import Opened, contents
 

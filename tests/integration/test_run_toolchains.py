@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from db.queries import load_runs
-from db.records import Outcome
+from db.queries.results import load_runs
+from db.records.results import Outcome
 from runner.executor_api import CaseOrder
 from tests.builders import make_alert
 from tests.fakes import FACTS, FakeExecutor

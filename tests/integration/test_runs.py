@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from db.records import RunState
-from db.runs import load_running, load_triggered
+from db.queries.runs import load_running, load_triggered
+from db.records.results import RunState
 from db.store import Store
 from tests.builders import START, make_run
 

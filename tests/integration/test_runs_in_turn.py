@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from db.queries import load_runs
-from db.records import RunDocument, RunState
+from db.queries.results import load_runs
+from db.records.results import RunDocument, RunState
 from runner.errors import ExecutorError, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted
 from runner.executor_api import CaseOrder

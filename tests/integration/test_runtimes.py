@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records import Dtype, Outcome
+from db.records.results import Dtype, Outcome
 from models_zoo.spec import UnavailableModelError
 from runner.executor import LocalExecutor
 from runner.measure.device import Device

@@ -12,8 +12,8 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
 
 from db.errors import StoreLocked
-from db.queries import load_runs
-from db.records import RunState
+from db.queries.results import load_runs
+from db.records.results import RunState
 from db.store import Store
 from runner.errors import (
     RunInterrupted,
@@ -209,7 +209,7 @@ def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
 
 def free_the_lease(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after the death of the process that holds the lease."""
-    monkeypatch.setattr("db.jobs.is_gone", lambda _holder: True)
+    monkeypatch.setattr("db.jobs.queue.is_gone", lambda _holder: True)
     place.executor = FakeExecutor(clock=place.clock)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from db.outbox import load_outbox
+from db.alerts.outbox import load_outbox
+from db.records.triage import Revision
 from db.store import Store
-from db.triage import Revision
 from runner.cli import main
 from runner.measure.facts import FLAG_VARIABLES
 from runner.wiring import Seams

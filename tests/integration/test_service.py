@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from db.errors import StoreError, StoreFull, StoreLocked
-from db.queries import load_run, load_runs
-from db.records import CaseResult, Outcome, Run, RunState
+from db.queries.results import load_run, load_runs
+from db.records.results import CaseResult, Outcome, Run, RunState
 from db.store import Store
 from models_zoo.spec import UnknownNameError
 from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable

@@ -10,9 +10,9 @@ from typing import NoReturn
 import pytest
 
 from db.errors import StoreLocked
-from db.health import load_health
-from db.queries import load_runs
-from db.records import Outcome, RunState
+from db.jobs.health import load_health
+from db.queries.results import load_runs
+from db.records.results import Outcome, RunState
 from db.store import Store
 from runner.detect import DetectReport
 from runner.errors import ExecutorError, JudgingLost

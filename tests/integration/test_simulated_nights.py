@@ -19,9 +19,9 @@ from benchmarks.nights.audit import Evidence, audit, gather
 from benchmarks.nights.machine import MARK_VARIABLE, Machine, processes_marked
 from benchmarks.nights.receiver import RECEIVED
 from benchmarks.nights.simulation import BERLIN, SYDNEY, Plan, Trouble, simulate
-from db.job_tables import JobTable
-from db.jobs import JobState
-from db.queries import load_document, load_runs
+from db.jobs.queue import JobState
+from db.queries.results import load_document, load_runs
+from db.schema._merge_job_tables import JobTable
 from db.store import Store
 from tests.integration.running import wait_until
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.soak import Look, judge_before, look, simulated, slope_of, soak
 from benchmarks.startup import RESULTS
-from db.runs import load_run_ids
+from db.queries.runs import load_run_ids
 from runner.config import load_config
 
 

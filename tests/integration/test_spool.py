@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from db.errors import StoreFull, StoreLocked
-from db.queries import load_document, load_runs
-from db.records import CaseResult, Run, RunState
+from db.queries.results import load_document, load_runs
+from db.records.results import CaseResult, Run, RunState
 from db.store import Store
 from runner.errors import SpoolFull
 from runner.spool import Spool

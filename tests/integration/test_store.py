@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from db import queries
 from db.errors import MixedStoreError, NotFoundError, RecordError
-from db.records import AlertState, Outcome, RunState
+from db.queries import results as queries
+from db.records.results import AlertState, Outcome, RunState
+from db.schema.tables import PlanTable
 from db.store import Store
-from db.tables import PlanTable
 from tests.builders import (
     START,
     make_alert,

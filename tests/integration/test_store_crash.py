@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db import queries
 from db.errors import StoreFull
+from db.queries import results as queries
+from db.schema.tables import (
+    CaseResultTable,
+    IngestedTable,
+    MeasurementTable,
+    SampleTable,
+    SeriesTable,
+)
 from db.store import Store
-from db.tables import CaseResultTable, IngestedTable, MeasurementTable, SampleTable, SeriesTable
 from tests.builders import make_measurement, make_result, make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import child, result_of

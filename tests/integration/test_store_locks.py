@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db import queries, turnstile
+from db.engine import readers_writer_lock as turnstile
 from db.errors import StoreLocked, StoreUnavailable
+from db.queries import results as queries
 from db.store import Store
 from runner.config import parse_config
 from runner.keeper import Keeper
@@ -190,7 +191,7 @@ def test_a_postgresql_server_that_does_not_answer_keeps_nobody_waiting_who_is_in
     def create_engine(*_: object, connect_args: dict[str, int], **__: object) -> None:
         options.append(connect_args["connect_timeout"])
 
-    monkeypatch.setattr("db.engine.sa.create_engine", create_engine)
+    monkeypatch.setattr("db.engine.database.sa.create_engine", create_engine)
     Store("postgresql+psycopg://hud@nowhere/of-this-test").in_a_hurry()
     assert options == [10, 3]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db import queries
-from db.records import Alert, CaseResult, Run
+from db.queries import results as queries
+from db.records.results import Alert, CaseResult, Run
 from db.store import Store
 from tests.builders import make_run
 from tests.stored import save_alerts

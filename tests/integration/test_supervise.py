@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.records import RunState
+from db.records.results import RunState
 from db.store import Store
 from runner.config import parse_config
 from runner.errors import DashboardUnavailable

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from db.records import Phase
+from db.records.results import Phase
 from runner.measure import nvml
 from runner.measure.context import Context
 from runner.measure.device import Device

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from db.errors import StoreFull
-from db.queries import load_result
-from db.records import CaseResult
+from db.queries.results import load_result
+from db.records.results import CaseResult
 from db.store import Store
 from runner.spool import UNCLAIMED_S, Spool
 from runner.trace_files import TraceFolder

@@ -13,7 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from db.queries import load_runs
+from db.queries.results import load_runs
 from db.store import Store
 from runner.cli import main
 from runner.toolchains import built_toolchains

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.errors import ProfilerFailed
 from runner.measure import alone
 from runner.nsight import METRICS, Command, run_commands

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.receiving import Inbox, receiving
-from db.outbox import load_outbox
-from db.records import AlertState
+from db.alerts.outbox import load_outbox
+from db.records.results import AlertState
 from runner.alerts.outlet import send_waiting
 from tests.builders import make_alert, make_case
 from tests.integration.terminal import CONFIG, Terminal

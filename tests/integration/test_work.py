@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from db.records import Phase
+from db.records.results import Phase
 from models_zoo.spec import Treatment
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import runner.executor
-from db.records import CaseResult, Dtype, Outcome, Phase
+from db.records.results import CaseResult, Dtype, Outcome, Phase
 from runner.executor import LocalExecutor
 from runner.measure.settling import MIN_FALL_ROUNDS
 from tests.integration.launching import MEGABYTE, median, order, step_names

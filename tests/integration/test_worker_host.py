@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records import CaseResult, Outcome
+from db.records.results import CaseResult, Outcome
 from runner.errors import ExecutorError
 from runner.executor import LocalExecutor
 from runner.protocol import PROTOCOL_VERSION

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from db.metrics import METRICS
-from db.records import AlertState, Outcome, Verdict
+from db.records.metrics import METRICS
+from db.records.results import AlertState, Outcome, Verdict
 from models_zoo.catalog import CATALOG
 from models_zoo.variants import VARIANTS
 from runner import budget

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 from runner.measure import (
     accuracy,
     compiling,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from db.records import REFERENCE_FAMILY
+from db.records.results import REFERENCE_FAMILY
 from models_zoo import reference
 from models_zoo.catalog import CATALOG
 from models_zoo.reference import REFERENCES

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from db.access import AccessRules, Person, Role, is_loopback, person_of, refusal, role_of
+from db.shared.access_rules import (
+    AccessRules,
+    Person,
+    Role,
+    is_loopback,
+    person_of,
+    refusal,
+    role_of,
+)
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=timezone.utc)
 RULES = AccessRules(

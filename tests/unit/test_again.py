@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records import CaseResult, Outcome
+from db.records.results import CaseResult, Outcome
 from runner.again import MAX_ATTEMPTS, is_device_lost, measure_undisturbed, was_disturbed
 from runner.combine import DISK_FULL, HOST_DIED, Ending, report_of_ending
 from runner.errors import DeviceLost, DiskFull

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.analysis.aggregate import (
     CohortMeans,
     cohort_means,

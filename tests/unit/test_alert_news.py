@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from db.events import Event, EventKind
-from db.notifications import News, NewsKind, Severity, notification_id
-from db.records import Alert, AlertState, Verdict
-from db.triage import Revision
+from db.records._merge_events import Event, EventKind
+from db.records.notifications import News, NewsKind, Severity, notification_id
+from db.records.results import Alert, AlertState, Verdict
+from db.records.triage import Revision
 from runner.alerts.news import find_news, is_still_news, severity_of, worst_of
 from runner.alerts.routes import MAX_HOLD, Route, Telling, notifications_of
 from tests.builders import START, make_alert, make_case, make_sighting

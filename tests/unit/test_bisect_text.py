@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.analysis.bisection import Mark, Reading
 from runner.bisect_record import Axis, Bisection, Ending, Limits, Revision, Step
 from runner.bisect_text import change_text, conclusion, ends_text, repro, revision_text

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from db.metrics import METRICS
-from db.records import CaseResult, Outcome, Verdict
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Outcome, Verdict
 from runner.analysis.bisection import (
     EndsVerdict,
     Mark,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records import Measurement
+from db.records.results import Measurement
 from runner.derived import break_even
 from tests.builders import make_measurement
 

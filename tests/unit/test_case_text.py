@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from db.imported import IMPORTED_DETAILS
-from db.records import Outcome
+from db.records.imported import IMPORTED_DETAILS
+from db.records.results import Outcome
 from runner.commands import case_text
 from runner.commands.case_text import measurement_rows, print_case
 from tests.builders import make_measurement, make_result

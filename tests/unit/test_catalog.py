@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from db.records import Dtype, Phase
+from db.records.results import Dtype, Phase
 from models_zoo.catalog import CATALOG, find_models, find_size
 from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from db.notifications import NewsKind
-from db.records import Alert, AlertState
+from db.records.notifications import NewsKind
+from db.records.results import Alert, AlertState
 from runner.alerts.chat import (
     DISCORD_DESCRIPTION,
     DISCORD_TITLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records import Case, CaseResult, Measurement, Verdict
+from db.records.results import Case, CaseResult, Measurement, Verdict
 from runner.analysis.compare import compare_results
 from runner.analysis.comparison import Comparison
 from tests.builders import make_case, make_measurement, make_result

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from db.records import CaseResult, Outcome
-from db.warning import RunWarning
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
 from runner.combine import HOST_DIED, Ending, combine, measurements, needs_launch, report_of_ending
 from runner.executor_api import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload

@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from db.records import CaseResult, Measurement, Outcome, Run, Verdict
+from db.records.results import CaseResult, Measurement, Outcome, Run, Verdict
 from runner.analysis.compare import (
     OUTCOME,
     CaseComparison,

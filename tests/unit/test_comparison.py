@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.metrics import METRICS, Direction, Metric
-from db.records import Measurement, Verdict
+from db.records.metrics import METRICS, Direction, Metric
+from db.records.results import Measurement, Verdict
 from runner.analysis.comparison import (
     Comparison,
     Judgement,

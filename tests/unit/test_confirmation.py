@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from db.records import Alert, AlertState, Verdict
+from db.records.results import Alert, AlertState, Verdict
 from runner.analysis.cause import Cause
 from runner.analysis.comparison import Comparison
 from runner.analysis.confirmation import (

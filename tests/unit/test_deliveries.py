@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.notifications import (
+from db.records.notifications import (
     NewsKind,
     Notification,
     NotificationState,

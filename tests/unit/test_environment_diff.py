@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from db.records import Run
-from db.warning import RunWarning
+from db.records.results import Run
+from db.records.run_warning import RunWarning
 from runner.analysis.compare import NotComparableError, check_comparable
 from runner.analysis.environment_diff import environment_diff, environment_text, warnings_diff
 from tests.builders import make_run

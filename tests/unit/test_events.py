@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from db.events import EventKind
-from db.records import Alert, Case, RunState, Verdict
-from db.sighting import Sighting
-from db.summaries import PlannedRun
+from db.records._merge_events import EventKind
+from db.records.results import Alert, Case, RunState, Verdict
+from db.records.run_ref import Sighting
+from db.records.summaries import PlannedRun
 from runner.analysis.events import events_of, topic_of
 from tests.builders import FINGERPRINT, START, make_alert, make_case
 

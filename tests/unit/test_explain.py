@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from db.records import Alert
+from db.records.results import Alert
 from runner.analysis.explain import with_evidence
 from tests.builders import make_alert, make_case
 

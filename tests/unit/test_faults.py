@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors
 from db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
-from db.faults import is_lock_held, lock_holder, mapped_errors
 
 HELD = (
     'IO Error: Could not set lock on file "/a/hud.duckdb": Conflicting lock is held in'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from db.errors import RecordError
-from db.fields import (
+from db.records.json_fields import (
     get_counts,
     get_list,
     get_mapping,

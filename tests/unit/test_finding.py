@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import Alert, CaseResult, Outcome, Verdict
+from db.records.results import Alert, CaseResult, Outcome, Verdict
 from runner.analysis.compare import CaseComparison
 from runner.analysis.comparison import Comparison
 from runner.analysis.finding import (

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import RecordError
-from db.metrics import METRICS, Direction
-from db.records import Outcome
+from db.records.metrics import METRICS, Direction
+from db.records.results import Outcome
 from runner.interop.dynamo_name import DynamoName, parse_name
 from runner.interop.evidence import Evidence, evidence_of, result_of
 from runner.interop.foreign import (

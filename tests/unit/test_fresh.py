@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.executor_api import CaseOrder
 from runner.fresh import FreshSessions
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload

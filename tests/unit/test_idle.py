@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.warning import RunWarning
+from db.records.run_warning import RunWarning
 from runner.events import Event, Said
 from runner.idle import wait_until_idle, with_users
 from tests.builders import make_result

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.metrics import METRICS, Direction, Metric
-from db.records import Alert, AlertState, Verdict
-from db.summaries import Series
+from db.records.metrics import METRICS, Direction, Metric
+from db.records.results import Alert, AlertState, Verdict
+from db.records.summaries import Series
 from runner.analysis import judge as judging
 from runner.analysis.judge import NEEDED_METRICS, alert_id
 from tests.builders import make_case

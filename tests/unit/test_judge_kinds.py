@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.alert_ends import began
-from db.records import AlertState, Verdict
-from db.summaries import Series
+from db.records.alerts import began
+from db.records.results import AlertState, Verdict
+from db.records.summaries import Series
 from runner.analysis import judge as judging
 from tests.histories import make_series, night
 from tests.judging import judge, judge_case, noisy

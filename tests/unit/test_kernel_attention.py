@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 from runner.analysis.kernel_change import ChangeKind, KernelChange
 from runner.analysis.kernel_diff import diff_kernels
 from runner.analysis.kernel_groups import MatchedBy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from db.errors import RecordError
-from db.kernels import Profile
+from db.records.kernels import Profile
 from runner.analysis import kernel_match
 from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_kernels, top_rows

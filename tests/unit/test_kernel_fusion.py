@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from db.kernels import Kernel, Origin
+from db.records.kernels import Kernel, Origin
 from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import diff_kernels
 from runner.analysis.kernel_groups import MatchedBy

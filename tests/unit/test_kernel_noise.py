@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from db.kernels import Profile
-from db.warning import RunWarning
+from db.records.kernels import Profile
+from db.records.run_warning import RunWarning
 from runner.analysis.kernel_change import ChangeKind
 from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_rows
 from runner.analysis.kernel_groups import KernelSide

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import CaseResult, Measurement
+from db.records.results import CaseResult, Measurement
 from runner.analysis.levels import common_pace, launch_levels
 from tests.builders import make_case, make_measurement, make_result
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from db.records import Alert, AlertState, Verdict
-from db.sighting import Sighting
+from db.records.results import Alert, AlertState, Verdict
+from db.records.run_ref import Sighting
 from runner.analysis.events import events_of
 from runner.analysis.lifecycle import NOT_FOUND, Update, known_as, update_alerts
 from tests.builders import make_alert

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records import Alert, AlertState, RunState, Verdict
-from db.summaries import OkResults, PlannedRun
+from db.records.results import Alert, AlertState, RunState, Verdict
+from db.records.summaries import OkResults, PlannedRun
 from runner.analysis.lost_metrics import judge_lost_metrics
 from runner.analysis.rules import series_rules
 from tests.builders import make_alert, make_case

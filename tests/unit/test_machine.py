@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from db.records import CaseResult, Outcome
-from db.summaries import Series
+from db.records.results import CaseResult, Outcome
+from db.records.summaries import Series
 from runner.analysis.comparison import Comparison, Judgement, compare_measurements
 from runner.analysis.machine import (
     KINDS,

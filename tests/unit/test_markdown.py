@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from db.records import Verdict
+from db.records.results import Verdict
 from runner.analysis.compare import CaseComparison
 from runner.analysis.comparison import Comparison
 from runner.markdown import Compared, Trends, code, comparison_markdown, sparkline

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from db.masking import masked
+from db.shared._merge_masking import masked
 
 SECRET = "s3cretv4lue"
 

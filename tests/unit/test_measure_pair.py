@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.records import Outcome, Verdict
+from db.records.results import Outcome, Verdict
 from runner.errors import ExecutorError
 from runner.executor_api import CaseOrder
 from runner.paired import PairLimits, PairResult, PairSide, measure_pair

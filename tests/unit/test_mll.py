@@ -5,7 +5,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from db.records import Outcome, RunDocument
+from db.records.results import Outcome, RunDocument
 from runner.interop.mll import to_mll
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 

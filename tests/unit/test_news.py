@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from db.events import Event, EventKind
-from db.records import Alert
+from db.records._merge_events import Event, EventKind
+from db.records.results import Alert
 from runner.commands.judging import texts_of
 from runner.detect import DetectReport
 from tests.builders import make_alert, make_case

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from db.records import Alert, AlertState, Outcome, RunState, Verdict
-from db.summaries import OutcomeHistory, OutcomePoint
+from db.records.results import Alert, AlertState, Outcome, RunState, Verdict
+from db.records.summaries import OutcomeHistory, OutcomePoint
 from runner.analysis import outcomes
 from runner.analysis.cadence import Timetable
 from runner.analysis.lifecycle import update_alerts

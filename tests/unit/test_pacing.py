@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.summaries import Series
+from db.records.summaries import Series
 from runner.analysis.judge import judge_case
 from tests.builders import make_case
 from tests.histories import make_series

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from db.metrics import Direction
-from db.records import CaseResult, Measurement, Outcome, Verdict
+from db.records.metrics import Direction
+from db.records.results import CaseResult, Measurement, Outcome, Verdict
 from runner.analysis.compare import CaseComparison
 from runner.analysis.comparison import decide
 from runner.analysis.paired import PairStandard, calm_pairs, compare_pair, is_decided, looks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from db.records import Alert, Case, CaseResult
-from db.summaries import Series
+from db.records.results import Alert, Case, CaseResult
+from db.records.summaries import Series
 from runner.analysis.finding import Conclusion, Finding, find_by_history
 from runner.analysis.past import past_of
 from runner.analysis.rules import SeriesRules

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from db.records import Case, CaseResult
-from db.text import first_line
+from db.records.results import Case, CaseResult
+from db.shared.text import first_line
 from runner.events import CaseFinished, CaseStarted, PairLaunched, RunEnded, RunStarted, Said
 from runner.progress import TerminalProgress, case_line, estimate_left_s
 from tests.builders import START, make_case, make_measurement, make_result, make_run

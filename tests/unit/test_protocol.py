@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from db.records import Outcome
-from db.warning import RunWarning
+from db.records.results import Outcome
+from db.records.run_warning import RunWarning
 from runner.measure.steps import STEP_ORDER, StepLog
 from runner.protocol import (
     Checkout,

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.errors import RecordError
-from db.kernels import Kernel, KernelSource, Profile
-from db.records import Case, CaseResult, Measurement, Run, RunDocument
-from db.triage import AlertChange
-from db.warning import RunWarning
+from db.records.kernels import Kernel, KernelSource, Profile
+from db.records.results import Case, CaseResult, Measurement, Run, RunDocument
+from db.records.run_warning import RunWarning
+from db.records.triage import AlertChange
 from tests.strategies import (
     CASES,
     CHANGES,

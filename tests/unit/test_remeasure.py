@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from db.records import CaseResult, Outcome, Run
+from db.records.results import CaseResult, Outcome, Run
 from runner.config import parse_config
 from runner.environment import fingerprint
 from runner.errors import ExecutorError

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from db.records import Case, Outcome, RunDocument, Verdict
-from db.warning import RunWarning
+from db.records.results import Case, Outcome, RunDocument, Verdict
+from db.records.run_warning import RunWarning
 from runner.commands import run as run_command
 from runner.commands.judging import not_the_machines, regressions_of
 from runner.commands.run import print_results, warning_text

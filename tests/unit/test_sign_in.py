@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from db.access import AccessRules, Role
+from db.shared.access_rules import AccessRules, Role
 from runner.config import parse_config
 from runner.errors import ConfigError
 from runner.sign_in import SignIn, handed_over

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.signed_links import (
+from db.alerts.action_links import (
     Action,
     ActionLink,
     LinkExpired,

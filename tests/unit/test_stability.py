@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records import Measurement
-from db.warning import RunWarning
+from db.records.results import Measurement
+from db.records.run_warning import RunWarning
 from runner.analysis.stability import Tried, find_headline, stability_warnings
 
 TRIED = Tried(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 from models_zoo.catalog import CATALOG
 from models_zoo.spec import UnknownNameError
 from models_zoo.variants import VARIANTS

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from db.records import Outcome
-from db.warning import RunWarning
+from db.records.results import Outcome
+from db.records.run_warning import RunWarning
 from runner.analysis.stats import Estimate
 from runner.analysis.study import BY_METRIC, Published, StudyRun, TableSpec
 from runner.analysis.study_tables import StudyCell

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import Outcome, Run, RunState
+from db.records.results import Outcome, Run, RunState
 from runner.analysis.stats import Estimate
 from runner.analysis.study import (
     BY_METRIC,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records import Alert, AlertState, Run, Verdict
-from db.summaries import Series
-from db.triage import SeriesSettings
+from db.records.results import Alert, AlertState, Run, Verdict
+from db.records.summaries import Series
+from db.records.triage import SeriesSettings
 from runner.analysis.judge import alert_id, judge_case
 from runner.analysis.rules import SeriesRules
 from runner.analysis.suspects import Standing, early_suspects, suspects_among, worst_first

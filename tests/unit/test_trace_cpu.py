@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from db.kernel_modules import ModuleTime, modules_of
-from db.kernels import Kernel, Origin
+from db.records._merge_kernel_modules import ModuleTime, modules_of
+from db.records.kernels import Kernel, Origin
 from runner.errors import TraceError
 from runner.traces.kernels import KernelReport
 from runner.traces.notes import KernelNote, KernelNotes

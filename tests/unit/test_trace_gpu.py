@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 from runner.traces.kernels import KernelReport
 from runner.traces.notes import KernelNote, KernelNotes
 from tests.traces import Json, annotation, launch, on_gpu, operator, report_of

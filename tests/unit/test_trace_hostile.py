@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.kernels import Kernel
+from db.records.kernels import Kernel
 from runner.errors import TraceError
 from runner.traces import timeline
 from runner.traces.kernels import KernelReport, read_kernels

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.kernels import KINDS, LIBRARIES
+from db.records.kernels import KINDS, LIBRARIES
 from runner.traces.kinds import KERNELS, OPERATORS, class_of_kernel, class_of_operator, own_name
 from runner.traces.labels import label_of
 

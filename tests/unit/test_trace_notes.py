@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import RecordError
-from db.kernels import Origin
+from db.records.kernels import Origin
 from runner.traces.notes import KernelNote, KernelNotes
 from tests.strategies import AMOUNTS, TEXT
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from db.errors import RecordError
-from db.kernels import Profile, Slice
+from db.records.kernels import Profile, Slice
 from runner.traces.kernels import KernelReport
 from runner.traces.parts import Intervals
 from runner.traces.strip import MAX_SLICES, longest, median_iteration

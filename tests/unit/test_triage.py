@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from db.records import Alert, AlertState
-from db.replay import check_replayable, replayed_alert
-from db.sighting import Sighting
-from db.triage import (
+from db.alerts.replay import check_replayable, replayed_alert
+from db.records.results import Alert, AlertState
+from db.records.run_ref import Sighting
+from db.records.triage import (
     AlertChange,
     ChangedField,
     SeriesSettings,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records import Alert, AlertState
-from db.triage import AlertChange, ChangedField
+from db.records.results import Alert, AlertState
+from db.records.triage import AlertChange, ChangedField
 from runner.alerts.dispatch import Item, Message
 from runner.alerts.webhook import envelope
 from runner.alerts.weekly import (

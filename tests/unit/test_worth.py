@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records import REFERENCE_FAMILY, Case
+from db.records.results import REFERENCE_FAMILY, Case
 from runner.budget import SUSPECT_WEIGHT, TRACKED_WEIGHT, TimeBudget, Worth
 from runner.executor_api import CaseOrder
 from runner.paired import PairSide

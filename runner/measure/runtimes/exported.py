@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from db.records import Dtype
+from db.records.results import Dtype
 from runner.measure.device import Device
 from runner.measure.outputs import named_tensors
 

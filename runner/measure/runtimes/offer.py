@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from db.records import Case, Dtype
+from db.records.results import Case, Dtype
 from runner.measure.device import Device
 from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
 from runner.measure.runtimes.exported import ExportedModel, Load

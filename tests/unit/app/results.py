@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.pages import EnvironmentChange, RunPage, SeriesPage
-from db.annotations import Annotation
-from db.metrics import METRICS
-from db.records import Alert, Case, Outcome, Run, RunState
-from db.summaries import (
+from db.alerts.annotations import Annotation
+from db.records.metrics import METRICS
+from db.records.results import Alert, Case, Outcome, Run, RunState
+from db.records.run_warning import RunWarning
+from db.records.summaries import (
     LatestCell,
     MeasurementSummary,
     OutcomePoint,
@@ -18,7 +19,6 @@ from db.summaries import (
     SeriesHeader,
     TrendPoint,
 )
-from db.warning import RunWarning
 from tests.builders import FINGERPRINT, START, make_case, make_run
 
 

@@ -11,8 +11,8 @@ from app.alertshare import alert_markdown
 from app.eventtable import event_facts, event_groups
 from app.pages import AlertPage
 from app.ranking import alert_row, sightings_text
-from db.alert_ends import ends_of
-from db.records import Alert
+from db.records.alerts import ends_of
+from db.records.results import Alert
 from tests.builders import START, make_alert, make_run, make_sighting
 
 GOOD = make_sighting(make_run("run-1"))

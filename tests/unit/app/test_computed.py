@@ -8,8 +8,8 @@ import pytest
 
 from app.computed import at_pace, mode_summaries, noise_bands
 from app.history import differences, segments
-from db.records import AlertState, Outcome
-from db.summaries import TrendPoint
+from db.records.results import AlertState, Outcome
+from db.records.summaries import TrendPoint
 from tests.builders import make_alert, make_case
 from tests.unit.app.results import header, latest, point
 

@@ -17,9 +17,9 @@ from app.eventtable import (
     event_table,
     events_heading,
 )
-from db.events import Event, EventKind
-from db.records import Alert, AlertState
-from db.triage import AlertChange, ChangedField
+from db.records._merge_events import Event, EventKind
+from db.records.results import Alert, AlertState
+from db.records.triage import AlertChange, ChangedField
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 
 EVENT = Event(id="e", kind=EventKind.REVISION, title="many cases: slower", size=2)

@@ -22,7 +22,7 @@ from app.format import (
     scale_for,
     significant,
 )
-from db.text import shortened
+from db.shared.text import shortened
 from tests.builders import START
 
 

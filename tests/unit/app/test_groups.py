@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.groups import GROUPS, OTHER, grouped
-from db.metrics import METRICS
+from db.records.metrics import METRICS
 
 
 @pytest.mark.parametrize("metric", METRICS)

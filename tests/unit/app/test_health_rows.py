@@ -20,9 +20,9 @@ from app.healthrows import (
     troubles,
     wellness,
 )
-from db.health import DeviceState, DiskState, Health, SchedulerState, ScheduleState
-from db.jobs import JobState, QueuedJob
-from db.notifications import NotificationState
+from db.jobs.health import DeviceState, DiskState, Health, SchedulerState, ScheduleState
+from db.jobs.queue import JobState, QueuedJob
+from db.records.notifications import NotificationState
 from tests.builders import START
 
 NOW = START + timedelta(days=1)

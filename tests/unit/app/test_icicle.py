@@ -18,8 +18,8 @@ from app.icicle import (
     layout,
 )
 from app.kernelrows import kernel_id
-from db.kernel_modules import MODULES, ModuleTime
-from db.kernels import Kernel
+from db.records._merge_kernel_modules import MODULES, ModuleTime
+from db.records.kernels import Kernel
 from tests.builders import make_kernel
 
 

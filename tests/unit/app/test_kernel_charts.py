@@ -14,8 +14,8 @@ from app.kernelrows import kernel_id
 from app.roofline import roofs_of, spots_of
 from app.strip import lane_name, strip_rows, strip_text
 from app.theme import KIND_COLOURS
-from db.kernel_queries import KernelPoint
-from db.kernels import KINDS, Profile, Slice
+from db.queries.kernels import KernelPoint
+from db.records.kernels import KINDS, Profile, Slice
 from tests.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}

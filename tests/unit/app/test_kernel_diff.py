@@ -14,9 +14,9 @@ from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, headline, ker
 from app.format import microseconds
 from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
 from app.state import KernelDiffState, kernel_diff_url, swapped
-from db.kernels import KernelSource
-from db.records import Verdict
-from db.text import signed_us
+from db.records.kernels import KernelSource
+from db.records.results import Verdict
+from db.shared.text import signed_us
 from tests.builders import make_case, make_kernel, make_run
 
 US = 1e-6

@@ -34,8 +34,8 @@ from app.pages import AlertPage, KernelsPage
 from app.seriestable import point_facts
 from app.state import OUTCOME, KernelsState
 from app.strip import strip_text
-from db.kernel_modules import MODULES
-from db.kernels import Kernel, Origin, Profile, with_told_shares
+from db.records._merge_kernel_modules import MODULES
+from db.records.kernels import Kernel, Origin, Profile, with_told_shares
 from tests.builders import (
     make_alert,
     make_case,

@@ -8,8 +8,8 @@ import pytest
 
 from app.machine import machine_notice, moved_cell, reference_table
 from app.pages import MachineMove
-from db.records import Outcome
-from db.warning import RunWarning
+from db.records.results import Outcome
+from db.records.run_warning import RunWarning
 from tests.builders import make_case
 from tests.unit.app.results import result_summary, run_page
 

@@ -15,9 +15,9 @@ from app.matrix import (
     num_rows_of,
     variants_in_order,
 )
-from db.records import Alert, AlertState, Outcome, Verdict
-from db.summaries import LatestCell
-from db.warning import RunWarning
+from db.records.results import Alert, AlertState, Outcome, Verdict
+from db.records.run_warning import RunWarning
+from db.records.summaries import LatestCell
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
 

@@ -11,8 +11,8 @@ from app.models_data import Known, fitting, model_healths
 from app.modelspage import ModelHealth
 from app.modelsrows import models_table, models_title
 from app.state import ModelsState
-from db.records import Alert, AlertState, Outcome, Verdict
-from db.summaries import LatestCell
+from db.records.results import Alert, AlertState, Outcome, Verdict
+from db.records.summaries import LatestCell
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
 

@@ -11,8 +11,8 @@ from app.modes_data import modes_page
 from app.modeschart import modes_spec
 from app.modespage import ModesPage
 from app.modesrows import about, answer, calls_table, chart_rows, mode_table, model_table
-from db.records import Alert, Outcome
-from db.summaries import LatestCell
+from db.records.results import Alert, Outcome
+from db.records.summaries import LatestCell
 from tests.builders import make_alert, make_case
 from tests.unit.app.results import latest
 

@@ -8,8 +8,8 @@ import pytest
 
 from app.components import progress_html
 from app.progress import progress_of, running
-from db.records import Outcome, RunState
-from db.summaries import RunSummary
+from db.records.results import Outcome, RunState
+from db.records.summaries import RunSummary
 from tests.builders import START, make_case, make_run
 
 PLAN = [make_case(model) for model in ("bert", "vit", "unet", "llama")]

@@ -23,7 +23,7 @@ from app.ranking import (
     told,
 )
 from app.state import OverviewState
-from db.records import AlertState, Verdict
+from db.records.results import AlertState, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 
 

@@ -13,7 +13,7 @@ from app.compareshare import compare_markdown
 from app.computed import comparing_command, run_command
 from app.runshare import run_markdown
 from app.sharing import HERE, block
-from db.records import Outcome, Verdict
+from db.records.results import Outcome, Verdict
 from tests.builders import make_alert, make_case, make_run
 from tests.unit.app.results import result_summary, run_page
 

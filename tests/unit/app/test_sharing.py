@@ -11,7 +11,7 @@ import pytest
 
 from app.seriesshare import series_csv, series_markdown
 from app.sharing import HERE, code, file_name
-from db.sighting import Sighting
+from db.records.run_ref import Sighting
 from tests.builders import START, make_alert
 from tests.unit.app.results import point, series_page
 

@@ -15,7 +15,7 @@ from app.studyrows import (
     study_cell,
     table_part,
 )
-from db.records import Outcome
+from db.records.results import Outcome
 from runner.analysis.stats import Estimate
 from runner.analysis.study import Published, StudyRun, TableSpec
 from runner.analysis.study_list import STUDIES

@@ -25,9 +25,9 @@ from app.seriestable import (
 )
 from app.state import OverviewState
 from app.summary import alert_sections, mode_tile, silence_text, unwatched_text
-from db.health import SchedulerState, ScheduleState
-from db.metrics import Direction
-from db.records import Outcome, Verdict
+from db.jobs.health import SchedulerState, ScheduleState
+from db.records.metrics import Direction
+from db.records.results import Outcome, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 from tests.unit.app.results import (
     header,

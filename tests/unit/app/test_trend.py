@@ -27,9 +27,9 @@ from app.trend import (
     trend_chart,
     unit_of,
 )
-from db.records import AlertState, Outcome, RunState, Verdict
-from db.sighting import Sighting
-from db.summaries import MeasurementSummary, Sample
+from db.records.results import AlertState, Outcome, RunState, Verdict
+from db.records.run_ref import Sighting
+from db.records.summaries import MeasurementSummary, Sample
 from tests.builders import START, make_alert
 from tests.unit.app.results import header, outcome_point, point, series_page
 

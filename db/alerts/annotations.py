@@ -1,0 +1,172 @@
+"""What people say of a date, to be seen in every trend that it concerns.
+
+An annotation is written once, under an id that follows from what it says, and removed by saying so:
+who wrote it and who took it away stays on record, and to do either twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import insert, select, update
+
+from db.errors import NotFoundError, RecordError
+from db.records.json_fields import get_name, get_text, get_time, get_time_or_none, time_to_json
+from db.records.triage import fits
+from db.rows.mapping import clean_text, utc, utc_or_none
+from db.schema._merge_job_tables import AnnotationTable
+from db.store import Store
+
+# The pattern of an annotation that concerns every series.
+EVERYTHING: Final = "*"
+# A remark and no document; a trend shows the beginning of it.
+MAX_TEXT: Final = 1000
+_ID_LENGTH: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """A remark about the moment `at`, by whom and when it was made, and removed if it was.
+
+    `pattern` is a glob of `case#metric`, EVERYTHING for all. `removed_by` is empty while it holds.
+    """
+
+    id: str
+    at: datetime
+    pattern: str
+    text: str
+    by: str
+    made_at: datetime
+    removed_by: str = ""
+    removed_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the annotation as a JSON object."""
+        return {
+            "id": self.id,
+            "at": time_to_json(self.at),
+            "pattern": self.pattern,
+            "text": self.text,
+            "by": self.by,
+            "made_at": time_to_json(self.made_at),
+            "removed_by": self.removed_by,
+            "removed_at": None if self.removed_at is None else time_to_json(self.removed_at),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Annotation:
+        """Return the annotation that `document` describes; raise RecordError when it does not."""
+        found = cls(
+            id=get_name(document, "id"),
+            at=get_time(document, "at"),
+            pattern=get_name(document, "pattern"),
+            text=get_text(document, "text"),
+            by=get_text(document, "by"),
+            made_at=get_time(document, "made_at"),
+            removed_by=get_text(document, "removed_by", default=""),
+            removed_at=get_time_or_none(document, "removed_at"),
+        )
+        if problem := problem_of(found):
+            raise RecordError(problem)
+        return found
+
+
+def new_annotation(
+    text: str, *, at: datetime, pattern: str, by: str, made_at: datetime
+) -> Annotation:
+    """Return an annotation whose id is that of what it says: said twice, it is one."""
+    text = text.strip()
+    said = json.dumps([time_to_json(at), pattern, text, by])
+    id = hashlib.sha256(said.encode()).hexdigest()[:_ID_LENGTH]
+    return Annotation(id=id, at=at, pattern=pattern, text=text, by=by, made_at=made_at)
+
+
+def problem_of(annotation: Annotation) -> str:
+    """Return why nobody can be shown this, "" where there is no reason."""
+    if not annotation.text.strip():
+        return "an annotation needs a text"
+    if len(annotation.text) > MAX_TEXT:
+        return f"the text has {len(annotation.text)} signs; an annotation has {MAX_TEXT} at most"
+    if not annotation.id or not annotation.pattern:
+        return "an annotation needs an id and a pattern"
+    return ""
+
+
+def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
+    """Store those that are not in yet, and removals of those that are; return how many changed."""
+    num_changed = 0
+    with store.write() as session:
+        known = {item.id: item for item in map(_record, session.execute(_ALL))}
+        for item in annotations:
+            old = known.get(item.id)
+            if old is None:
+                session.execute(insert(AnnotationTable).values(**_values(item)))
+            elif item.removed_by and not old.removed_by:
+                changed = {"removed_by": item.removed_by, "removed_at": item.removed_at}
+                here = AnnotationTable.id == item.id
+                session.execute(update(AnnotationTable).where(here).values(**changed))
+            else:
+                continue
+            known[item.id] = item
+            num_changed += 1
+    return num_changed
+
+
+def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
+    """Take an annotation away; return False where somebody has done so, raise NotFoundError."""
+    found = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
+    if found is None:
+        raise NotFoundError(f"no annotation {id!r} in {store.name}; `hud annotate list` lists them")
+    removed = dataclasses.replace(found, removed_by=by, removed_at=at)
+    return bool(put_annotations(store, [removed]))
+
+
+def load_annotations(store: Store, *, with_removed: bool = False) -> tuple[Annotation, ...]:
+    """Return the annotations by their date, those that were removed only when wanted."""
+    with store.read() as connection:
+        found = map(_record, connection.execute(_ALL))
+        return tuple(item for item in found if with_removed or not item.removed_by)
+
+
+def concerning(
+    annotations: Iterable[Annotation], *, case_key: str, metric: str
+) -> tuple[Annotation, ...]:
+    """Return the annotations of a metric of a case."""
+    # Whatever the environment: what a series key ends with.
+    key = f"{case_key}#{metric}@"
+    return tuple(item for item in annotations if fits(item.pattern, series_key=key))
+
+
+_ALL: Final = select(AnnotationTable.__table__).order_by(
+    AnnotationTable.at, AnnotationTable.made_at, AnnotationTable.id
+)
+
+
+def _values(item: Annotation) -> dict[str, Any]:
+    texts = {name: clean_text(getattr(item, name)) for name in ("id", "pattern", "text", "by")}
+    return {
+        **texts,
+        "at": item.at,
+        "made_at": item.made_at,
+        "removed_by": clean_text(item.removed_by) or None,
+        "removed_at": item.removed_at,
+    }
+
+
+def _record(row: Any) -> Annotation:
+    return Annotation(
+        id=row.id,
+        at=utc(row.at),
+        pattern=row.pattern,
+        text=row.text,
+        by=row.by,
+        made_at=utc(row.made_at),
+        removed_by=row.removed_by or "",
+        removed_at=utc_or_none(row.removed_at),
+    )

@@ -1,0 +1,143 @@
+"""What is put into the outbox beside news, what of it is forgotten, and how its receivers do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.engine import Connection, Row
+
+from db.records.notifications import WAITING, Notification, NotificationState
+from db.records.triage import ONGOING
+from db.rows._merge_notification_rows import put_notifications
+from db.rows.mapping import utc_or_none
+from db.schema._merge_message_tables import OutboxTable, ReceiverTable
+from db.schema.tables import AlertTable
+from db.store import Store
+
+# What is counted of a receiver, by the state of notifications.
+_Rows = dict[NotificationState, Row[str, str, int, datetime, datetime | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverState:
+    """How the deliveries to a receiver stand.
+
+    `num_dead` were given up; `last_error` is that of the newest attempt that something of what
+    waits or was given up had. It rests until `held_until` after `num_failures` in a row.
+    """
+
+    receiver: str
+    num_waiting: int = 0
+    num_dead: int = 0
+    num_sent: int = 0
+    oldest_waiting_at: datetime | None = None
+    last_sent_at: datetime | None = None
+    num_failures: int = 0
+    held_until: datetime | None = None
+    last_error: str = ""
+
+
+def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
+    """Add those of `notifications` that were never in; where all were, nothing is written."""
+    ids = [item.id for item in notifications]
+    with store.read() as connection:
+        known = set(
+            connection.execute(select(OutboxTable.id).where(OutboxTable.id.in_(ids))).scalars()
+        )
+    missing = [item for item in notifications if item.id not in known]
+    if missing:
+        with store.write() as session:
+            put_notifications(session, missing)
+
+
+def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
+    """Return the ids of what was sent, made before that time, and has words left.
+
+    Not of what tells of an alert that is open or acknowledged: its message may still change. What
+    was dropped keeps its words, since it is sent when it is news again.
+    """
+    ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
+    wanted = select(OutboxTable.id, OutboxTable.alert_ids).where(
+        OutboxTable.state == str(NotificationState.SENT),
+        OutboxTable.created_at < before,
+        OutboxTable.title != "",
+    )
+    with store.read() as connection:
+        found = connection.execute(wanted).all()
+        alive = set(connection.execute(ongoing).scalars()) if found else set()
+    return [row.id for row in found if alive.isdisjoint(row.alert_ids)]
+
+
+def forget_notifications(store: Store, ids: Sequence[str]) -> None:
+    """Remove what these notifications say and of which alerts they tell.
+
+    The rest stays, a row of one line: by its id it is known that it was told.
+    """
+    with store.write() as session:
+        session.execute(
+            update(OutboxTable)
+            .where(OutboxTable.id.in_(ids))
+            .values(title="", alert_ids=[], last_error="")
+        )
+
+
+def load_receiver_states(store: Store) -> tuple[ReceiverState, ...]:
+    """Return how each receiver does that anything was ever for, by name."""
+    counts = select(
+        OutboxTable.receiver,
+        OutboxTable.state,
+        func.count().label("number"),
+        func.min(OutboxTable.created_at).label("first_at"),
+        func.max(OutboxTable.attempted_at).label("last_at"),
+    ).group_by(OutboxTable.receiver, OutboxTable.state)
+    with store.read() as connection:
+        by_receiver: dict[str, _Rows] = defaultdict(dict)
+        for row in connection.execute(counts):
+            by_receiver[row.receiver][NotificationState(row.state)] = row
+        health = {row.receiver: row for row in connection.execute(select(ReceiverTable.__table__))}
+        return tuple(
+            _with_health(
+                _state(name, rows, last_error=_last_error(connection, name)), health.get(name)
+            )
+            for name, rows in sorted(by_receiver.items())
+        )
+
+
+def _state(name: str, rows: _Rows, *, last_error: str) -> ReceiverState:
+    waiting = [rows[state] for state in WAITING if state in rows]
+    sent = rows.get(NotificationState.SENT)
+    return ReceiverState(
+        receiver=name,
+        num_waiting=sum(row.number for row in waiting),
+        num_dead=rows[NotificationState.DEAD].number if NotificationState.DEAD in rows else 0,
+        num_sent=sent.number if sent else 0,
+        oldest_waiting_at=utc_or_none(min((row.first_at for row in waiting), default=None)),
+        last_sent_at=utc_or_none(sent.last_at) if sent else None,
+        last_error=last_error,
+    )
+
+
+def _with_health(state: ReceiverState, row: Row[Any] | None) -> ReceiverState:
+    if row is None:
+        return state
+    return replace(state, num_failures=row.num_failures, held_until=utc_or_none(row.held_until))
+
+
+def _last_error(connection: Connection, receiver: str) -> str:
+    states = (*WAITING, NotificationState.DEAD)
+    wanted = (
+        select(OutboxTable.last_error)
+        .where(
+            OutboxTable.receiver == receiver,
+            OutboxTable.state.in_([str(state) for state in states]),
+            OutboxTable.last_error != "",
+        )
+        .order_by(OutboxTable.attempted_at.desc())
+        .limit(1)
+    )
+    return connection.execute(wanted).scalar() or ""

@@ -1,0 +1,76 @@
+"""What a record of changes makes of alerts and settings: for a store that was built anew. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from db.errors import RecordError
+from db.records.json_fields import get_member, get_time
+from db.records.results import Alert, AlertState
+from db.records.triage import JUDGE, AlertChange, ChangedField, SeriesSettings
+
+# Whatever the history says of the alert now, these hold.
+_LASTING = (AlertState.EXPECTED, AlertState.NOISE)
+
+
+def check_replayable(change: AlertChange) -> None:
+    """Raise RecordError unless `change` says what its field can become."""
+    if change.field is ChangedField.STATE:
+        get_member(change.to_json(), "new", AlertState)
+    elif change.new and change.field is ChangedField.MUTED_UNTIL:
+        get_time(change.to_json(), "new")
+    elif change.new and change.field is ChangedField.FLOOR:
+        _check_floor(change.new)
+
+
+def _check_floor(text: str) -> None:
+    try:
+        is_floor = 0 < float(text) < math.inf
+    except ValueError:
+        is_floor = False
+    if not is_floor:
+        raise RecordError(f"field 'new' is {text!r}; a floor is a number above 0, like 0.05")
+
+
+def replayed_alert(alert: Alert, changes: Iterable[AlertChange]) -> Alert:
+    """Return `alert` as people left it, by all changes, oldest first.
+
+    What was acknowledged is so again only if it was acknowledged last and is open now.
+    """
+    own = [change for change in changes if change.alert_id == alert.id]
+    last = {change.field: change.new for change in own if change.old or change.by != JUDGE}
+    state = AlertState(last.get(ChangedField.STATE, alert.state))
+    is_still = state is AlertState.ACKNOWLEDGED and alert.state is AlertState.OPEN
+    reasons = [change.why for change in own if change.by != JUDGE and change.why]
+    return dataclasses.replace(
+        alert,
+        state=state if state in _LASTING or is_still else alert.state,
+        owner=last.get(ChangedField.OWNER, alert.owner),
+        muted_until=_time(last.get(ChangedField.MUTED_UNTIL)) or alert.muted_until,
+        note=reasons[-1] if reasons else alert.note,
+    )
+
+
+def replayed_settings(changes: Sequence[AlertChange]) -> tuple[SeriesSettings, ...]:
+    """Return the settings of each pattern by all changes, oldest first."""
+    patterns = dict.fromkeys(change.pattern for change in changes if change.pattern)
+    return tuple(_settings(pattern, changes) for pattern in patterns)
+
+
+def _settings(pattern: str, changes: Iterable[AlertChange]) -> SeriesSettings:
+    last = {change.field: change.new for change in changes if change.pattern == pattern}
+    floor = last.get(ChangedField.FLOOR)
+    return SeriesSettings(
+        pattern=pattern,
+        floor=float(floor) if floor else None,
+        muted_until=_time(last.get(ChangedField.MUTED_UNTIL)),
+        owner=last.get(ChangedField.OWNER, ""),
+        baseline_run_id=last.get(ChangedField.BASELINE_RUN_ID, ""),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

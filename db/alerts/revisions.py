@@ -1,0 +1,188 @@
+"""Alerts, series settings and the record of their changes, inside the caller's transaction.
+
+Whoever changes them reads, decides and writes in one transaction that no other writer runs beside,
+so that nobody's change is lost, and every difference leaves a row in `alert_changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.orm import Session
+
+from db.alerts.replay import replayed_alert, replayed_settings
+from db.errors import HeldByPattern
+from db.queries import common as fetch
+from db.records.results import Alert
+from db.records.triage import (
+    SETTING_NAMES,
+    AlertChange,
+    ChangedField,
+    Revision,
+    SeriesSettings,
+    Signature,
+    changes_of_alert,
+    changes_of_settings,
+    comment_on,
+    holder_of,
+    settings_of,
+    with_settings,
+)
+from db.rows.mapping import Values, alert_values, case_values, change_values, settings_values
+from db.schema.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
+
+# Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
+_SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The alerts that are stored, by their ids, and the settings of series."""
+
+    alerts: Mapping[str, Alert]
+    settings: Sequence[SeriesSettings]
+
+
+def read_known(session: Session) -> Known:
+    """Return what is stored of alerts and settings."""
+    connection = session.connection()
+    return Known(
+        alerts={alert.id: alert for alert in fetch.alerts(connection)},
+        settings=fetch.series_settings(connection),
+    )
+
+
+def put_alerts(session: Session, alerts: Sequence[Alert], *, known: Known) -> None:
+    """Insert `alerts`, or replace those with the same id; no change is recorded.
+
+    `known` is what the same transaction has read.
+    """
+    wanted = {alert.id: alert for alert in alerts}
+    new = [alert for alert in wanted.values() if alert.id not in known.alerts]
+    cases = {alert.case.key: alert.case for alert in wanted.values()}
+    for key in cases.keys() - {alert.case.key for alert in known.alerts.values()}:
+        row = upsert(CaseTable).values(**case_values(cases[key]))
+        session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
+    if new:
+        rows = [_own_values(alert, beside=_shared(alert, known.settings)) for alert in new]
+        session.execute(insert(AlertTable), rows)
+    for alert in wanted.values():
+        if alert.id in known.alerts:
+            values = _own_values(alert, beside=known.alerts[alert.id])
+            here = AlertTable.id == alert.id
+            session.execute(update(AlertTable).where(here).values(**values))
+
+
+def put_revisions(
+    session: Session, revisions: Sequence[Revision], *, by: str, at: datetime
+) -> None:
+    """Insert or replace the alerts of `revisions`, and record every difference.
+
+    Raises HeldByPattern, and saves nothing, where one takes away what its series would give back.
+    """
+    known = read_known(session)
+    for revision in revisions:
+        _check_not_held(known.alerts.get(revision.alert.id), revision.alert, known.settings)
+    put_alerts(session, [revision.alert for revision in revisions], known=known)
+    changes: list[AlertChange] = []
+    for revision in revisions:
+        signature = Signature(by=by, at=at, why=revision.why)
+        old = known.alerts.get(revision.alert.id)
+        new = with_settings(revision.alert, known.settings)
+        changes += changes_of_alert(old, new, signature=signature)
+        if revision.comment:
+            changes.append(comment_on(new, revision.comment, signature=signature))
+    put_changes(session, changes)
+
+
+def _check_not_held(
+    known: Alert | None, revised: Alert, settings: Sequence[SeriesSettings]
+) -> None:
+    for name in _SHARED:
+        if known is None or getattr(revised, name) or not getattr(known, name):
+            continue
+        found = _shared(revised, settings)
+        if getattr(found, name) == getattr(known, name):
+            pattern = holder_of(name, revised.series_key, settings=settings)
+            raise HeldByPattern(
+                f"alert {revised.id} has its {SETTING_NAMES[name]} from the settings of"
+                f" {pattern!r} and would keep it: change it there (`hud alerts series` lists"
+                " them), or give the alert another one"
+            )
+
+
+def put_settings(
+    session: Session,
+    pattern: str,
+    *,
+    revise: Callable[[SeriesSettings], SeriesSettings],
+    signature: Signature,
+) -> tuple[AlertChange, ...]:
+    """Store what `revise` makes of the settings of `pattern`; return and record each difference."""
+    found = fetch.series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
+    old = found[0] if found else SeriesSettings(pattern=pattern)
+    new = revise(old)
+    changes = changes_of_settings(old, new, signature=signature)
+    if changes:
+        _upsert_settings(session, new)
+        put_changes(session, changes)
+    return changes
+
+
+def replay(session: Session, changes: Sequence[AlertChange]) -> int:
+    """Record `changes` of another store and do to alerts and settings what all changes say.
+
+    Returns how many were not in yet; those of alerts that are not here are left out.
+    """
+    known = read_known(session)
+    here = [change for change in changes if change.pattern or change.alert_id in known.alerts]
+    new = missing_changes(session, here)
+    if new:
+        put_changes(session, new)
+        every = fetch.changes(session.connection())
+        replayed = [replayed_alert(alert, every) for alert in known.alerts.values()]
+        put_alerts(session, replayed, known=known)
+        for settings in replayed_settings(every):
+            _upsert_settings(session, settings)
+    return len(new)
+
+
+def missing_changes(session: Session, changes: Sequence[AlertChange]) -> list[AlertChange]:
+    """Return those of `changes`, each once, that are not in yet."""
+    known = set(session.execute(select(AlertChangeTable.id)).scalars())
+    return [change for id, change in {item.id: item for item in changes}.items() if id not in known]
+
+
+def put_changes(session: Session, changes: Sequence[AlertChange]) -> None:
+    """Record `changes`, none of which is in yet, in this order."""
+    last = session.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+    rows = [
+        {**change_values(change), "number": number}
+        for number, change in enumerate(changes, last + 1)
+    ]
+    if rows:
+        session.execute(insert(AlertChangeTable), rows)
+
+
+def _upsert_settings(session: Session, settings: SeriesSettings) -> None:
+    values = settings_values(settings)
+    row = upsert(SeriesSettingsTable).values(**values)
+    session.execute(row.on_conflict_do_update(index_elements=["pattern"], set_=values))
+
+
+def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:
+    return settings_of(alert.series_key, settings=settings)
+
+
+def _own_values(alert: Alert, *, beside: Alert | SeriesSettings) -> Values:
+    """Return the row of `alert` without what it only shares with its series, or had before."""
+    values = alert_values(alert)
+    for name in _SHARED:
+        if getattr(alert, name) == getattr(beside, name):
+            del values[name]
+    return values

@@ -1,0 +1,480 @@
+"""The one place that opens the store.
+
+DuckDB lets one process write or many read, and an idle holder counts. So every transaction opens
+the file, does one short thing and lets go; `db.engine.readers_writer_lock` orders who comes next. PostgreSQL needs
+no lock files: an advisory lock lets one writer in at a time, so the rules are the same on both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from db.engine.connection_cache import KEPT_OPEN
+from db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors, store_locked
+from db.engine.file_guard import check_is_store
+from db.engine.readers_writer_lock import Patience, Turnstile
+from db.errors import StoreUnavailable
+from db.schema.tables import Base, GenerationTable
+
+URL_FORMS: Final = (
+    "duckdb:///relative/path.duckdb, duckdb:////absolute/path.duckdb, duckdb:///:memory:"
+    " or postgresql+psycopg://user@host/database"
+)
+# Extensions would be downloaded at query time; a store needs neither the network nor other files.
+# 512 MB costs nothing at 20 million rows and leaves the memory to what is being measured.
+_DUCKDB_SETTINGS: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "memory_limit": "512MB",
+}
+# Any constant will do, as long as every Compile HUD uses the same.
+_ADVISORY_KEY: Final = 0x48554421
+# A process works with one store, or with two when it moves results between them.
+_NUM_ENGINES: Final = 8
+_CONNECT_TIMEOUT_S: Final = 10
+
+
+class Database(Protocol):
+    """An opened URL: short transactions and the generation counter."""
+
+    name: str
+
+    def is_missing(self) -> bool:
+        """Return whether there is no file yet."""
+
+    def check_is_store(self) -> None:
+        """Raise StoreUnavailable when the file is of another program."""
+
+    def generation(self) -> int:
+        """Return a number that every write of news raises."""
+
+    def read(self) -> AbstractContextManager[Connection]:
+        """Return a read transaction."""
+
+    def write(self, *, is_news: bool = True) -> AbstractContextManager[Connection]:
+        """Return a transaction that commits, and raises the generation, when its block ends.
+
+        What `is_news` to nobody, such as a sign of life, leaves the generation as it is: pages
+        that are open would all load again.
+        """
+
+    def snapshot(self, folder: Path) -> AbstractContextManager[Connection]:
+        """Return a read transaction of one moment that holds up no writer; `folder` is for it."""
+
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> AbstractContextManager[Connection]:
+        """Return a write transaction without any table, whose tables replace all there were.
+
+        `on_kept` is told of each file that was there and is kept.
+        """
+
+
+def open_database(url: str, *, patience: Patience, keeps_open: bool = False) -> Database:
+    """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL.
+
+    Who reads often `keeps_open` a file between reads, for as long as no writer waits.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise StoreUnavailable(f"{url!r} is no store URL. Allowed: {URL_FORMS}") from error
+    if parsed.drivername == "postgresql+psycopg" and parsed.database:
+        return PostgresServer(parsed, patience=patience)
+    if parsed.drivername == "duckdb" and parsed.database == ":memory:":
+        return DuckDbMemory()
+    if parsed.drivername == "duckdb" and parsed.database and not (parsed.query or parsed.host):
+        return DuckDbFile(Path(parsed.database), patience=patience, keeps_open=keeps_open)
+    shown = parsed.render_as_string(hide_password=True)
+    raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}")
+
+
+class DuckDbFile:
+    """A DuckDB file, opened for each transaction and closed after it, or kept open by readers."""
+
+    def __init__(self, path: Path, *, patience: Patience, keeps_open: bool = False) -> None:
+        self.name = str(path)
+        self._path = path
+        self._patience = patience
+        self._keeps_open = keeps_open
+        self._stamp = path.with_name(path.name + ".generation")
+        self._turnstile = Turnstile(path, name=self.name, patience=patience)
+        self._reader = _file_engine(str(path), read_only=True)
+        self._writer = _file_engine(str(path), read_only=False)
+        self._nesting = _Nesting()
+
+    def is_missing(self) -> bool:
+        """Return whether there is no file yet."""
+        return not self._path.exists()
+
+    def check_is_store(self) -> None:
+        """Raise StoreUnavailable when the file is of another program."""
+        with mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
+
+    def generation(self) -> int:
+        """Return the number in the stamp file, 0 without one."""
+        try:
+            return int(self._stamp.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a read-only connection; the file must be there."""
+        KEPT_OPEN.let_go(self._path, unless_same=True)
+        self.check_is_store()
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
+            self._turnstile.reading(),
+            self._connect(self._reader) as connection,
+            connection.begin(),
+        ):
+            if self._keeps_open:
+                KEPT_OPEN.keep(self._path, engine=self._reader, turnstile=self._turnstile)
+            yield connection
+
+    @contextmanager
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+        """Yield a connection that is alone with the file; a new file appears whole or not at all.
+
+        The stamp goes up before the commit, while nobody can read: whoever sees the new number
+        waits at the door and then reads what was committed, and a crash in between costs one
+        needless reload instead of leaving dashboards stale.
+        """
+        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.check_is_store()
+            KEPT_OPEN.let_go(self._path)
+            with self._turnstile.writing():
+                if self.is_missing():
+                    yield from self._write_new()
+                else:
+                    with self._connect(self._writer) as connection:
+                        yield from self._transaction(connection, is_news=is_news)
+
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield a connection to a copy in `folder`; writers wait for the copying alone."""
+        copy = folder / self._path.name
+        with self.read():
+            # The log first: closing any handle of the file gives up this process's lock on it.
+            for path in (self._log, self._path):
+                if path.exists():
+                    shutil.copyfile(path, copy.with_name(path.name))
+            KEPT_OPEN.let_go(self._path)
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
+            _duckdb_engine(str(copy)).connect() as connection,
+        ):
+            yield connection
+
+    @contextmanager
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
+        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            KEPT_OPEN.let_go(self._path)
+            with self._turnstile.writing():
+                yield from self._write_new(put=lambda: self._put_aside(on_kept))
+
+    def _put_aside(self, on_kept: Callable[[Path], None]) -> None:
+        kept = _free_name(self._path.with_name(self._path.name + ".replaced"))
+        # DuckDB would replay the log into the new file.
+        if self._log.exists():
+            os.replace(self._log, _log_of(kept))
+            on_kept(_log_of(kept))
+        if not self.is_missing():
+            os.link(self._path, kept)
+            on_kept(kept)
+
+    def _write_new(self, put: Callable[[], None] | None = None) -> Iterator[Connection]:
+        put = put or self._check_no_orphan
+        draft = self._path.with_name(self._path.name + ".new")
+        _remove(draft)
+        try:
+            with self._connect(_duckdb_engine(str(draft))) as connection:
+                yield from self._transaction(connection, is_new=True)
+            put()
+            os.replace(draft, self._path)
+        finally:
+            _remove(draft)
+
+    @property
+    def _log(self) -> Path:
+        return _log_of(self._path)
+
+    def _check_no_orphan(self) -> None:
+        # DuckDB would replay the old log into the new file.
+        log = self._log
+        if log.exists():
+            raise StoreUnavailable(
+                f"the store {self.name} is gone, but its log {log.name} is still there. Copy a"
+                " backup of the store back, or move the log away to start afresh"
+            )
+
+    def _transaction(
+        self, connection: Connection, *, is_new: bool = False, is_news: bool = True
+    ) -> Iterator[Connection]:
+        transaction = connection.begin()
+        try:
+            yield connection
+            if is_news:
+                self._raise_generation()
+            transaction.commit()
+            if is_new:
+                # Nothing may be left in a log that would not move with the file.
+                autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+                autocommit.execute(sa.text("CHECKPOINT"))
+        except BaseException:
+            # After a full disk DuckDB cannot even roll back; closing it discards the transaction.
+            connection.invalidate()
+            raise
+
+    def _raise_generation(self) -> None:
+        draft = self._stamp.with_name(self._stamp.name + ".new")
+        draft.write_text(str(self.generation() + 1), encoding="ascii")
+        os.replace(draft, self._stamp)
+
+    def _connect(self, engine: Engine) -> Connection:
+        # The turnstile is ours; the DuckDB shell or a notebook does not know it.
+        held: DBAPIError | None = None
+        opened: list[Connection] = []
+
+        def is_free() -> bool:
+            nonlocal held
+            try:
+                opened.append(engine.connect())
+            except DBAPIError as error:
+                if not is_lock_held(error):
+                    raise
+                held = error
+            return bool(opened)
+
+        def holder() -> int | None:
+            return None if held is None else lock_holder(held)
+
+        # An attempt takes milliseconds of a processor that somebody may measure on.
+        if not self._patience.wait(is_free=is_free, holder=holder, rests=True):
+            waited_s = self._patience.timeout_s
+            raise store_locked(self.name, holder=holder(), waited_s=waited_s) from held
+        return opened[0]
+
+
+class DuckDbMemory:
+    """A DuckDB in memory that lives as long as this object; for tests and empty stores."""
+
+    name = ":memory:"
+
+    def __init__(self) -> None:
+        self._engine = _duckdb_engine(":memory:")
+        self._lock = threading.RLock()
+        self._nesting = _Nesting()
+        self._generation = 0
+
+    def is_missing(self) -> bool:
+        """Return False: there is always a database."""
+        return False
+
+    def check_is_store(self) -> None:
+        """Return: nobody else has it."""
+
+    def generation(self) -> int:
+        """Return the number of writes so far."""
+        return self._generation
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield the one connection."""
+        with self._nesting.entered(), self._lock, self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+        """Yield the one connection and count the write."""
+        with self.read() as connection:
+            yield connection
+            self._generation += is_news
+
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield the one connection; `folder` is not needed."""
+        del folder
+        with self.read() as connection:
+            yield connection
+
+    @contextmanager
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield the one connection without its tables; nothing of them is kept."""
+        del on_kept
+        with self.write() as connection:
+            _drop_tables(connection)
+            yield connection
+
+
+class PostgresServer:
+    """A database on a PostgreSQL server."""
+
+    def __init__(self, url: URL, *, patience: Patience) -> None:
+        self.name = url.render_as_string(hide_password=True)
+        self._timeout_s = patience.timeout_s
+        self._nesting = _Nesting()
+        lock_timeout_ms = max(1, round(patience.timeout_s * 1000))
+        # With less than two seconds libpq takes two.
+        connect_timeout_s = min(_CONNECT_TIMEOUT_S, max(2, math.ceil(patience.timeout_s)))
+        try:
+            self._engine = _server_engine(
+                url, lock_timeout_ms=lock_timeout_ms, connect_timeout_s=connect_timeout_s
+            )
+        except ModuleNotFoundError as error:
+            raise StoreUnavailable(
+                "PostgreSQL stores need the driver psycopg, which is not installed."
+                " `pip install 'compile-hud[postgres]'` installs it"
+            ) from error
+
+    def is_missing(self) -> bool:
+        """Return False: only a connection can tell, and then the tables are missing."""
+        return False
+
+    def check_is_store(self) -> None:
+        """Return: a database may have tables of others."""
+
+    def generation(self) -> int:
+        """Return the number in the generation table, 0 before the first write."""
+        with self.read() as connection:
+            return _generation_in(connection)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a read-only connection that sees one snapshot."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._timeout_s),
+            self._engine.connect() as connection,
+            connection.execution_options(**options).begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+        """Yield a connection that no other writer runs beside."""
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._timeout_s),
+            self._engine.begin() as connection,
+        ):
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+            yield connection
+            if not is_news:
+                return
+            first = insert(GenerationTable).values(id=1, value=1)
+            raised = {"value": GenerationTable.value + 1}
+            connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))
+
+    @contextmanager
+    def snapshot(self, folder: Path) -> Iterator[Connection]:
+        """Yield a connection that sees one snapshot, as `read` does; `folder` is not needed."""
+        del folder
+        with self.read() as connection:
+            yield connection
+
+    @contextmanager
+    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+        """Yield a connection without our tables; other tables of the database stay."""
+        del on_kept
+        with self.write() as connection:
+            number = _generation_in(connection)
+            _drop_tables(connection)
+            yield connection
+            # Whoever cached what there was must see that it is another store.
+            connection.execute(sa.insert(GenerationTable).values(id=1, value=number))
+
+
+class _Nesting:
+    """A second transaction of one thread would wait for the first, for ever: say so at once."""
+
+    def __init__(self) -> None:
+        self._state = threading.local()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        assert not getattr(self._state, "is_inside", False), "a transaction is open already"
+        self._state.is_inside = True
+        try:
+            yield
+        finally:
+            self._state.is_inside = False
+
+
+def _generation_in(connection: Connection) -> int:
+    if not sa.inspect(connection).has_table(GenerationTable.__tablename__):
+        return 0
+    return connection.execute(sa.select(GenerationTable.value)).scalar() or 0
+
+
+def _drop_tables(connection: Connection) -> None:
+    Base.metadata.drop_all(connection)
+    connection.execute(
+        sa.schema.DropTable(sa.Table("alembic_version", sa.MetaData()), if_exists=True)
+    )
+
+
+def _remove(draft: Path) -> None:
+    for path in (draft, _log_of(draft)):
+        path.unlink(missing_ok=True)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
+def _free_name(path: Path) -> Path:
+    """Return `path`, or with the first number behind it that neither a file nor its log has."""
+    names = itertools.chain([path], (Path(f"{path}-{number}") for number in itertools.count(2)))
+    return next(name for name in names if not any(map(os.path.lexists, (name, _log_of(name)))))
+
+
+# One for all stores of a URL: it keeps compiled statements, and each mapper of SQLAlchemy keeps a
+# hundred statements with the engines' dialects, which grow in a process that makes many stores.
+# NullPool keeps no connection, so the file is let go.
+@lru_cache(maxsize=_NUM_ENGINES)
+def _file_engine(path: str, *, read_only: bool) -> Engine:
+    return _duckdb_engine(path, read_only=read_only)
+
+
+@lru_cache(maxsize=_NUM_ENGINES)
+def _server_engine(url: URL, *, lock_timeout_ms: int, connect_timeout_s: int) -> Engine:
+    return sa.create_engine(
+        url,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": connect_timeout_s,
+            "application_name": "compile-hud",
+            "options": f"-c timezone=UTC -c lock_timeout={lock_timeout_ms}",
+        },
+    )
+
+
+def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:
+    return sa.create_engine(
+        URL.create("duckdb", database=database),
+        poolclass=StaticPool if database == ":memory:" else NullPool,
+        connect_args={"read_only": read_only, "config": dict(_DUCKDB_SETTINGS)},
+    )

@@ -1,0 +1,85 @@
+"""Files that are no store, told before anything is written: who names one has it back as it was.
+
+No lock files come to lie beside it either: the turnstile makes its own after this look.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from db.engine.error_mapping import damaged_store
+from db.engine.readers_writer_lock import Turnstile
+from db.errors import StoreUnavailable
+from db.schema.version import TABLES, VERSION_TABLE, revision_of
+
+# https://www.sqlite.org/fileformat.html
+_SQLITE: Final = b"SQLite format 3\0"
+# The first block of a DuckDB file of any version: a checksum, then this.
+_DUCKDB: Final = b"DUCK"
+_CHECKSUM_BYTES: Final = 8
+# More names than these say nothing more of what a file is.
+_MAX_NAMES: Final = 3
+# To close a file gives up this process's locks on it, DuckDB's as well. So one thread looks at it,
+# and none after anybody has come in through the turnstile.
+_LOOKING: Final = threading.Lock()
+
+
+def check_is_store(path: Path, *, turnstile: Turnstile, reader: Engine) -> None:
+    """Raise StoreUnavailable, or OSError, when the file at `path` is of another program.
+
+    Only what has no lock files yet is looked at; it has them afterwards.
+    """
+    if turnstile.is_there():
+        return
+    with _LOOKING:
+        if turnstile.is_there() or not path.exists():
+            return
+        _check_head(path)
+        try:
+            with reader.connect() as connection:
+                if revision_of(connection) is None:
+                    check_has_no_other_tables(connection, name=str(path))
+        except DBAPIError:
+            # Held by another program, or damaged: who opens it next waits for it, or says so.
+            pass
+        turnstile.make()
+
+
+def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
+    """Raise StoreUnavailable when a DuckDB file that states no revision of a schema has tables.
+
+    A database of a PostgreSQL server may have others beside ours.
+    """
+    if connection.dialect.name != "duckdb":
+        return
+    found = connection.execute(select(TABLES.c.table_name).order_by(TABLES.c.table_name))
+    names = [str(each) for each in found.scalars() if each != VERSION_TABLE]
+    if names:
+        more = ", ..." if len(names) > _MAX_NAMES else ""
+        raise StoreUnavailable(
+            f"{name} is a DuckDB file of something else, with the tables"
+            f" {', '.join(names[:_MAX_NAMES])}{more}, and no store. It was left as it is; name"
+            " another file with --store"
+        )
+
+
+def _check_head(path: Path) -> None:
+    if path.is_fifo():
+        # To read of it waits for whoever writes.
+        raise damaged_store(str(path), text="it is a pipe")
+    with path.open("rb") as stream:
+        head = stream.read(len(_SQLITE))
+    if head == _SQLITE:
+        raise StoreUnavailable(
+            f"{path} is an SQLite file and no store, which is a DuckDB file or a PostgreSQL"
+            " database. It was left as it is; name another with --store"
+        )
+    if head[_CHECKSUM_BYTES:][: len(_DUCKDB)] != _DUCKDB:
+        what = "it does not begin as a DuckDB file does" if head else "it is empty"
+        raise damaged_store(str(path), text=what)

@@ -1,0 +1,131 @@
+"""Put histories that others measured into the tables: each result once, however often it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from db.ingest._merge_ingest import put_result
+from db.ingest.results import put_documents
+from db.queries import common as fetch
+from db.records.results import Case, CaseResult, Run, RunDocument
+from db.rows.mapping import plan_hash
+from db.rows.plans import put_plan, read_runs, remove_unused_plan
+from db.schema.tables import CaseResultTable, IngestedTable, RunTable
+from db.store import Store
+
+# How a result that is in and one that comes later, of the same case and run, become one.
+Merge = Callable[[CaseResult, CaseResult], CaseResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """How many results were new, how many told more of one that was in, how many were in."""
+
+    num_new: int = 0
+    num_changed: int = 0
+    num_known: int = 0
+
+    def __add__(self, other: Imported) -> Imported:
+        return Imported(
+            num_new=self.num_new + other.num_new,
+            num_changed=self.num_changed + other.num_changed,
+            num_known=self.num_known + other.num_known,
+        )
+
+
+def was_imported(store: Store, content: str) -> bool:
+    """Return whether a file of this content was imported whole."""
+    wanted = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
+    with store.read() as connection:
+        return connection.execute(wanted).first() is not None
+
+
+def mark_imported(store: Store, content: str, *, at: datetime) -> None:
+    """Remember that a file of this content was imported whole."""
+    with store.write() as session:
+        known = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
+        if session.execute(known).first() is None:
+            session.execute(insert(IngestedTable).values(spool_id=content, ingested_at=at))
+
+
+def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
+    """Return which of `run_ids` are runs of the store."""
+    with store.read() as connection:
+        wanted = (
+            select(RunTable.id).where(RunTable.id.in_(some)) for some in fetch.batches(run_ids)
+        )
+        return {run_id for one in wanted for run_id in connection.execute(one).scalars()}
+
+
+def put_imported(
+    store: Store, documents: Sequence[RunDocument], *, at: datetime, merge: Merge
+) -> Imported:
+    """Insert what is not in yet of `documents`, all or nothing; a second time changes nothing.
+
+    A case that the run already has is merged with `merge`, and the run's plan grows by new cases.
+    Raises MixedStoreError when the store has synthetic runs.
+    """
+    with store.write() as session:
+        ids = [document.run.id for document in documents]
+        wanted = select(RunTable.__table__).where(RunTable.id.in_(ids))
+        runs = {run.id: run for run in read_runs(session.connection(), wanted)}
+        fresh = [document for document in documents if document.run.id not in runs]
+        done = Imported(num_new=put_documents(session, fresh, at=at))
+        for document in documents:
+            if document.run.id in runs:
+                run = _grown(session, runs[document.run.id], plan=document.run.plan)
+                done += _put_known(session, run, document.results, at=at, merge=merge)
+        return done
+
+
+def _grown(session: Session, run: Run, *, plan: Sequence[Case]) -> Run:
+    """Return `run` with the cases of `plan` added, in the store as well."""
+    known = {case.key for case in run.plan}
+    missing = [case for case in plan if case.key not in known]
+    if not missing:
+        return run
+    grown = replace(run, plan=(*run.plan, *missing))
+    before = session.execute(select(RunTable.plan_hash).where(RunTable.id == run.id)).scalar_one()
+    put_plan(session, grown.plan)
+    values = {"plan_hash": plan_hash(grown.plan), "num_planned": len(grown.plan)}
+    session.execute(update(RunTable).where(RunTable.id == run.id).values(**values))
+    remove_unused_plan(session, before)
+    return grown
+
+
+def _put_known(
+    session: Session, run: Run, results: Sequence[CaseResult], *, at: datetime, merge: Merge
+) -> Imported:
+    ids = set(
+        session.execute(
+            select(CaseResultTable.id).where(CaseResultTable.run_id == run.id)
+        ).scalars()
+    )
+    others = [result for result in results if result.id not in ids]
+    if not others:
+        return Imported(num_known=len(results))
+    last = fetch.last_results(CaseResultTable.run_id == run.id)
+    present = {item.case.key: item for item in fetch.full_results(session.connection(), last)}
+    done = Imported(num_known=len(results) - len(others))
+    for result in others:
+        before = present.get(result.case.key)
+        merged = _moved(result, run) if before is None else merge(before, result)
+        if before is not None and merged.id in ids:
+            done += Imported(num_known=1)
+            continue
+        if before is not None:
+            # The result that finished last counts.
+            end = before.finished_at + timedelta(microseconds=1)
+            merged = replace(merged, started_at=before.started_at, finished_at=end)
+        put_result(session, run, result=merged, spool_id=merged.id, at=at)
+        done += Imported(num_new=int(before is None), num_changed=int(before is not None))
+    return done
+
+
+def _moved(result: CaseResult, run: Run) -> CaseResult:
+    return replace(result, started_at=run.started_at, finished_at=run.started_at)

@@ -1,0 +1,140 @@
+"""Summaries of the newest results, kept by whoever puts results into the tables.
+
+The overview reads them, and not three and a half million results for the newest of each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, insert, select, tuple_
+from sqlalchemy.orm import Session
+
+from db.queries.common import LAST_RESULT, batches
+from db.records.results import CaseResult, Run
+from db.rows.bulk_insert import put_rows
+from db.rows.mapping import Values, measurement_values, result_values, utc
+from db.schema.tables import (
+    CaseResultTable,
+    LatestMeasurementTable,
+    LatestResultTable,
+    SupersededTable,
+)
+
+_RESULT_COLUMNS: Final = (
+    "case_key",
+    "run_id",
+    "outcome",
+    "reason",
+    "effective_mode",
+    "started_at",
+    "finished_at",
+    "warnings",
+)
+_MEASUREMENT_COLUMNS: Final = ("metric", "unit", "num_samples", "median", "low", "high", "method")
+# Machine, toolchain and key of the case.
+_Place = tuple[str, str, str]
+
+
+def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> None:
+    """Keep those of `results`, which are in the tables, that are the newest of their case.
+
+    A result that was only put off says nothing, so the one before stays.
+    """
+    newest: dict[_Place, tuple[Run, CaseResult]] = {}
+    for run, result in results:
+        place = (run.machine, run.toolchain, result.case.key)
+        if not result.is_put_off and (
+            place not in newest or _order(run, result) > _order(*newest[place])
+        ):
+            newest[place] = (run, result)
+    known = _known(session, newest)
+    moved = {
+        place: found
+        for place, found in newest.items()
+        if place not in known or _order(*found) > known[place]
+    }
+    if not moved:
+        return
+    _delete(session, list(moved.keys() & known.keys()))
+    put_rows(session, LatestResultTable, [_result_row(*found) for found in moved.values()])
+    put_rows(
+        session,
+        LatestMeasurementTable,
+        [row for found in moved.values() for row in _measurement_rows(*found)],
+    )
+
+
+def supersede(session: Session, result: CaseResult) -> None:
+    """Mark the results of the case and run of `result`, which is in, that finished before the last.
+
+    They no longer count.
+    """
+    same = select(CaseResultTable.id).where(
+        CaseResultTable.run_id == result.run_id, CaseResultTable.case_key == result.case.key
+    )
+    ids = session.execute(same.order_by(*LAST_RESULT)).scalars().all()[1:]
+    marked = select(SupersededTable.result_id).where(SupersededTable.result_id.in_(ids))
+    known = set(session.execute(marked).scalars())
+    rows = [{"result_id": result_id} for result_id in ids if result_id not in known]
+    if rows:
+        session.execute(insert(SupersededTable), rows)
+
+
+def _order(run: Run, result: CaseResult) -> tuple[datetime, datetime, str]:
+    return (utc(run.started_at), utc(result.finished_at), result.id)
+
+
+def _known(session: Session, places: Iterable[_Place]) -> dict[_Place, tuple[Any, ...]]:
+    wanted = set(places)
+    return {
+        (row.machine, row.toolchain, row.case_key): (
+            utc(row.run_started_at),
+            utc(row.finished_at),
+            row.result_id,
+        )
+        for keys in batches(sorted({key for _, _, key in wanted}))
+        for row in session.execute(
+            select(LatestResultTable.__table__).where(LatestResultTable.case_key.in_(keys))
+        )
+        if (row.machine, row.toolchain, row.case_key) in wanted
+    }
+
+
+def _delete(session: Session, places: Sequence[_Place]) -> None:
+    for table in (LatestResultTable, LatestMeasurementTable):
+        place = tuple_(table.machine, table.toolchain, table.case_key)
+        for start in range(0, len(places), 100):
+            session.execute(
+                delete(table).where(place.in_(places[start : start + 100])),
+                execution_options={"synchronize_session": False},
+            )
+
+
+def _result_row(run: Run, result: CaseResult) -> Values:
+    values = result_values(result)
+    return {
+        **_place_values(run),
+        "result_id": result.id,
+        "run_started_at": utc(run.started_at),
+        "revision": run.revision,
+        "fingerprint": run.fingerprint,
+        **{name: values[name] for name in _RESULT_COLUMNS},
+    }
+
+
+def _measurement_rows(run: Run, result: CaseResult) -> list[Values]:
+    return [
+        {
+            **_place_values(run),
+            "case_key": result.case.key,
+            **{name: row[name] for name in _MEASUREMENT_COLUMNS},
+        }
+        for row in measurement_values(result, run=run)
+    ]
+
+
+def _place_values(run: Run) -> Values:
+    return {"machine": run.machine, "toolchain": run.toolchain}

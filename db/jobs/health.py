@@ -1,0 +1,169 @@
+"""How the schedulers do, what is queued and on which disks: one question for pages and metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import delete, func, insert, select
+
+from db.jobs.queue import OPEN_STATES, JobState, QueuedJob, queued_job
+from db.records.results import RunState
+from db.rows.mapping import utc
+from db.schema._merge_job_tables import JobTable, SchedulerTable
+from db.schema.tables import RunTable
+from db.store import Store
+
+# How often a scheduler says that it is alive.
+BEAT_S: Final = 60.0
+# Three beats missed, as with any heartbeat; a store is locked for half a minute at most.
+LATE_AFTER: Final = timedelta(seconds=3 * BEAT_S)
+NUM_ENDED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleState:
+    """A schedule as its scheduler has it: its rule in words, and when it fires or looks next."""
+
+    name: str
+    suite: str
+    toolchain: str
+    rule: str
+    next_at: datetime | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """A device; `users` are the processes on it that are not ours, empty where nobody knows any."""
+
+    device: str
+    name: str
+    users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskState:
+    """The disk under a folder, by what the folder is for."""
+
+    name: str
+    path: str
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerState:
+    """What a scheduler said of itself; `doing` is empty while it waits.
+
+    `process` is `host/pid/start`. `num_waiting` results wait in its spool for the store, and
+    `num_broken` were set aside there.
+    """
+
+    machine: str
+    process: str
+    version: str
+    started_at: datetime
+    heartbeat_at: datetime
+    doing: str = ""
+    schedules: tuple[ScheduleState, ...] = ()
+    devices: tuple[DeviceState, ...] = ()
+    disks: tuple[DiskState, ...] = ()
+    num_waiting: int = 0
+    num_broken: int = 0
+
+    def is_late(self, *, now: datetime) -> bool:
+        """Return whether it was not heard of for so long that it has probably ended."""
+        return now - self.heartbeat_at > LATE_AFTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Every scheduler by machine, the jobs that are open (oldest first), and those that ended.
+
+    `ended_jobs` are the newest, newest first. `num_jobs` counts all jobs by state, and
+    `num_running` the runs that go on.
+    """
+
+    schedulers: tuple[SchedulerState, ...] = ()
+    open_jobs: tuple[QueuedJob, ...] = ()
+    ended_jobs: tuple[QueuedJob, ...] = ()
+    num_jobs: Mapping[JobState, int] = dataclasses.field(default_factory=dict)
+    num_running: int = 0
+
+
+def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
+    """Return how everything does, with at most `num_ended` jobs that ended.
+
+    A heartbeat raises no generation: whoever keeps the answer asks again after BEAT_S.
+    """
+    schedulers = select(SchedulerTable.__table__).order_by(SchedulerTable.machine)
+    jobs = select(JobTable.__table__)
+    is_open = JobTable.state.in_(OPEN_STATES)
+    ended = jobs.where(~is_open).order_by(JobTable.enqueued_at.desc(), JobTable.id)
+    counted = select(JobTable.state, func.count()).group_by(JobTable.state)
+    running = select(func.count()).where(RunTable.state == RunState.RUNNING)
+    with store.read() as connection:
+        return Health(
+            schedulers=tuple(_scheduler(row) for row in connection.execute(schedulers)),
+            open_jobs=tuple(
+                queued_job(row)
+                for row in connection.execute(
+                    jobs.where(is_open).order_by(JobTable.enqueued_at, JobTable.id)
+                )
+            ),
+            ended_jobs=tuple(queued_job(row) for row in connection.execute(ended.limit(num_ended))),
+            num_jobs={JobState(state): number for state, number in connection.execute(counted)},
+            num_running=connection.execute(running).scalar_one(),
+        )
+
+
+def save_scheduler(store: Store, state: SchedulerState) -> None:
+    """Store what a scheduler says of itself, in place of what it said before; that is no news."""
+    values = {
+        item.name: getattr(state, item.name)
+        for item in dataclasses.fields(SchedulerState)
+        if item.name not in ("schedules", "devices", "disks")
+    }
+    lists = {
+        "schedules": [_schedule_json(item) for item in state.schedules],
+        "devices": [dataclasses.asdict(item) for item in state.devices],
+        "disks": [dataclasses.asdict(item) for item in state.disks],
+    }
+    with store.write(is_news=False) as session:
+        session.execute(delete(SchedulerTable).where(SchedulerTable.machine == state.machine))
+        session.execute(insert(SchedulerTable).values(**values, **lists))
+
+
+def _schedule_json(state: ScheduleState) -> dict[str, Any]:
+    document = dataclasses.asdict(state)
+    document["next_at"] = None if state.next_at is None else state.next_at.isoformat()
+    return document
+
+
+def _schedule(document: Mapping[str, Any]) -> ScheduleState:
+    at = document["next_at"]
+    return ScheduleState(
+        **{**document, "next_at": None if at is None else datetime.fromisoformat(at)}
+    )
+
+
+def _scheduler(row: Any) -> SchedulerState:
+    return SchedulerState(
+        machine=row.machine,
+        process=row.process,
+        version=row.version,
+        started_at=utc(row.started_at),
+        heartbeat_at=utc(row.heartbeat_at),
+        doing=row.doing,
+        schedules=tuple(_schedule(item) for item in row.schedules),
+        devices=tuple(
+            DeviceState(**{**item, "users": tuple(item["users"])}) for item in row.devices
+        ),
+        disks=tuple(DiskState(**item) for item in row.disks),
+        num_waiting=row.num_waiting,
+        num_broken=row.num_broken,
+    )

@@ -1,0 +1,80 @@
+"""What somebody who watches over Compile HUD asks the store, in counts and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from db.alerts.outbox import count_outbox
+from db.jobs.health import Health, load_health
+from db.records.notifications import NotificationState
+from db.records.results import AlertState, RunState, Verdict
+from db.rows.mapping import utc
+from db.schema.tables import AlertTable, RunTable
+from db.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """When the newest run of a suite in a toolchain on a machine began that was finished."""
+
+    machine: str
+    suite: str
+    toolchain: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """How schedulers and jobs do, and how many alerts and notifications there are of each kind."""
+
+    generation: int
+    health: Health
+    last_runs: tuple[LastRun, ...]
+    num_alerts: Mapping[tuple[AlertState, Verdict], int]
+    num_notifications: Mapping[tuple[str, NotificationState], int]
+
+
+def load_operations(store: Store) -> Operations:
+    """Return how everything does, by short reads one after the other."""
+    return Operations(
+        generation=store.generation(),
+        health=load_health(store, num_ended=0),
+        last_runs=_last_runs(store),
+        num_alerts=_count_alerts(store),
+        num_notifications=count_outbox(store),
+    )
+
+
+def _last_runs(store: Store) -> tuple[LastRun, ...]:
+    place = (RunTable.machine, RunTable.suite, RunTable.toolchain)
+    wanted = (
+        select(*place, func.max(RunTable.started_at).label("started_at"))
+        .where(RunTable.state == RunState.FINISHED)
+        .group_by(*place)
+        .order_by(*place)
+    )
+    with store.read() as connection:
+        return tuple(
+            LastRun(
+                machine=row.machine,
+                suite=row.suite,
+                toolchain=row.toolchain,
+                started_at=utc(row.started_at),
+            )
+            for row in connection.execute(wanted)
+        )
+
+
+def _count_alerts(store: Store) -> dict[tuple[AlertState, Verdict], int]:
+    kind = (AlertTable.state, AlertTable.verdict)
+    with store.read() as connection:
+        return {
+            (AlertState(state), Verdict(verdict)): number
+            for state, verdict, number in connection.execute(
+                select(*kind, func.count()).group_by(*kind)
+            )
+        }

@@ -1,0 +1,232 @@
+"""The queue of requested runs, inside the caller's transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, true, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Session
+
+from db.errors import NotFoundError
+from db.jobs.live_log import LiveLog
+from db.rows.mapping import clean_json, utc, utc_or_none
+from db.schema._merge_job_tables import JobTable, LiveLogTable, SchedulerTable
+from db.shared.processes import is_gone, this_process
+
+# A job that brings its process down three times will do so the fourth time too.
+MAX_ATTEMPTS: Final = 3
+
+
+# What a job that asks for one case alone has for a suite, before the key of the case.
+_ONE_CASE: Final = "case "
+
+
+def suite_of_case(case_key: str) -> str:
+    """Return the suite of a job that asks for one case alone."""
+    return f"{_ONE_CASE}{case_key}"
+
+
+def case_of_suite(suite: str) -> str:
+    """Return the key of the case that a job with this suite asks for, "" for a whole suite."""
+    return suite.removeprefix(_ONE_CASE) if suite.startswith(_ONE_CASE) else ""
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    LEASED = "leased"
+    DONE = "done"
+    FAILED = "failed"
+
+
+OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A queued request for one run; `num_attempts` counts this lease.
+
+    `machine` is where it is to be done, None for anywhere.
+    """
+
+    id: str
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+    num_attempts: int
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob(Job):
+    """A job as it stands in the queue; `reason` says why it failed or waits until `due_at`.
+
+    `holder` is the process that leased it last, `host/pid/start`.
+    """
+
+    state: JobState
+    enqueued_at: datetime
+    leased_at: datetime | None = None
+    due_at: datetime | None = None
+    holder: str | None = None
+    run_id: str | None = None
+    reason: str = ""
+
+
+def queued_job(row: Any) -> QueuedJob:
+    """Return the job in a row of the table."""
+    return QueuedJob(
+        id=row.id,
+        dedupe_key=row.dedupe_key,
+        suite=row.suite,
+        toolchain=row.toolchain,
+        trigger=row.trigger,
+        num_attempts=row.num_attempts,
+        machine=row.machine,
+        state=JobState(row.state),
+        enqueued_at=utc(row.enqueued_at),
+        leased_at=utc_or_none(row.leased_at),
+        due_at=utc_or_none(row.due_at),
+        holder=row.holder,
+        run_id=row.run_id,
+        reason=row.reason or "",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A run that is to be queued; `machine` is where it is to be done, None for anywhere."""
+
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+    machine: str | None = None
+
+
+def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
+    """Insert `job`; return False when one with its key was ever there, for the same machine.
+
+    Machines that share a store have schedules of the same names, and each has its nights.
+    """
+    is_same = JobTable.dedupe_key == job.dedupe_key
+    if job.machine is not None:
+        is_same &= or_(JobTable.machine.is_(None), JobTable.machine == job.machine)
+    if session.execute(select(exists().where(is_same))).scalar():
+        return False
+    session.execute(
+        insert(JobTable).values(
+            id=uuid.uuid4().hex,
+            **dataclasses.asdict(job),
+            state=JobState.QUEUED,
+            enqueued_at=at,
+            num_attempts=0,
+        )
+    )
+    return True
+
+
+def has_due_job(connection: Connection, *, machine: str | None, at: datetime) -> bool:
+    """Return whether a job that is `machine`'s to take is queued and due, or leased."""
+    is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at), _is_for(machine))
+    return bool(connection.execute(select(is_due)).scalar())
+
+
+def _is_for(machine: str | None) -> ColumnElement[bool]:
+    """Return whether the scheduler of `machine` may take a job; None is a scheduler of all."""
+    if machine is None:
+        return true()
+    is_nobodys = JobTable.machine.not_in(select(SchedulerTable.machine))
+    return or_(JobTable.machine.is_(None), JobTable.machine == machine, is_nobodys)
+
+
+def _is_due(at: datetime) -> ColumnElement[bool]:
+    return or_(JobTable.due_at.is_(None), JobTable.due_at <= at)
+
+
+def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: float) -> Job | None:
+    """Lease the oldest job for `machine` that nobody works on, None without one.
+
+    It may take what is for any machine, and what is for one that no scheduler was ever heard of on:
+    a node of its cluster. None takes them all. A job whose holder has ended is taken again, and
+    given up as failed after MAX_ATTEMPTS. Whether a holder on another host has ended cannot be
+    seen: its lease counts until `lease_s` after the last renewal.
+    """
+    is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
+    jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
+    for row in session.execute(jobs).scalars().all():
+        if row.state == JobState.LEASED and _is_held(row, at=at, lease_s=lease_s):
+            continue
+        if row.num_attempts >= MAX_ATTEMPTS:
+            row.state = JobState.FAILED
+            row.reason = row.reason or f"its process died {MAX_ATTEMPTS} times"
+            continue
+        row.state = JobState.LEASED
+        row.leased_at = at
+        row.holder = this_process()
+        row.num_attempts += 1
+        return Job(
+            id=row.id,
+            dedupe_key=row.dedupe_key,
+            suite=row.suite,
+            toolchain=row.toolchain,
+            trigger=row.trigger,
+            num_attempts=row.num_attempts,
+            machine=row.machine,
+        )
+    return None
+
+
+def renew(session: Session, job_id: str, *, at: datetime) -> None:
+    """Extend the lease of a job; raise NotFoundError when there is none."""
+    _change(session, job_id, leased_at=at)
+
+
+def end_job(
+    session: Session, job_id: str, *, run_id: str | None, state: JobState, reason: str
+) -> None:
+    """Set the last state of a job; raise NotFoundError when there is none."""
+    _change(session, job_id, run_id=run_id, state=state, reason=reason)
+
+
+def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) -> None:
+    """Queue a job again for `due_at`; raise NotFoundError when there is none."""
+    _change(session, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
+
+
+def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: datetime) -> None:
+    """Store what the case of a run has printed last, in place of what it had before."""
+    session.execute(delete(LiveLogTable).where(LiveLogTable.run_id == run_id))
+    if log is not None:
+        values = {"run_id": run_id, "at": at, "log": clean_json(log.to_json())}
+        session.execute(insert(LiveLogTable).values(**values))
+
+
+def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
+    """Return what the case of a run has printed last, None where nobody said."""
+    wanted = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
+    found = connection.execute(wanted).scalar()
+    return None if found is None else LiveLog.from_json(found)
+
+
+def _change(session: Session, job_id: str, **values: object) -> None:
+    changed = update(JobTable).where(JobTable.id == job_id).values(**values)
+    if not session.execute(changed.returning(JobTable.id)).scalar():
+        raise NotFoundError(f"no job {job_id!r} in this store")
+
+
+def _is_held(row: JobTable, *, at: datetime, lease_s: float) -> bool:
+    assert row.holder is not None
+    assert row.leased_at is not None
+    gone = is_gone(row.holder)
+    if gone is None:
+        return utc(row.leased_at) + timedelta(seconds=lease_s) > at
+    return not gone

@@ -1,0 +1,180 @@
+"""Rows that nothing leads to, or that lead to nothing: find them, and remove them.
+
+Results are stored with all their rows in one transaction, so there are none unless somebody deleted
+rows by hand, or a program of another make wrote to the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
+
+from db.maintenance.retention import newest_nights
+from db.queries.common import batches
+from db.schema.tables import (
+    AlertTable,
+    Base,
+    CaseResultTable,
+    CaseTable,
+    EventTable,
+    JudgedTable,
+    KernelOriginsTable,
+    KernelSourceTable,
+    KernelTable,
+    LatestMeasurementTable,
+    LatestResultTable,
+    MeasurementTable,
+    PlanTable,
+    RunTable,
+    SampleTable,
+    SeriesTable,
+    SupersededTable,
+)
+from db.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """So many rows of a table, and what they are, in words."""
+
+    table: str
+    num_rows: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Rows of `table` are orphans unless there is a row with `found`."""
+
+    table: type[Base]
+    found: ColumnElement[bool]
+    text: str
+
+    @property
+    def target(self) -> Table:
+        return Base.metadata.tables[self.table.__tablename__]
+
+    @property
+    def is_orphan(self) -> ColumnElement[bool]:
+        return ~exists().where(self.found)
+
+
+def _of_result(table: Any, what: str) -> _Rule:
+    return _Rule(
+        table=table,
+        found=CaseResultTable.id == table.result_id,
+        text=f"{what} of results that are not there",
+    )
+
+
+# In this order: what is removed first may have been what the next was there for.
+_RULES: Final = (
+    _Rule(
+        table=CaseResultTable,
+        found=RunTable.id == CaseResultTable.run_id,
+        text="results of runs that are not there",
+    ),
+    _Rule(
+        table=CaseResultTable,
+        found=CaseTable.key == CaseResultTable.case_key,
+        text="results of cases that nothing describes",
+    ),
+    _of_result(MeasurementTable, "measurements"),
+    _of_result(SampleTable, "samples"),
+    _of_result(KernelTable, "kernels"),
+    _of_result(SupersededTable, "marks"),
+    # The newest result of a case that is left comes back with its next measurement.
+    _of_result(LatestResultTable, "newest results"),
+    _Rule(
+        table=LatestMeasurementTable,
+        found=and_(
+            LatestResultTable.machine == LatestMeasurementTable.machine,
+            LatestResultTable.toolchain == LatestMeasurementTable.toolchain,
+            LatestResultTable.case_key == LatestMeasurementTable.case_key,
+        ),
+        text="newest measurements of results that are not there",
+    ),
+    _Rule(
+        table=PlanTable,
+        found=RunTable.plan_hash == PlanTable.hash,
+        text="plans that no run has",
+    ),
+    _Rule(
+        table=SeriesTable,
+        found=MeasurementTable.series_key == SeriesTable.key,
+        text="summaries of series without a point",
+    ),
+    _Rule(
+        table=KernelSourceTable,
+        found=KernelTable.source_hash == KernelSourceTable.hash,
+        text="generated code that no kernel has",
+    ),
+    _Rule(
+        table=KernelOriginsTable,
+        found=KernelTable.origins_hash == KernelOriginsTable.hash,
+        text="origins that no kernel has",
+    ),
+    _Rule(
+        table=JudgedTable,
+        found=CaseResultTable.case_key == JudgedTable.case_key,
+        text="judgements of cases without a result",
+    ),
+    _Rule(
+        table=EventTable,
+        found=AlertTable.event_id == EventTable.id,
+        text="events without an alert",
+    ),
+)
+
+
+def find_orphans(store: Store) -> tuple[Orphans, ...]:
+    """Return the rows that nothing leads to, or that lead to nothing, by kind; empty for none."""
+    with store.read() as connection:
+        found = (
+            Orphans(
+                table=rule.target.name,
+                num_rows=connection.execute(
+                    select(func.count()).select_from(rule.target).where(rule.is_orphan)
+                ).scalar_one(),
+                text=rule.text,
+            )
+            for rule in _RULES
+        )
+        return tuple(item for item in found if item.num_rows)
+
+
+def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
+    """Return the results of the newest `num_nights` nights that say that they have a trace."""
+    with store.read() as connection:
+        run_ids = newest_nights(connection, num_nights=num_nights)
+        return frozenset(
+            row.id
+            for some in batches(run_ids)
+            for row in connection.execute(_TRACES.where(CaseResultTable.run_id.in_(some)))
+            if row.trace
+        )
+
+
+# The details are large: the store takes out the one text.
+_TRACES: Final = select(
+    CaseResultTable.id,
+    CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
+)
+
+
+def remove_orphans(store: Store) -> int:
+    """Remove all of them, and those that this makes, in one transaction; return how many rows."""
+    with store.write() as session:
+        connection = session.connection()
+        return sum(
+            len(
+                connection.execute(
+                    delete(rule.target)
+                    .where(rule.is_orphan)
+                    .returning(next(iter(rule.target.columns)))
+                ).all()
+            )
+            for rule in _RULES
+        )

@@ -1,0 +1,88 @@
+"""What pages of alerts read of them: those of one event, one case or one run, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import func, or_, select
+
+from db.queries import common as fetch
+from db.records.results import Alert, AlertState
+from db.records.triage import AlertChange, ChangedField
+from db.schema.tables import AlertChangeTable, AlertTable
+from db.store import Store
+
+
+def load_alerts_with_events(
+    store: Store, *, states: Sequence[AlertState] | None = None
+) -> tuple[Alert, ...]:
+    """Return the alerts in `states` (default: all) and, in any state, the others of their events.
+
+    The last seen first.
+    """
+    with store.read() as connection:
+        if states is None:
+            return fetch.alerts(connection)
+        wanted = AlertTable.state.in_([str(state) for state in states])
+        events = select(AlertTable.event_id).where(wanted, AlertTable.event_id.is_not(None))
+        return fetch.alerts(connection, or_(wanted, AlertTable.event_id.in_(events)))
+
+
+def load_alerts_with_ids(store: Store, ids: Collection[str]) -> tuple[Alert, ...]:
+    """Return the alerts with these ids, the last seen first."""
+    with store.read() as connection:
+        return fetch.alerts(connection, AlertTable.id.in_(ids))
+
+
+def load_alerts_of_event(store: Store, event_id: str) -> tuple[Alert, ...]:
+    """Return the alerts of one event, the last seen first."""
+    with store.read() as connection:
+        return fetch.alerts(connection, AlertTable.event_id == event_id)
+
+
+def load_alerts_of_case(
+    store: Store, case_key: str, *, machine: str, toolchain: str
+) -> tuple[Alert, ...]:
+    """Return the alerts of one case on a machine in a toolchain, the last seen first."""
+    with store.read() as connection:
+        return fetch.alerts(
+            connection,
+            AlertTable.case_key == case_key,
+            AlertTable.machine == machine,
+            AlertTable.toolchain == toolchain,
+        )
+
+
+def load_alerts_since(store: Store, run_id: str) -> tuple[Alert, ...]:
+    """Return the alerts whose first bad run is `run_id`, the last seen first."""
+    with store.read() as connection:
+        return fetch.alerts(connection, AlertTable.first_bad_run_id == run_id)
+
+
+def load_changes_of(store: Store, alert_ids: Collection[str]) -> tuple[AlertChange, ...]:
+    """Return the changes of these alerts, oldest first."""
+    with store.read() as connection:
+        return fetch.changes(connection, AlertChangeTable.alert_id.in_(alert_ids))
+
+
+def newest_change_number(store: Store) -> int:
+    """Return the number of the newest change of any alert or settings, 0 without one."""
+    with store.read() as connection:
+        return connection.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
+
+
+def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[str]) -> set[str]:
+    """Return those of `alert_ids` whose state somebody changed after the change `number`."""
+    wanted = select(AlertChangeTable.alert_id).where(
+        AlertChangeTable.number > number,
+        AlertChangeTable.alert_id.in_(alert_ids),
+        AlertChangeTable.field == str(ChangedField.STATE),
+    )
+    with store.read() as connection:
+        return set(connection.execute(wanted).scalars())
+
+
+def has_alerts(store: Store) -> bool:
+    """Return whether the store has any alert."""
+    with store.read() as connection:
+        return connection.execute(select(AlertTable.id).limit(1)).first() is not None

@@ -1,0 +1,113 @@
+"""What the judge leaves in the store beside alerts: events, and what it found in each case."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.orm import Session
+
+from db.records._merge_events import Event, EventKind
+from db.records.results import REFERENCE_FAMILY
+from db.schema.tables import CaseResultTable, CaseTable, EventTable, JudgedTable
+from db.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What was found in one case (a list in JSON), and the stamp of what that rests on."""
+
+    stamp: str
+    claims: str
+
+
+def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str, Event]:
+    """Return the events by id, only those with `ids` where they are given."""
+    wanted = select(EventTable.__table__)
+    if ids is not None:
+        wanted = wanted.where(EventTable.id.in_(ids))
+    with store.read() as connection:
+        return {
+            row.id: Event(id=row.id, kind=EventKind(row.kind), title=row.title, size=row.size)
+            for row in connection.execute(wanted)
+        }
+
+
+def load_judged(store: Store) -> dict[str, Judged]:
+    """Return what was found in each case when it was judged last, by the case's key."""
+    with store.read() as connection:
+        return {
+            row.case_key: Judged(stamp=row.stamp, claims=row.claims)
+            for row in connection.execute(select(JudgedTable.__table__))
+        }
+
+
+def load_case_stamps(store: Store) -> dict[str, str]:
+    """Return a text for each case that changes with its results, by the case's key.
+
+    The reference cases of its runs witness in its causes, so their results change it too.
+    """
+    references = (
+        select(CaseResultTable.run_id, func.count().label("num"))
+        .join(CaseTable, CaseTable.key == CaseResultTable.case_key)
+        .where(CaseTable.family == REFERENCE_FAMILY)
+        .group_by(CaseResultTable.run_id)
+        .subquery()
+    )
+    stamps = (
+        select(
+            CaseResultTable.case_key,
+            func.count().label("num"),
+            func.min(CaseResultTable.finished_at).label("first"),
+            func.max(CaseResultTable.finished_at).label("last"),
+            func.sum(func.coalesce(references.c.num, 0)).label("num_references"),
+        )
+        .outerjoin(references, references.c.run_id == CaseResultTable.run_id)
+        .group_by(CaseResultTable.case_key)
+    )
+    with store.read() as connection:
+        return {
+            row.case_key: f"{row.num} {row.first.timestamp()} {row.last.timestamp()}"
+            f" {int(row.num_references)}"
+            for row in connection.execute(stamps)
+        }
+
+
+def save_judged(
+    store: Store,
+    *,
+    judged: Mapping[str, Judged],
+    events: Iterable[Event],
+    event_ids: Collection[str],
+) -> None:
+    """Keep `judged` and `events` in place of what was kept; nothing is written if they were.
+
+    Of older events and these, those stay that alerts have, which is what `event_ids` says.
+    """
+    before, known = load_judged(store), load_events(store)
+    newest = known | {event.id: event for event in events}
+    by_id = {key: event for key, event in newest.items() if key in event_ids}
+    changed = {key: item for key, item in judged.items() if before.get(key) != item}
+    moved = [event for event in by_id.values() if known.get(event.id) != event]
+    gone, over = before.keys() - judged.keys(), known.keys() - by_id.keys()
+    if not (changed or moved or gone or over):
+        return
+    with store.write() as session:
+        _replace_judged(session, changed, gone=gone)
+        replaced = {*over, *(event.id for event in moved)}
+        session.execute(delete(EventTable).where(EventTable.id.in_(replaced)))
+        if moved:
+            session.execute(insert(EventTable), [event.to_json() for event in moved])
+
+
+def _replace_judged(
+    session: Session, changed: Mapping[str, Judged], *, gone: Collection[str]
+) -> None:
+    session.execute(delete(JudgedTable).where(JudgedTable.case_key.in_([*changed, *gone])))
+    if changed:
+        rows = [
+            {"case_key": key, "stamp": item.stamp, "claims": item.claims}
+            for key, item in changed.items()
+        ]
+        session.execute(insert(JudgedTable), rows)

@@ -1,0 +1,154 @@
+"""The points of a series in columns: ten thousand histories are read and judged in seconds.
+
+A point becomes a record only where somebody looks at it; three and a half million records alone
+would take longer to make than everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, overload
+
+import numpy as np
+
+from db.records.summaries import Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRun:
+    """What a point says about its run."""
+
+    run_id: str
+    revision: str
+    at: datetime
+    machine: str
+    toolchain: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRuns:
+    """The runs that points lie in, oldest first; `places` has a number for each place of a run.
+
+    A place is a machine with a toolchain; its number is where `names` has it.
+    """
+
+    runs: Sequence[PointRun]
+    names: Sequence[tuple[str, str]]
+    places: np.ndarray
+
+
+def point_runs(runs: Sequence[PointRun]) -> PointRuns:
+    """Return `runs`, oldest first, with their places."""
+    names = list(dict.fromkeys((run.machine, run.toolchain) for run in runs))
+    numbers = {name: number for number, name in enumerate(names)}
+    places = np.array([numbers[run.machine, run.toolchain] for run in runs], dtype=np.int32)
+    return PointRuns(runs=runs, names=names, places=places)
+
+
+class PointColumns(Sequence[Point]):
+    """Points of one series, oldest first; `run_numbers` says where `runs` has the run of each."""
+
+    __slots__ = ("_highs", "_key", "_lows", "_medians", "_run_numbers", "_runs")
+
+    def __init__(self, key: str, runs: PointRuns, *, columns: Sequence[np.ndarray]) -> None:
+        """Take run numbers, medians, lows and highs, in this order."""
+        self._key = key
+        self._runs = runs
+        self._run_numbers, self._medians, self._lows, self._highs = columns
+
+    @property
+    def medians(self) -> np.ndarray:
+        """Return the value of each point, in the metric's unit."""
+        return self._medians
+
+    def by_place(self) -> dict[tuple[str, str], PointColumns]:
+        """Return the points of each machine and toolchain, in the order of their first runs."""
+        places = self._runs.places[self._run_numbers]
+        if places.size and (places == places[0]).all():
+            return {self._runs.names[places[0]]: self}
+        numbers, firsts = np.unique(places, return_index=True)
+        return {
+            self._runs.names[number]: self._taken(places == number)
+            for number in numbers[np.argsort(firsts)]
+        }
+
+    def above_zero(self) -> PointColumns:
+        """Return the points with a value above 0."""
+        is_above = self._medians > 0
+        return self if is_above.all() else self._taken(is_above)
+
+    def values_of(self, other: PointColumns) -> np.ndarray:
+        """Return the value of `other` in the run of each point here, NaN where it has none."""
+        if other._runs is not self._runs:
+            found = {point.run_id: point.median for point in other}
+            return np.array([found.get(point.run_id, np.nan) for point in self], dtype=float)
+        places = np.searchsorted(other._run_numbers, self._run_numbers)
+        places = np.minimum(places, len(other) - 1)
+        is_there = other._run_numbers[places] == self._run_numbers
+        return np.where(is_there, other._medians[places], np.nan)
+
+    def scaled(self, factors: np.ndarray) -> PointColumns:
+        """Return the points with each value, and its interval, times its factor."""
+        numbers = [column * factors for column in (self._medians, self._lows, self._highs)]
+        return PointColumns(self._key, self._runs, columns=[self._run_numbers, *numbers])
+
+    def __len__(self) -> int:
+        return int(self._medians.size)
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+    @overload
+    def __getitem__(self, place: slice) -> PointColumns: ...
+    def __getitem__(self, place: int | slice) -> Point | PointColumns:
+        if isinstance(place, slice):
+            return self._taken(place)
+        run = self._runs.runs[self._run_numbers[place]]
+        return Point(
+            series_key=self._key,
+            run_id=run.run_id,
+            revision=run.revision,
+            at=run.at,
+            machine=run.machine,
+            toolchain=run.toolchain,
+            fingerprint=run.fingerprint,
+            median=float(self._medians[place]),
+            low=float(self._lows[place]),
+            high=float(self._highs[place]),
+        )
+
+    def __iter__(self) -> Iterator[Point]:
+        return (self[place] for place in range(len(self)))
+
+    def _taken(self, which: Any) -> PointColumns:
+        columns = (self._run_numbers, self._medians, self._lows, self._highs)
+        return PointColumns(self._key, self._runs, columns=[column[which] for column in columns])
+
+
+def points_at(key: str, points: Sequence[Point], *, place: tuple[str, str]) -> Sequence[Point]:
+    """Return the points of one machine and toolchain, oldest first, less those of 0 and below."""
+    columns = point_columns(key, points).by_place().get(place)
+    return () if columns is None else columns.above_zero()
+
+
+def point_columns(key: str, points: Sequence[Point]) -> PointColumns:
+    """Return `points`, oldest first, in columns."""
+    if isinstance(points, PointColumns):
+        return points
+    runs = [
+        PointRun(
+            run_id=point.run_id,
+            revision=point.revision,
+            at=point.at,
+            machine=point.machine,
+            toolchain=point.toolchain,
+            fingerprint=point.fingerprint,
+        )
+        for point in points
+    ]
+    numbers = np.array([(point.median, point.low, point.high) for point in points]).reshape(-1, 3)
+    return PointColumns(
+        key, point_runs(runs), columns=[np.arange(len(points), dtype=np.int32), *numbers.T]
+    )

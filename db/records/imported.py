@@ -1,0 +1,58 @@
+"""How runs that were measured elsewhere are told from our own, and what they say of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from db.records.metrics import Direction
+from db.records.results import CaseResult
+
+# What started a run that is none of ours, and what its toolchain begins with, before a colon.
+IMPORT_TRIGGER = "import"
+IMPORTED_TOOLCHAIN = "imported"
+# The part of a result's details that holds what its file said besides numbers.
+IMPORTED_DETAILS = "imported"
+# There, by metric, which way is better; and what stands behind one that nobody stated.
+DIRECTIONS = "directions"
+GUESSED = "(guessed)"
+
+
+def is_imported(toolchain: str) -> bool:
+    """Return whether runs in `toolchain` are those of others, which nothing here can repeat."""
+    return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:")
+
+
+def was_timed(details: Mapping[str, Any]) -> bool:
+    """Return whether it is known how long a result of these details took; no history says so."""
+    return IMPORTED_DETAILS not in details
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """Which way a metric is better, as records of a run that started `at` say."""
+
+    direction: Direction
+    at: datetime
+
+
+def stated_directions(result: CaseResult) -> Mapping[str, Direction]:
+    """Return which way is better as the file of `result` states it, by metric; not the guesses."""
+    given = result.details.get(IMPORTED_DETAILS, {}).get(DIRECTIONS, {})
+    return {name: Direction(text) for name, text in given.items() if GUESSED not in text}
+
+
+def agreed(one: Direction, other: Direction) -> Direction:
+    """Return what both say, NEITHER where they contradict each other."""
+    return one if one is other else Direction.NEITHER
+
+
+def newest_statement(one: Statement | None, other: Statement | None) -> Statement | None:
+    """Return the later of two statements, in whatever order they come; None says nothing."""
+    if one is None or other is None:
+        return one or other
+    if one.at == other.at:
+        return Statement(direction=agreed(one.direction, other.direction), at=one.at)
+    return max(one, other, key=lambda item: item.at)

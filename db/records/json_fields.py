@@ -1,0 +1,160 @@
+"""Typed fields of a JSON object; RecordError names the field that is missing or ill-typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from db.errors import RecordError
+from db.shared.text import is_storable, quoted
+
+# 1: first version.
+SCHEMA_VERSION = 1
+
+_MISSING = object()
+# What JSON calls each kind of value.
+_KINDS: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    tuple: "a list",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def kind_of(value: Any) -> str:
+    """Return what JSON calls the kind of `value`: `a number`, `null`; for what it has not, ours."""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
+    """Return the field as it is, `default` where it is missing."""
+    if not isinstance(document, Mapping):
+        raise RecordError(f"expected an object with field {name!r}, got {kind_of(document)}")
+    value = document.get(name, default)
+    if value is _MISSING:
+        raise RecordError(f"field {name!r} is missing")
+    return value
+
+
+def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
+    """Return the field, which must be a string."""
+    value = get_value(document, name, default=default)
+    if not isinstance(value, str):
+        raise RecordError(f"field {name!r} must be a string, got {kind_of(value)}")
+    return value
+
+
+def get_name(document: Any, name: str, *, default: Any = _MISSING) -> str:
+    """Return the field, which must be a string that the store keeps and finds again as it is."""
+    text = get_text(document, name, default=default)
+    if not is_storable(text):
+        raise RecordError(
+            f"field {name!r} is {quoted(text)}: no name has a NUL character, or half of one (a lone"
+            " surrogate)"
+        )
+    return text
+
+
+def get_number(document: Any, name: str) -> float:
+    """Return the field, which must be a number, as a float."""
+    value = get_value(document, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError(f"field {name!r} must be a number, got {kind_of(value)}")
+    return _as_float(value, name=name)
+
+
+def get_list(document: Any, name: str) -> list[Any]:
+    """Return the field, which must be a list; an empty one where it is missing."""
+    value = get_value(document, name, default=[])
+    if not isinstance(value, list):
+        raise RecordError(f"field {name!r} must be a list, got {kind_of(value)}")
+    return value
+
+
+def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
+    """Return the field, which must be an object; an empty one where it is missing."""
+    value = get_value(document, name, default={})
+    if not isinstance(value, Mapping):
+        raise RecordError(f"field {name!r} must be an object, got {kind_of(value)}")
+    return value
+
+
+def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[float, ...]:
+    """Return the field, which must be a list of numbers, as floats."""
+    value = get_value(document, name, default=default)
+    if not isinstance(value, list | tuple):
+        raise RecordError(f"field {name!r} must be a list of numbers, got {kind_of(value)}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise RecordError(f"field {name!r} must hold numbers only, got {kind_of(item)}")
+    return tuple(_as_float(item, name=name) for item in value)
+
+
+def get_counts(document: Any, name: str) -> tuple[int, ...]:
+    """Return the field, a list of whole numbers from 0 on; an empty one where it is missing."""
+    values = get_list(document, name)
+    # As floats in documents of some writers.
+    is_count = [type(item) in (int, float) and item % 1 == 0 <= item for item in values]
+    if not all(is_count):
+        wrong = values[is_count.index(False)]
+        raise RecordError(f"field {name!r} must hold counts only, got {quoted(wrong)}")
+    return tuple(map(int, values))
+
+
+def _as_float(value: int | float, *, name: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise RecordError(f"field {name!r} is too large a number: {quoted(value)}") from None
+
+
+def get_member(document: Any, name: str, kind: type[Any]) -> Any:
+    """Return the field as a member of the closed set `kind`."""
+    value = get_value(document, name)
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(str(member) for member in kind)
+        raise RecordError(f"field {name!r} is {quoted(value)}; allowed: {allowed}") from None
+
+
+def get_time(document: Any, name: str) -> datetime:
+    """Return the field, which must be an ISO 8601 time with a time zone, in UTC."""
+    text = get_text(document, name)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise RecordError(f"field {name!r} is {quoted(text)}, not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        raise RecordError(f"field {name!r} is {quoted(text)}: the time zone is missing")
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError:
+        raise RecordError(f"field {name!r} is {quoted(text)}, in UTC beyond any year") from None
+
+
+def get_time_or_none(document: Any, name: str) -> datetime | None:
+    """Return the field as `get_time` does, None where it is missing or null."""
+    return None if get_value(document, name, default=None) is None else get_time(document, name)
+
+
+def time_to_json(moment: datetime) -> str:
+    """Return `moment` as ISO 8601 in UTC; raise RecordError when it has no time zone."""
+    if moment.tzinfo is None:
+        raise RecordError(f"time {moment.isoformat()} has no time zone")
+    return moment.astimezone(timezone.utc).isoformat()
+
+
+def check_schema_version(document: Any) -> None:
+    """Raise RecordError unless this code can read `document`'s schema_version."""
+    version = get_value(document, "schema_version")
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+        raise RecordError(
+            f"schema_version is {quoted(version)}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
+            " Upgrade Compile HUD to read newer documents"
+        )

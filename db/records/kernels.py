@@ -1,0 +1,428 @@
+"""The kernels of one case result, the code they were generated as, and their JSON form.
+
+Only the standard library is needed, on Python 3.10 or newer. Times are seconds of one iteration
+under the profiler: what the profiler costs is in them, so they say where the time goes and not how
+long an iteration lasts (`Profile` has both).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from db.errors import RecordError
+from db.records.json_fields import get_list, get_mapping, get_number, get_text, get_value
+from db.records.run_warning import RunWarning
+from db.shared.text import quoted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One node of the FX graph that a kernel computes, with the user's line it came from.
+
+    `target` is the ATen operator, `module` the path of the `nn.Module`, `file` and `line` where the
+    user's code calls it and `code` that line; each is empty (0) where nobody said.
+    """
+
+    node: str
+    target: str = ""
+    module: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the origin as a JSON object."""
+        return {
+            "node": self.node,
+            "target": self.target,
+            "module": self.module,
+            "file": self.file,
+            "line": self.line,
+            "code": self.code,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Origin:
+        """Return the origin that `document` describes; raise RecordError when it does not."""
+        line = get_value(document, "line", default=0)
+        if isinstance(line, bool) or not isinstance(line, int):
+            raise RecordError(f"field 'line' must be a whole number, got {quoted(line)}")
+        return cls(
+            node=get_text(document, "node"),
+            target=get_text(document, "target", default=""),
+            module=get_text(document, "module", default=""),
+            file=get_text(document, "file", default=""),
+            line=line,
+            code=get_text(document, "code", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """All calls of one kernel in one iteration: a row of the table of kernels.
+
+    `name` is the name in the trace, `label` the same without numbers that the compiler gives by
+    order; kernels of one name and other shapes are rows of their own. `kind` says what it does
+    (KINDS), `library` whose code it is (LIBRARIES). `count` is calls an iteration, `total_s` their
+    time an iteration, `mean_s` and `min_s` that of one call; `share` is the part of an iteration.
+    `num_bytes` and `flops` are of one call, `roofline` the part of what the device was measured to
+    be able to; None where nobody knows. `operators` are the ATen operators it computes, `module`
+    the `nn.Module` they are in (their common path), `shapes` the inputs of the call as text.
+    `source_hash` names its KernelSource, `config` is what the autotuner chose (`num_warps`, block
+    sizes), `launch` what the device was asked for (`grid`, `block`, `registers`, `shared_bytes`,
+    `occupancy`, `streams`), what its first call was given (`arguments`), what other profilers
+    counted (`counters`) and, where its modules are several, what is in each (`modules`), all JSON
+    values.
+    """
+
+    name: str
+    label: str
+    kind: str
+    library: str
+    device: str
+    count: float
+    total_s: float
+    mean_s: float
+    min_s: float
+    share: float
+    num_bytes: float | None = None
+    flops: float | None = None
+    roofline: float | None = None
+    operators: tuple[str, ...] = ()
+    module: str = ""
+    shapes: str = ""
+    source_hash: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    origins: tuple[Origin, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that every number is finite and none below 0."""
+        numbers = (self.count, self.total_s, self.mean_s, self.min_s, self.share)
+        maybe = (self.num_bytes, self.flops, self.roofline)
+        known = [*numbers, *(number for number in maybe if number is not None)]
+        if not all(math.isfinite(number) and number >= 0 for number in known):
+            raise RecordError(
+                f"kernel {quoted(self.name)} has a number that is negative or not finite"
+            )
+
+    @property
+    def is_dispatch(self) -> bool:
+        """Return whether it is no kernel, but what an operator does outside of one."""
+        return self.kind == "dispatch"
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Return the achieved bandwidth in bytes/s, None where it is not known."""
+        if self.num_bytes is None or self.mean_s == 0:
+            return None
+        return self.num_bytes / self.mean_s
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Return the achieved operations a second, None where they are not known."""
+        if self.flops is None or self.mean_s == 0:
+            return None
+        return self.flops / self.mean_s
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the kernel as a JSON object."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "kind": self.kind,
+            "library": self.library,
+            "device": self.device,
+            "count": self.count,
+            "total_s": self.total_s,
+            "mean_s": self.mean_s,
+            "min_s": self.min_s,
+            "share": self.share,
+            "num_bytes": self.num_bytes,
+            "flops": self.flops,
+            "roofline": self.roofline,
+            "operators": list(self.operators),
+            "module": self.module,
+            "shapes": self.shapes,
+            "source_hash": self.source_hash,
+            "config": dict(self.config),
+            "launch": dict(self.launch),
+            "origins": [origin.to_json() for origin in self.origins],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Kernel:
+        """Return the kernel that `document` describes; raise RecordError when it does not."""
+        operators = get_list(document, "operators")
+        if not all(isinstance(item, str) for item in operators):
+            raise RecordError(f"field 'operators' must be a list of text, got {quoted(operators)}")
+        return cls(
+            name=get_text(document, "name"),
+            label=get_text(document, "label"),
+            kind=get_text(document, "kind"),
+            library=get_text(document, "library"),
+            device=get_text(document, "device"),
+            count=get_number(document, "count"),
+            total_s=get_number(document, "total_s"),
+            mean_s=get_number(document, "mean_s"),
+            min_s=get_number(document, "min_s"),
+            share=get_number(document, "share"),
+            num_bytes=_number_or_none(document, "num_bytes"),
+            flops=_number_or_none(document, "flops"),
+            roofline=_number_or_none(document, "roofline"),
+            operators=tuple(operators),
+            module=get_text(document, "module", default=""),
+            shapes=get_text(document, "shapes", default=""),
+            source_hash=get_text(document, "source_hash", default=""),
+            config=get_mapping(document, "config"),
+            launch=get_mapping(document, "launch"),
+            origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSource:
+    """Generated code, kept once whoever else has the same.
+
+    `hash` is the SHA-256 over `text` with the kernel's own name left out, so that a kernel that
+    only got another number is the same code. `language` is `triton` or `cpp`.
+    """
+
+    hash: str
+    language: str
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the source as a JSON object."""
+        return {"hash": self.hash, "language": self.language, "text": self.text}
+
+    @classmethod
+    def from_json(cls, document: Any) -> KernelSource:
+        """Return the source that `document` describes; raise RecordError when it does not."""
+        return cls(
+            hash=get_text(document, "hash"),
+            language=get_text(document, "language"),
+            text=get_text(document, "text"),
+        )
+
+
+# What a kernel does. `dispatch` is the time of operators outside their kernels.
+KINDS = (
+    "gemm",
+    "convolution",
+    "attention",
+    "fused",
+    "elementwise",
+    "reduction",
+    "copy",
+    "communication",
+    "dispatch",
+    "other",
+)
+# Whose code it is: Inductor's two, those that vendors ship, ATen's own, and what is none of them.
+LIBRARIES = (
+    "triton",
+    "inductor-cpp",
+    "aten",
+    "onednn",
+    "mkl",
+    "cublas",
+    "cutlass",
+    "cudnn",
+    "flash-attention",
+    "nccl",
+    "cuda",
+    "other",
+)
+
+
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One stretch of work in an iteration, in whole nanoseconds.
+
+    `start_s` counts from the beginning of the iteration. `lane` is the number of a thread, or of a
+    stream of a GPU; `kernel` the place of the kernel among those of the result, the longest first.
+    """
+
+    start_s: float
+    duration_s: float
+    lane: int
+    kernel: int
+
+    def to_json(self) -> list[int]:
+        """Return start and duration in nanoseconds, lane and kernel."""
+        start_ns, duration_ns = round(self.start_s * _NS_PER_S), round(self.duration_s * _NS_PER_S)
+        return [start_ns, duration_ns, self.lane, self.kernel]
+
+    @classmethod
+    def from_json(cls, document: Any) -> Slice:
+        """Return the slice that `document` describes; raise RecordError when it does not."""
+        is_row = isinstance(document, list) and len(document) == 4
+        if not is_row or not all(type(number) is int and number >= 0 for number in document):
+            raise RecordError(
+                f"a slice must be four whole numbers from 0 on, got {quoted(document)}"
+            )
+        start_ns, duration_ns, lane, kernel = document
+        return cls(
+            start_s=start_ns / _NS_PER_S,
+            duration_s=duration_ns / _NS_PER_S,
+            lane=lane,
+            kernel=kernel,
+        )
+
+
+# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
+IDLE = "idle"
+# Of the latency. Ten iterations differ from the median of the samples by as much without cause.
+_SAME_TIME = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Where the time of one iteration goes, as the profiler saw it.
+
+    `iteration_s` is one iteration under the profiler, `latency_s` the median of the samples, which
+    were taken without it. `parts` are seconds an iteration that add up to `iteration_s`: compute by
+    kind (KINDS), and what no kernel accounts for: `idle` on a GPU (launch gaps), `python` on a CPU.
+    `busy` is the part of an iteration in which a GPU had work, None on a CPU. Time in which several
+    kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it.
+    `trace` is the name of the kept Chrome trace, empty where there is none. `strip` are the longest
+    slices of the median iteration in the order of their beginning; results of old versions have
+    none.
+    """
+
+    num_iterations: int
+    iteration_s: float
+    latency_s: float | None
+    parts: Mapping[str, float]
+    busy: float | None = None
+    is_graph_replay: bool = False
+    overlap_s: float = 0.0
+    trace: str = ""
+    strip: tuple[Slice, ...] = ()
+
+    @property
+    def parts_of_latency(self) -> Mapping[str, float]:
+        """Return the parts, of the gaps of a GPU only those that the latency has room for.
+
+        Recording makes the host slower and no kernel: where the device waits for the host, what an
+        iteration takes longer under the profiler is gaps.
+        """
+        gaps_s = self.parts.get(IDLE, 0.0)
+        if self.latency_s is None or not gaps_s:
+            return self.parts
+        cost_s = max(0.0, math.fsum(self.parts.values()) - self.latency_s)
+        return {**self.parts, IDLE: max(0.0, gaps_s - cost_s)}
+
+    @property
+    def is_slowed(self) -> bool:
+        """Return whether recording made the gaps of a GPU longer than the latency has room for."""
+        if self.latency_s is None or not self.parts.get(IDLE):
+            return False
+        return math.fsum(self.parts.values()) > (1 + _SAME_TIME) * self.latency_s
+
+    @property
+    def parts_without_profiler(self) -> Mapping[str, float]:
+        """Return the parts as they are told: `parts_of_latency` where recording slowed the host."""
+        return self.parts_of_latency if self.is_slowed else self.parts
+
+    @property
+    def busy_without_profiler(self) -> float | None:
+        """Return `busy` as it is told, of `parts_without_profiler`; None on a CPU."""
+        whole_s = math.fsum(self.parts_without_profiler.values())
+        if self.busy is None or not self.is_slowed or not whole_s:
+            return self.busy
+        return 1.0 - self.parts_without_profiler[IDLE] / whole_s
+
+    @property
+    def remainder_s(self) -> float | None:
+        """Return the latency less all parts: negative by what the profiler costs."""
+        return None if self.latency_s is None else self.latency_s - math.fsum(self.parts.values())
+
+    def whole_times(self) -> list[tuple[str, float]]:
+        """Return what stands below the parts: an iteration with and without the profiler."""
+        profiled = ("an iteration, profiled", self.iteration_s)
+        if self.latency_s is None or self.remainder_s is None:
+            return [profiled]
+        latency, remainder = (
+            ("latency, not profiled", self.latency_s),
+            ("remainder", self.remainder_s),
+        )
+        if self.is_slowed:
+            return [latency, profiled, (f"{IDLE}, profiled", self.parts[IDLE]), remainder]
+        return [profiled, latency, remainder]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the profile as a JSON object."""
+        return {
+            "num_iterations": self.num_iterations,
+            "iteration_s": self.iteration_s,
+            "latency_s": self.latency_s,
+            "parts": dict(self.parts),
+            "busy": self.busy,
+            "is_graph_replay": self.is_graph_replay,
+            "overlap_s": self.overlap_s,
+            "trace": self.trace,
+            "strip": [item.to_json() for item in self.strip],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Profile:
+        """Return the profile that `document` describes; raise RecordError when it does not."""
+        parts = get_mapping(document, "parts")
+        return cls(
+            num_iterations=int(get_number(document, "num_iterations")),
+            iteration_s=get_number(document, "iteration_s"),
+            latency_s=_number_or_none(document, "latency_s"),
+            parts={name: get_number(parts, name) for name in parts},
+            busy=_number_or_none(document, "busy"),
+            is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
+            overlap_s=_number_or_none(document, "overlap_s") or 0.0,
+            trace=get_text(document, "trace", default=""),
+            strip=tuple(map(Slice.from_json, _list_or_none(document, "strip"))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledResult:
+    """What is known of the kernels of a case result: their code, its details and its latency.
+
+    `details` has the profile (`profile_of`); `latency_s` is the median of `samples`, None where
+    there are none.
+    """
+
+    kernels: tuple[Kernel, ...]
+    sources: tuple[KernelSource, ...]
+    details: Mapping[str, Any]
+    latency_s: float | None
+    samples: tuple[float, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
+
+
+def with_told_shares(kernels: Iterable[Kernel], profile: Profile | None) -> tuple[Kernel, ...]:
+    """Return `kernels` with their shares of an iteration as long as `parts_without_profiler`."""
+    if profile is None or not profile.is_slowed:
+        return tuple(kernels)
+    whole_s = math.fsum(profile.parts_without_profiler.values())
+    factor = math.fsum(profile.parts.values()) / whole_s if whole_s else 1.0
+    return tuple(replace(kernel, share=factor * kernel.share) for kernel in kernels)
+
+
+def profile_of(details: Mapping[str, Any]) -> Profile | None:
+    """Return the profile among the `details` of a case result, None without; raise RecordError."""
+    document = details.get("profile")
+    return None if document is None else Profile.from_json(document)
+
+
+def _list_or_none(document: Any, name: str) -> list[Any]:
+    return get_list(document, name) if get_value(document, name, default=None) is not None else []
+
+
+def _number_or_none(document: Any, name: str) -> float | None:
+    return None if get_value(document, name, default=None) is None else get_number(document, name)

@@ -1,0 +1,152 @@
+"""Notifications: messages about alerts on their way to receivers. Needs the standard library."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from db.records.json_fields import time_to_json
+from db.records.results import Alert
+
+# A message with more of them is more than most receivers take.
+MAX_TOGETHER = 100
+
+
+class NewsKind(StrEnum):
+    """What happened to the alerts of a notification."""
+
+    OPENED = "opened"
+    WORSENED = "worsened"
+    REOPENED = "reopened"
+    FIXED = "fixed"
+    # Of no change: what is open and what was fixed.
+    WEEKLY = "weekly"
+    # Of no alert: somebody tries whether a receiver gets it.
+    TEST = "test"
+
+
+class Severity(StrEnum):
+    """How bad the worst alert of a notification is."""
+
+    SEVERE = "severe"
+    MAJOR = "major"
+    MINOR = "minor"
+
+
+class NotificationState(StrEnum):
+    """Where a notification stands; `dropped` are those whose alerts measuring again refuted."""
+
+    PENDING = "pending"
+    SENDING = "sending"
+    FAILED = "failed"
+    SENT = "sent"
+    DEAD = "dead"
+    DROPPED = "dropped"
+
+
+# Those that are still to be sent.
+WAITING = (NotificationState.PENDING, NotificationState.SENDING, NotificationState.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Alerts of one event (or one alert alone, which is then the `subject`) that changed alike.
+
+    `stamps` tell each alert's change from its other changes of this kind, in the order of `alerts`.
+    """
+
+    kind: NewsKind
+    subject: str
+    title: str
+    alerts: tuple[Alert, ...]
+    stamps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """One message for one receiver; `id` is its idempotency key.
+
+    It is not sent before `due_at`, and together with at most `num_together` others.
+    `delivery_id` names the delivery that it is or may have been part of, empty where that is over;
+    `holder` is the process that sends it, or that first measures again what it tells of.
+    """
+
+    id: str
+    receiver: str
+    subject: str
+    kind: NewsKind
+    severity: Severity
+    title: str
+    alert_ids: tuple[str, ...]
+    created_at: datetime
+    due_at: datetime
+    number: int = 0
+    state: NotificationState = NotificationState.PENDING
+    num_attempts: int = 0
+    num_together: int = MAX_TOGETHER
+    delivery_id: str = ""
+    holder: str = ""
+    attempted_at: datetime | None = None
+    last_error: str = ""
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Return the ids of what it is about: its alerts and their event."""
+        return frozenset((self.subject, *self.alert_ids))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the notification as a JSON object."""
+        document = dataclasses.asdict(self)
+        times = ("created_at", "due_at", "attempted_at")
+        shown = {name: document[name] and time_to_json(document[name]) for name in times}
+        return {**document, **shown, "alert_ids": list(self.alert_ids)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverHealth:
+    """How a receiver does: deliveries that failed in a row, and until when it is left alone."""
+
+    receiver: str
+    num_failures: int = 0
+    held_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What waits for one receiver, oldest first, and how the receiver does."""
+
+    health: ReceiverHealth
+    waiting: tuple[Notification, ...]
+
+
+def urgent(items: Sequence[Notification]) -> list[Notification]:
+    """Return the severe of `items`, with what comes before them about the same alerts.
+
+    That something severe is over is not urgent.
+    """
+    found: list[Notification] = []
+    about: set[str] = set()
+    for item in reversed(items):
+        is_severe = item.severity is Severity.SEVERE and item.kind is not NewsKind.FIXED
+        if is_severe or not about.isdisjoint(item.about):
+            about |= item.about
+            found.append(item)
+    return found[::-1]
+
+
+def stable_id(*parts: str) -> str:
+    """Return an idempotency key that is the same for the same parts."""
+    text = "\n".join(parts)
+    return f"msg_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def notification_id(news: News, *, receiver: str, alerts: Iterable[Alert]) -> str:
+    """Return the idempotency key of telling `receiver` of these `alerts` of `news`."""
+    stamps = {alert.id: stamp for alert, stamp in zip(news.alerts, news.stamps, strict=True)}
+    told = sorted(f"{alert.id} {stamps[alert.id]}" for alert in alerts)
+    return stable_id(news.subject, news.kind, receiver, *told)

@@ -1,0 +1,500 @@
+"""The records that travel between worker, spool, store and dashboard, and their JSON form.
+
+A record checks itself when it is made; `from_json` raises RecordError naming the field. Only the
+standard library is needed, on Python 3.10 or newer: the worker runs in other people's environments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from db.errors import RecordError
+from db.records.json_fields import (
+    SCHEMA_VERSION,
+    check_schema_version,
+    get_counts,
+    get_list,
+    get_mapping,
+    get_member,
+    get_name,
+    get_number,
+    get_numbers,
+    get_text,
+    get_time,
+    get_time_or_none,
+    get_value,
+    time_to_json,
+)
+from db.records.kernels import Kernel, KernelSource
+from db.records.run_ref import Sighting
+from db.records.run_warning import RunWarning
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:
+    from enum import Enum
+
+    class StrEnum(str, Enum):
+        __str__ = str.__str__
+
+
+# The family of the reference cases, which are no models: they tell how the machine does.
+REFERENCE_FAMILY = "reference"
+# How the reason of a case begins that its run had no time left for.
+PUT_OFF = "time budget"
+
+
+class Phase(StrEnum):
+    """What one iteration executes; only an imported history has another than the first two."""
+
+    INFERENCE = "inference"
+    TRAINING = "training"
+    OTHER = "other"
+
+
+class Dtype(StrEnum):
+    """Number format of a case; an autocast case keeps its weights in fp32.
+
+    `tf32` is fp32 whose matrix products and convolutions run in TF32. Only an imported history has
+    one of the last two.
+    """
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    BF16_AUTOCAST = "bf16-autocast"
+    FP16 = "fp16"
+    FP16_AUTOCAST = "fp16-autocast"
+    AMP = "amp"
+    OTHER = "other"
+
+
+MEASURED_PHASES = (Phase.INFERENCE, Phase.TRAINING)
+MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dtype.OTHER))
+
+
+class Outcome(StrEnum):
+    """How a case ended; only OK has measurements. LOST: each machine it was given to went away."""
+
+    OK = "ok"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    INACCURATE = "inaccurate"
+    SKIPPED = "skipped"
+    LOST = "lost"
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+class Verdict(StrEnum):
+    """What a comparison found."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    UNCHANGED = "unchanged"
+    INCONCLUSIVE = "inconclusive"
+
+
+class AlertState(StrEnum):
+    """Lifecycle of an alert."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    EXPECTED = "expected"
+    NOISE = "noise"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing that is measured: model x phase x shape x dtype x variant x device kind."""
+
+    model: str
+    family: str
+    phase: Phase
+    shape: str
+    dtype: Dtype
+    mode: str
+    variant: str
+    backend: str
+    device: str
+
+    @property
+    def key(self) -> str:
+        """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
+        # A page of a thousand cases asks for some ten thousand of them.
+        return f"{self.model}/{self.phase}/{self.shape}/{self.dtype}/{self.variant}/{self.device}"
+
+    @property
+    def is_eager(self) -> bool:
+        """Return whether this is plain eager; a CUDA graph of its kernels has the same mode."""
+        return self.variant == "eager"
+
+    @property
+    def is_reference(self) -> bool:
+        """Return whether this is a reference case, which no table of models may count."""
+        return self.family == REFERENCE_FAMILY
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the case as a JSON object."""
+        return {item.name: str(getattr(self, item.name)) for item in dataclasses.fields(self)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Case:
+        """Return the case that `document` describes; raise RecordError when it does not."""
+        return cls(
+            model=get_name(document, "model"),
+            family=get_name(document, "family"),
+            phase=get_member(document, "phase", Phase),
+            shape=get_name(document, "shape"),
+            dtype=get_member(document, "dtype", Dtype),
+            mode=get_name(document, "mode"),
+            variant=get_name(document, "variant"),
+            backend=get_name(document, "backend"),
+            device=get_name(document, "device"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One metric of one case result.
+
+    `samples` are in the metric's unit, warm-ups not among them (`warmups` keeps those). `launches`
+    says how many samples each fresh process gave, in order, and adds up to `len(samples)`.
+    `median` and `interval` are a summary that can always be recomputed from the samples.
+    """
+
+    metric: str
+    unit: str
+    samples: tuple[float, ...]
+    median: float
+    interval: tuple[float, float]
+    method: str
+    launches: tuple[int, ...] = ()
+    warmups: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there is a sample, that every number is finite and that launches add up."""
+        if not self.samples:
+            raise RecordError(f"measurement {self.metric!r} has no samples")
+        numbers = (*self.samples, *self.warmups, self.median, *self.interval)
+        if not all(math.isfinite(number) for number in numbers):
+            raise RecordError(f"measurement {self.metric!r} has a number that is not finite")
+        if self.launches and sum(self.launches) != len(self.samples):
+            raise RecordError(
+                f"measurement {self.metric!r} has {len(self.samples)} samples,"
+                f" but its launches add up to {sum(self.launches)}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measurement as a JSON object."""
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "samples": list(self.samples),
+            "launches": list(self.launches),
+            "warmups": list(self.warmups),
+            "median": self.median,
+            "interval": list(self.interval),
+            "method": self.method,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Measurement:
+        """Return the measurement that `document` describes; raise RecordError when it does not."""
+        interval = get_numbers(document, "interval")
+        if len(interval) != 2:
+            raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
+        return cls(
+            metric=get_name(document, "metric"),
+            unit=get_name(document, "unit"),
+            samples=get_numbers(document, "samples"),
+            launches=get_counts(document, "launches"),
+            warmups=get_numbers(document, "warmups", default=()),
+            median=get_number(document, "median"),
+            interval=(interval[0], interval[1]),
+            method=get_text(document, "method"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What one case did in one run.
+
+    `effective_mode` is the mode that really ran; it differs from `case.mode` when the device has no
+    such thing (CUDA graphs on a CPU), and then `warnings` holds a `mode-fallback`. `details` holds
+    JSON values that explain (graph breaks, steps, `profile`); `sources` is the code of `kernels`.
+    """
+
+    id: str
+    run_id: str
+    case: Case
+    outcome: Outcome
+    started_at: datetime
+    finished_at: datetime
+    reason: str = ""
+    effective_mode: str = ""
+    warnings: tuple[RunWarning, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    sources: tuple[KernelSource, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    log_tail: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that a failed case carries no number, and that no metric is there twice."""
+        if self.outcome is not Outcome.OK and self.measurements:
+            raise RecordError(
+                f"case {self.case.key} has outcome {self.outcome} and measurements;"
+                " only outcome ok may have them"
+            )
+        names = [measurement.metric for measurement in self.measurements]
+        if len(names) != len(set(names)):
+            raise RecordError(f"case {self.case.key} has a metric twice: {sorted(names)}")
+
+    @property
+    def is_put_off(self) -> bool:
+        """Return whether the case was planned and its run had no time left for it."""
+        return self.outcome is Outcome.SKIPPED and self.reason.startswith(PUT_OFF)
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """Return the measurement of `metric`, None when this result has none."""
+        return next((item for item in self.measurements if item.metric == metric), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON object (DESIGN 6.5)."""
+        return {
+            "id": self.id,
+            "run_id": self.run_id,
+            "case": self.case.to_json(),
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "effective_mode": self.effective_mode,
+            "started_at": time_to_json(self.started_at),
+            "finished_at": time_to_json(self.finished_at),
+            "warnings": [warning.to_json() for warning in self.warnings],
+            "measurements": [measurement.to_json() for measurement in self.measurements],
+            "kernels": [kernel.to_json() for kernel in self.kernels],
+            "sources": [source.to_json() for source in self.sources],
+            "details": dict(self.details),
+            "log_tail": self.log_tail,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> CaseResult:
+        """Return the result that `document` describes; raise RecordError when it does not."""
+        return cls(
+            id=get_name(document, "id"),
+            run_id=get_name(document, "run_id"),
+            case=Case.from_json(get_value(document, "case")),
+            outcome=get_member(document, "outcome", Outcome),
+            reason=get_text(document, "reason", default=""),
+            effective_mode=get_name(document, "effective_mode", default=""),
+            started_at=get_time(document, "started_at"),
+            finished_at=get_time(document, "finished_at"),
+            warnings=tuple(RunWarning.from_json(item) for item in get_list(document, "warnings")),
+            measurements=tuple(
+                Measurement.from_json(item) for item in get_list(document, "measurements")
+            ),
+            kernels=tuple(Kernel.from_json(item) for item in get_list(document, "kernels")),
+            sources=tuple(KernelSource.from_json(item) for item in get_list(document, "sources")),
+            details=get_mapping(document, "details"),
+            log_tail=get_text(document, "log_tail", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a plan on one machine in one toolchain at one revision.
+
+    `environment` holds JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those
+    that decide comparability. `plan` is every case in order: what is missing from the results of a
+    finished run has vanished. Synthetic runs come from `hud demo` and live in a store of their own.
+    """
+
+    id: str
+    started_at: datetime
+    suite: str
+    toolchain: str
+    revision: str
+    machine: str
+    environment: Mapping[str, Any]
+    fingerprint: str
+    plan: tuple[Case, ...]
+    state: RunState = RunState.RUNNING
+    finished_at: datetime | None = None
+    trigger: str = "manual"
+    is_synthetic: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as a JSON object (DESIGN 6.5)."""
+        return {
+            "id": self.id,
+            "started_at": time_to_json(self.started_at),
+            "finished_at": None if self.finished_at is None else time_to_json(self.finished_at),
+            "state": str(self.state),
+            "suite": self.suite,
+            "toolchain": self.toolchain,
+            "revision": self.revision,
+            "machine": self.machine,
+            "environment": dict(self.environment),
+            "fingerprint": self.fingerprint,
+            "plan": [case.to_json() for case in self.plan],
+            "trigger": self.trigger,
+            "is_synthetic": self.is_synthetic,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Run:
+        """Return the run that `document` describes; raise RecordError when it does not."""
+        return cls(
+            id=get_name(document, "id"),
+            started_at=get_time(document, "started_at"),
+            finished_at=get_time_or_none(document, "finished_at"),
+            state=get_member(document, "state", RunState),
+            suite=get_name(document, "suite"),
+            toolchain=get_name(document, "toolchain"),
+            revision=get_name(document, "revision"),
+            machine=get_name(document, "machine"),
+            environment=get_mapping(document, "environment"),
+            fingerprint=get_name(document, "fingerprint"),
+            plan=tuple(Case.from_json(item) for item in get_list(document, "plan")),
+            trigger=get_name(document, "trigger", default="manual"),
+            is_synthetic=bool(get_value(document, "is_synthetic", default=False)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDocument:
+    """A run with its results: `hud run --json`, and what `hud compare` reads."""
+
+    run: Run
+    results: tuple[CaseResult, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document as a JSON object (DESIGN 6.5)."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self.run.to_json(),
+            "results": [result.to_json() for result in self.results],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> RunDocument:
+        """Return the run and results of `document`; raise RecordError when it does not fit."""
+        check_schema_version(document)
+        return cls(
+            run=Run.from_json(get_value(document, "run")),
+            results=tuple(CaseResult.from_json(item) for item in get_list(document, "results")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A change that someone should look at.
+
+    `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
+    `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
+    numbers. The ends of a drift are weeks apart (alert_ends.py). `interval_pct` is the interval of
+    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
+    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
+    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
+    nothing was compared `environment_diff` (JSON: last good against first bad run).
+    """
+
+    id: str
+    series_key: str
+    kind: str
+    state: AlertState
+    verdict: Verdict
+    case: Case
+    metric: str
+    unit: str
+    machine: str
+    toolchain: str
+    fingerprint: str
+    first_bad: Sighting
+    last_seen: datetime
+    last_good: Sighting | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    change_pct: float | None = None
+    interval_pct: tuple[float, float] | None = None
+    is_significant: bool = True
+    is_relevant: bool = True
+    is_confirmed: bool | None = None
+    cause_kind: str = "unknown"
+    cause_text: str = ""
+    event_id: str = ""
+    owner: str = ""
+    muted_until: datetime | None = None
+    note: str = ""
+    confirmation: Mapping[str, Any] | None = None
+    environment_diff: Mapping[str, Any] | None = None
+
+    def to_json(
+        self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
+    ) -> dict[str, Any]:
+        """Return the regression object of DESIGN 6.2, less `repro` and `url`.
+
+        `kernels` are those behind it, which are read with the results and not kept in the alert;
+        `noise` says what makes their times uncertain.
+        """
+        case = self.case
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "verdict": str(self.verdict),
+            "kind": self.kind,
+            "model": case.model,
+            "phase": str(case.phase),
+            "shape": case.shape,
+            "dtype": str(case.dtype),
+            "mode": case.mode,
+            "variant": case.variant,
+            "device": case.device,
+            "machine": self.machine,
+            "toolchain": self.toolchain,
+            "metric": self.metric,
+            "unit": self.unit,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "change_pct": self.change_pct,
+            "interval_pct": None if self.interval_pct is None else list(self.interval_pct),
+            "significant": self.is_significant,
+            "relevant": self.is_relevant,
+            "confirmed": self.is_confirmed,
+            "first_bad": self.first_bad.to_json(),
+            "last_good": None if self.last_good is None else self.last_good.to_json(),
+            "last_seen": time_to_json(self.last_seen),
+            "cause": {
+                "kind": self.cause_kind,
+                "text": self.cause_text,
+                "kernels": list(kernels),
+                "noise": noise,
+            },
+            "event_id": self.event_id,
+            "owner": self.owner,
+            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
+            "note": self.note,
+            "confirmation": self.confirmation,
+            "environment_diff": self.environment_diff,
+        }
+
+
+def series_key(case: Case, *, metric: str, fingerprint: str) -> str:
+    """Return the identity of a series: one metric of one case in one environment class."""
+    return f"{case.key}#{metric}@{fingerprint[:16]}"

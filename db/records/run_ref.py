@@ -1,0 +1,22 @@
+"""Where a run is on the time axis, as an alert points at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from db.records.json_fields import time_to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A run as an alert points at it."""
+
+    run_id: str
+    revision: str
+    at: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the sighting as a JSON object."""
+        return {"run_id": self.run_id, "revision": self.revision, "at": time_to_json(self.at)}

@@ -1,0 +1,30 @@
+"""A warning that travels with a run or a result, and its JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from db.records.json_fields import get_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWarning:
+    """Something a reader of the numbers must know, and what can be done about it."""
+
+    code: str
+    text: str
+    hint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the warning as a JSON object."""
+        return {"code": self.code, "text": self.text, "hint": self.hint}
+
+    @classmethod
+    def from_json(cls, document: Any) -> RunWarning:
+        """Return the warning that `document` describes; raise RecordError when it does not."""
+        return cls(
+            code=get_text(document, "code"),
+            text=get_text(document, "text"),
+            hint=get_text(document, "hint", default=""),
+        )

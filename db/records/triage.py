@@ -1,0 +1,251 @@
+"""What people decide about alerts and series, and the record of every change.
+
+Only the standard library is needed; the rules that use these are in `runner.analysis.lifecycle`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+from db.records.json_fields import get_member, get_name, get_text, get_time, time_to_json
+from db.records.results import Alert, AlertState
+
+# An alert in one of these is not settled: the judge goes on with it.
+ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+# Who changed an alert when nobody did: judging the history again.
+JUDGE = "judge"
+
+
+class ChangedField(StrEnum):
+    """What a change is about."""
+
+    STATE = "state"
+    OWNER = "owner"
+    MUTED_UNTIL = "muted_until"
+    FLOOR = "floor"
+    BASELINE_RUN_ID = "baseline_run_id"
+    # Something said, with nothing changed: `old` is empty and `new` the text.
+    COMMENT = "comment"
+
+
+# What a message calls the settings of a series.
+SETTING_NAMES = {
+    ChangedField.OWNER: "owner",
+    ChangedField.MUTED_UNTIL: "mute",
+    ChangedField.FLOOR: "floor",
+    ChangedField.BASELINE_RUN_ID: "baseline",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertChange:
+    """One change of an alert, or of a pattern's settings: who, when, what and why.
+
+    Either `alert_id` or `pattern` is set, the other is empty. `old` and `new` are the values of
+    `field` as text, empty where there was or is none.
+    """
+
+    id: str
+    alert_id: str
+    pattern: str
+    at: datetime
+    by: str
+    field: ChangedField
+    old: str
+    new: str
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as a JSON object."""
+        return {
+            "id": self.id,
+            "alert_id": self.alert_id,
+            "pattern": self.pattern,
+            "at": time_to_json(self.at),
+            "by": self.by,
+            "field": str(self.field),
+            "old": self.old,
+            "new": self.new,
+            "why": self.why,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> AlertChange:
+        """Return the change that `document` describes; raise RecordError when it does not."""
+        return cls(
+            id=get_name(document, "id"),
+            alert_id=get_name(document, "alert_id"),
+            pattern=get_name(document, "pattern"),
+            at=get_time(document, "at"),
+            by=get_text(document, "by"),
+            field=get_member(document, "field", ChangedField),
+            old=get_text(document, "old"),
+            new=get_text(document, "new"),
+            why=get_text(document, "why", default=""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Who changes something, when and why."""
+
+    by: str
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An alert as it shall be, and why; `comment` is what is said of it beside that."""
+
+    alert: Alert
+    why: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSettings:
+    """What people set for the series that fit `pattern`.
+
+    `pattern` is the key of a series, or a glob of `case#metric` (`bert/*#latency_s`). `floor` is
+    the least relevant change as a fraction, None for the metric's own. A new baseline starts with
+    the run `baseline_run_id`; empty means that none does.
+    """
+
+    pattern: str
+    floor: float | None = None
+    muted_until: datetime | None = None
+    owner: str = ""
+    baseline_run_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as a JSON object."""
+        return {
+            "pattern": self.pattern,
+            "floor": self.floor,
+            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
+            "owner": self.owner,
+            "baseline_run_id": self.baseline_run_id,
+        }
+
+
+def changes_of_alert(
+    old: Alert | None, new: Alert, *, signature: Signature
+) -> tuple[AlertChange, ...]:
+    """Return a change for each thing that differs between an alert and `new`.
+
+    One that was not there yet (None) has but a state: an owner or a mute is that of its series.
+    """
+    care = () if old is None else (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
+    changes = _changes((ChangedField.STATE, *care), old, new, signature)
+    return tuple(dataclasses.replace(item, alert_id=new.id) for item in changes)
+
+
+def comment_on(alert: Alert, text: str, *, signature: Signature) -> AlertChange:
+    """Return the record of something said about `alert`."""
+    return AlertChange(
+        id=uuid.uuid4().hex,
+        alert_id=alert.id,
+        pattern="",
+        at=signature.at,
+        by=signature.by,
+        field=ChangedField.COMMENT,
+        old="",
+        new=text,
+    )
+
+
+def changes_of_settings(
+    old: SeriesSettings, new: SeriesSettings, *, signature: Signature
+) -> tuple[AlertChange, ...]:
+    """Return a change for each setting that differs between `old` and `new`."""
+    changes = _changes(SETTING_NAMES, old, new, signature)
+    return tuple(dataclasses.replace(item, pattern=new.pattern) for item in changes)
+
+
+def _changes(
+    fields: Iterable[ChangedField], old: object, new: object, signature: Signature
+) -> list[AlertChange]:
+    texts = [(item, _text(getattr(old, item, None)), _text(getattr(new, item))) for item in fields]
+    return [
+        AlertChange(
+            id=uuid.uuid4().hex,
+            alert_id="",
+            pattern="",
+            at=signature.at,
+            by=signature.by,
+            field=item,
+            old=before,
+            new=after,
+            why=signature.why,
+        )
+        for item, before, after in texts
+        if before != after
+    ]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return time_to_json(value) if isinstance(value, datetime) else str(value)
+
+
+def is_muted(alert: Alert, *, at: datetime) -> bool:
+    """Return whether nobody is to be told about `alert` at that time."""
+    return alert.muted_until is not None and at < alert.muted_until
+
+
+def fits(pattern: str, *, series_key: str) -> bool:
+    """Return whether `pattern` is this series, or a glob that its `case#metric` fits."""
+    subject, _, _ = series_key.rpartition("@")
+    return pattern == series_key or fnmatchcase(subject, pattern)
+
+
+def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> SeriesSettings:
+    """Return what holds for one series: for each setting the most specific pattern with it.
+
+    The series itself is more specific than any glob, and a longer glob more than a shorter one.
+    """
+    found = SeriesSettings(pattern=series_key)
+    for item in _fitting(series_key, settings):
+        given = {
+            name: value for name in map(str, SETTING_NAMES) if is_set(value := getattr(item, name))
+        }
+        found = dataclasses.replace(found, **given)
+    return found
+
+
+def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings]) -> str:
+    """Return the pattern from which a series has its setting `name`, "" where it has none."""
+    holders = [item for item in _fitting(series_key, settings) if is_set(getattr(item, name))]
+    return holders[-1].pattern if holders else ""
+
+
+def is_set(value: object) -> bool:
+    """Return whether `value` is one that somebody gave a setting."""
+    return value not in (None, "")
+
+
+def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[SeriesSettings]:
+    """Return the settings whose patterns fit a series, the most specific one last."""
+    fitting = [item for item in settings if fits(item.pattern, series_key=series_key)]
+    return sorted(
+        fitting, key=lambda item: (item.pattern == series_key, len(item.pattern), item.pattern)
+    )
+
+
+def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
+    """Return `alert` with the owner and mute of its series where it has none of its own."""
+    found = settings_of(alert.series_key, settings=settings)
+    return dataclasses.replace(
+        alert,
+        owner=alert.owner or found.owner,
+        muted_until=alert.muted_until or found.muted_until,
+    )

@@ -1,0 +1,73 @@
+"""The plans of runs as rows, put and read inside the caller's transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Select, delete, exists, insert, select
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Session
+
+from db.records.results import Case, Run
+from db.rows.mapping import plan_values, run_record
+from db.schema.tables import PlanTable, RunTable
+
+# A plan has a thousand cases and more, and a store a handful of plans in use.
+_MOST_KNOWN: Final = 32
+
+
+class _KnownPlans:
+    """The plans read last by hash, which is of their content, so that they hold for any store."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[str, tuple[Case, ...]] = OrderedDict()
+
+    def get(self, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
+        with self._lock:
+            return {name: self._plans[name] for name in hashes if name in self._plans}
+
+    def add(self, plans: Mapping[str, tuple[Case, ...]]) -> None:
+        with self._lock:
+            self._plans.update(plans)
+            while len(self._plans) > _MOST_KNOWN:
+                self._plans.popitem(last=False)
+
+
+_KNOWN: Final = _KnownPlans()
+
+
+def put_plan(session: Session, plan: Sequence[Case]) -> None:
+    """Insert `plan` unless it is in."""
+    values = plan_values(plan)
+    known = select(PlanTable.hash).where(PlanTable.hash == values["hash"])
+    if session.execute(known).first() is None:
+        session.execute(insert(PlanTable).values(**values))
+
+
+def remove_unused_plan(session: Session, name: str) -> None:
+    """Remove the plan with the hash `name` unless a run has it."""
+    is_used = exists().where(RunTable.plan_hash == name)
+    session.execute(delete(PlanTable).where(PlanTable.hash == name, ~is_used))
+
+
+def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
+    """Return the plans with these hashes; runs that planned the same share one tuple."""
+    found = _KNOWN.get(hashes)
+    missing = sorted(set(hashes) - found.keys())
+    if not missing:
+        return found
+    rows = connection.execute(select(PlanTable.__table__).where(PlanTable.hash.in_(missing)))
+    read = {row.hash: tuple(Case.from_json(item) for item in row.cases) for row in rows}
+    _KNOWN.add(read)
+    return found | read
+
+
+def read_runs(connection: Connection, wanted: Select[Any]) -> list[Run]:
+    """Return the runs of `wanted`, which has all columns of `runs`, in its order."""
+    rows = connection.execute(wanted).all()
+    plans = read_plans(connection, {row.plan_hash for row in rows})
+    return [run_record(row, plan=plans[row.plan_hash]) for row in rows]

@@ -1,0 +1,136 @@
+"""Create and upgrade the schema.
+
+Revisions are the files `migrations/mNNNN_*.py`, in the order of their numbers. A store is upgraded
+by the first write; until then an older store cannot be read, since queries expect today's columns.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import ProgrammingError
+
+# These two add their tables to those of `Base`.
+import db.schema._merge_job_tables
+import db.schema._merge_message_tables  # noqa: F401
+from db.engine.file_guard import check_has_no_other_tables
+from db.errors import StoreTooNew, StoreTooOld
+from db.schema.tables import Base
+from db.schema.version import VERSION, revision_of
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+# Alembic's `op` is one global proxy.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+def known_revisions(folder: Path = MIGRATIONS) -> tuple[str, ...]:
+    """Return the revisions that this code knows, oldest first."""
+    return tuple(sorted(path.stem.partition("_")[0] for path in folder.glob("m[0-9]*.py")))
+
+
+def _stated_revision(connection: Connection) -> str | None:
+    """Return what `revision_of` does, on DuckDB in a third of the time."""
+    if connection.dialect.name != "duckdb":
+        return revision_of(connection)
+    try:
+        found = connection.execute(select(VERSION.c.version_num)).scalar()
+    except ProgrammingError:
+        # There is no such table. On PostgreSQL nothing could be asked after that.
+        return None
+    return None if found is None else str(found)
+
+
+def is_readable(connection: Connection, *, name: str) -> bool:
+    """Return whether the store `name` has today's schema, False when it has none yet.
+
+    Raises StoreTooNew for a newer schema, StoreTooOld for an older one and StoreUnavailable for
+    that of another program.
+    """
+    revision = _stated_revision(connection)
+    if revision is None:
+        check_has_no_other_tables(connection, name=name)
+        return False
+    check_known(revision, name=name)
+    _check_not_older(revision, name=name)
+    return True
+
+
+def check_is_current(connection: Connection, *, name: str) -> None:
+    """Raise StoreTooNew or StoreTooOld unless the store `name` has today's schema."""
+    revision = str(connection.execute(select(VERSION.c.version_num)).scalar())
+    check_known(revision, name=name)
+    _check_not_older(revision, name=name)
+
+
+def upgrade(
+    connection: Connection, *, name: str, folder: Path = MIGRATIONS, to: str | None = None
+) -> None:
+    """Bring the schema of the store `name` up to revision `to`, by default the newest one.
+
+    A new store gets today's tables at once, unless `to` says how it was made. Raises StoreTooNew
+    when it is newer than this code, or `to` is.
+    """
+    wanted = to or known_revisions(folder)[-1]
+    check_known(wanted, name=name, folder=folder)
+    revision = revision_of(connection)
+    if revision is None:
+        check_has_no_other_tables(connection, name=name)
+    if revision is None and to is None and folder == MIGRATIONS:
+        _create(connection, revision=wanted)
+        return
+    if revision is not None:
+        check_known(revision, name=name, folder=folder)
+        if revision == wanted:
+            return
+    if connection.dialect.name == "duckdb":
+        # An upgrade may rewrite tables of gigabytes, and little else is done meanwhile.
+        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
+        connection.exec_driver_sql(f"SET memory_limit = '{half}MiB'")
+    script = _scripts(folder)
+
+    def steps(current: Any, _context: Any) -> Any:
+        # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
+        return script._upgrade_revs(wanted, current)
+
+    with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:
+        environment.configure(connection=connection)
+        environment.run_migrations()
+
+
+def _create(connection: Connection, *, revision: str) -> None:
+    # A third of the CPU time of all migrations one after the other.
+    Base.metadata.create_all(connection, checkfirst=False)
+    with _ONE_AT_A_TIME:
+        MigrationContext.configure(connection).stamp(_scripts(MIGRATIONS), revision)
+
+
+def _scripts(folder: Path) -> ScriptDirectory:
+    return ScriptDirectory(str(folder), version_locations=[str(folder)])
+
+
+def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
+    """Raise StoreTooNew unless this code knows `revision`, the schema of the store `name`."""
+    known = known_revisions(folder)
+    if revision not in known:
+        raise StoreTooNew(
+            f"the store {name} has schema {revision}, and this Compile HUD knows {known[0]} to"
+            f" {known[-1]}. Upgrade Compile HUD, or name another store with --store"
+        )
+
+
+def _check_not_older(revision: str, *, name: str) -> None:
+    newest = known_revisions()[-1]
+    if revision != newest:
+        raise StoreTooOld(
+            f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
+            " `hud db migrate` upgrades it, and so does the next program that writes to it"
+        )
