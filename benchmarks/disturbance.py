@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from models_zoo.catalog import CATALOG
+from models_zoo.catalog.catalog import CATALOG
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder
 from runner.plan import make_plan

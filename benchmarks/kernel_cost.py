@@ -29,7 +29,7 @@ from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
 from db.ingest.results import put_documents
 from db.records.results import CaseResult, Outcome, Run, RunDocument, RunState
 from db.store import Store
-from models_zoo.catalog import CATALOG
+from models_zoo.catalog.catalog import CATALOG
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder
 from runner.plan import PlannedCase, make_plan

@@ -18,9 +18,9 @@ from db.records.metrics import METRICS
 from db.schema.markdown import markdown as schema
 from db.schema.migrate import MIGRATIONS
 from db.shared.text import first_line
-from models_zoo.catalog import CATALOG
-from models_zoo.tags import GENERATION_STEP, TAGS
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.tags import GENERATION_STEP, TAGS
+from models_zoo.catalog.variants import VARIANTS
 from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud
 from runner.interop import foreign, torchbench

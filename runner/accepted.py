@@ -17,8 +17,8 @@ from apscheduler.triggers.cron import CronTrigger
 
 from db.records.results import MEASURED_DTYPES, MEASURED_PHASES
 from db.shared.trace_paths import is_web_address
-from models_zoo.shapes import AXES
-from models_zoo.spec import ConfigValue, Tolerance
+from models_zoo.catalog.shapes import AXES
+from models_zoo.catalog.spec import ConfigValue, Tolerance
 from runner.setting import SecretRefused
 
 # Above this, `inf` included, a clock somewhere overflows.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from db.jobs.queue import Job, case_of_suite
 from db.queries.runs import load_suites_of
 from db.store import Store
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.analysis.repro import glob_escape
 from runner.plan import find_suite
 from runner.schedule_rules import Schedule

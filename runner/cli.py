@@ -12,7 +12,7 @@ import click
 
 from db.errors import StoreError
 from db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.analysis.compare import NotComparableError
 from runner.analysis.kernel_script import NoKernelScript
 from runner.analysis.triage import AlertStateError

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 import tomllib
 
 from db.shared.trace_paths import traces_folder
-from models_zoo.catalog import CATALOG
-from models_zoo.shapes import AXES
-from models_zoo.spec import ModelSpec, near_names
-from models_zoo.variants import MODES
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.shapes import AXES
+from models_zoo.catalog.spec import ModelSpec, near_names
+from models_zoo.catalog.variants import MODES
 from runner.alerts.routes import Route
 from runner.alerts.settings import ReceiverSettings, WrongReceiver, check_receiver, make_route
 from runner.errors import ConfigError

@@ -16,7 +16,7 @@ from db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
 from db.records.summaries import Series
 from db.records.triage import JUDGE, is_muted
 from db.store import Store
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.alerts.routes import NOBODY, Telling
 from runner.analysis.confirmation import (
     concluded,

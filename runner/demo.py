@@ -33,9 +33,9 @@ from db.records.results import (
 )
 from db.records.run_warning import RunWarning
 from db.store import Store
-from models_zoo.catalog import CATALOG
-from models_zoo.reference import REFERENCES
-from models_zoo.variants import MODES, VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.variants import MODES, VARIANTS
 from runner.analysis.stats import estimate
 from runner.demo_kernels import demo_kernels
 from runner.detect import detect

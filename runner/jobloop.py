@@ -15,7 +15,7 @@ from db.queries.results import load_document
 from db.queries.runs import load_last_measured, load_runs_beside, load_triggered
 from db.records.results import Run, RunDocument, RunState
 from db.store import Store
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.asked import order_of, schedule_like, schedule_of
 from runner.errors import (
     ExecutorError,

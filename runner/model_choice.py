@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
-from models_zoo.catalog import find_models
-from models_zoo.spec import ModelSpec, UnknownNameError, near_names
-from models_zoo.tags import tags_of
+from models_zoo.catalog.catalog import find_models
+from models_zoo.catalog.spec import ModelSpec, UnknownNameError, near_names
+from models_zoo.catalog.tags import tags_of
 from runner.suites import Selection
 
 

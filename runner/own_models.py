@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from db.records.results import REFERENCE_FAMILY
-from models_zoo.catalog import CATALOG
-from models_zoo.reference import REFERENCES
-from models_zoo.shapes import make_size
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.shapes import make_size
+from models_zoo.catalog.spec import ModelSpec
 from runner.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from itertools import product
 from typing import TypeVar
 
 from db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
-from models_zoo.catalog import find_size, with_provided
-from models_zoo.reference import REFERENCES
-from models_zoo.spec import (
+from models_zoo.catalog.catalog import find_size, with_provided
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.spec import (
     ModelSpec,
     SizeSpec,
     Tolerance,
@@ -19,8 +19,8 @@ from models_zoo.spec import (
     Variant,
     near_names,
 )
-from models_zoo.sweeps import sweep_values
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.sweeps import sweep_values
+from models_zoo.catalog.variants import VARIANTS
 from runner.model_choice import choose_models
 from runner.protocol import ShapeSweep, Workload
 from runner.shape_choice import SHAPES_BY_DEVICE, choose_shapes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from db.records.results import Case, RunDocument
 from db.shared.text import counted, signed_percent
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.analysis.compare import CaseComparison, compare_results
 from runner.analysis.comparison import Comparison
 from runner.confirm import MIN_COLD_PAIRS

@@ -19,7 +19,7 @@ from typing import Any
 from db.jobs.live_log import LiveLog
 from db.records.results import Case, CaseResult, Run, RunDocument, RunState
 from db.shared.text import counted
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.spec import ModelSpec
 from runner.again import measure_undisturbed
 from runner.budget import TimeBudget, Worth
 from runner.environment import differing_keys, fingerprint, revision

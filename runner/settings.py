@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from db.shared.trace_paths import PERFETTO_URL
-from models_zoo.shapes import AXES
+from models_zoo.catalog.shapes import AXES
 from runner.accepted import (
     count,
     counts,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from models_zoo.catalog import find_size
-from models_zoo.shapes import ZOO_SIZES
-from models_zoo.spec import ModelSpec, UnknownNameError
+from models_zoo.catalog.catalog import find_size
+from models_zoo.catalog.shapes import ZOO_SIZES
+from models_zoo.catalog.spec import ModelSpec, UnknownNameError
 from runner.suites import AUTO_SHAPE, NIGHTLY_SHAPES, Selection
 
 SHAPES_BY_DEVICE = {"cpu": "small", "cuda": "full"}

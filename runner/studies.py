@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from db.records.results import MEASURED_DTYPES
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.variants import VARIANTS
 from runner.analysis.study import Study
 from runner.analysis.study_list import STUDIES
 from runner.plan import find_named, find_names

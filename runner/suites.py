@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from models_zoo.variants import MODES
+from models_zoo.catalog.variants import MODES
 from runner.protocol import MeasureSettings
 
 # The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.

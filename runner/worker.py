@@ -35,7 +35,7 @@ import torch._inductor.compile_fx
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from db.records.results import Outcome
-from models_zoo.loader import ModelLoadError
+from models_zoo.building.loader import ModelLoadError
 from runner.measure.device import open_device
 from runner.measure.facts import gather_facts
 from runner.measure.launch import run_launch

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from db.records.results import CaseResult, Outcome
-from models_zoo.spec import ModelSpec, SizeSpec
+from models_zoo.catalog.spec import ModelSpec, SizeSpec
 from runner.alerts.deliveries import Answer, AnswerKind
 from runner.alerts.dispatch import Message
 from runner.combine import combine

@@ -28,7 +28,7 @@ from db.records.results import (
     series_key,
 )
 from db.rows.mapping import series_hash
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.variants import VARIANTS
 
 MODES: Final = (
     "eager",

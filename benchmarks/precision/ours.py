@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from db.records.results import Case, CaseResult, Dtype, Outcome, Phase
-from models_zoo.catalog import CATALOG
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.variants import VARIANTS
 from runner.analysis.levels import PACE, launch_levels
 from runner.analysis.stats import launch_medians
 from runner.combine import combine

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.precision.rates import summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from db.records.results import Case, Dtype, Phase, Verdict
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.variants import VARIANTS
 from runner.analysis.compare import DEFAULT_FAIL_ABOVE, CaseComparison
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder

@@ -11,7 +11,7 @@ from db.queries.runs import load_beats, load_runs_beside
 from db.records.results import RunDocument, RunState
 from db.records.summaries import SILENT_AFTER_S
 from db.store import Store
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.spec import ModelSpec
 from runner.cluster.runs import MachineRun
 from runner.errors import ResumeError
 from runner.plan import PlannedCase, plan_case

@@ -20,7 +20,7 @@ from typing import Any
 from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
 from db.shared.text import counted
 from db.shared.trace_paths import trace_name
-from models_zoo.reference import REFERENCES
+from models_zoo.catalog.reference_cases import REFERENCES
 from runner.again import MAX_ATTEMPTS
 from runner.budget import TimeBudget, Worth
 from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status

@@ -11,7 +11,7 @@ from db.records.metrics import METRICS
 from db.records.results import CaseResult, Measurement, Outcome, RunDocument
 from db.records.run_warning import RunWarning
 from db.shared.text import one_line, printable, runtime_text
-from models_zoo.spec import near_names
+from models_zoo.catalog.spec import near_names
 from runner.commands.common import Column, print_table, stdout
 from runner.text import mode_text, quantity
 

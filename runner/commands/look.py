@@ -17,8 +17,8 @@ from db.records.results import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run
 from db.records.summaries import RunSummary
 from db.shared.text import short_revision
 from db.store import Store
-from models_zoo.tags import tags_of
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.tags import tags_of
+from models_zoo.catalog.variants import VARIANTS
 from runner.alerts.documents import alerts_json
 from runner.analysis.machine import CLOCKS, machine_history, machine_text
 from runner.commands.alert_text import print_alerts

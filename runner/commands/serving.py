@@ -18,7 +18,7 @@ from db.records.results import RunState, Verdict
 from db.records.triage import is_muted
 from db.shared.access_rules import refusal
 from db.shared.logging import FORMAT_VARIABLE
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.alerts.outlet import make_telling, send_waiting
 from runner.commands.common import log_format, new_progress, with_workplace
 from runner.commands.judging import judge, texts_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from models_zoo.catalog import find_models
-from models_zoo.shapes import Axis, axes_of
-from models_zoo.spec import ModelSpec, SizeSpec
+from models_zoo.catalog.catalog import find_models
+from models_zoo.catalog.shapes import Axis, axes_of
+from models_zoo.catalog.spec import ModelSpec, SizeSpec
 from runner.commands.common import Column, print_json, print_table
 from runner.shape_choice import SHAPES_BY_DEVICE
 from runner.wiring import Workplace

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.commands.common import (
     Column,
     json_option,

@@ -14,7 +14,7 @@ from db.errors import RecordError
 from db.records.metrics import METRICS, RATE_WORDS, Direction, metric_of
 from db.records.results import Dtype, Outcome, Phase
 from db.shared.text import printable
-from models_zoo.variants import MODES
+from models_zoo.catalog.variants import MODES
 from runner.interop.units import factor_between
 
 UNKNOWN = "unknown"

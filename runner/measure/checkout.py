@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from models_zoo.loader import ModelLoadError
+from models_zoo.building.loader import ModelLoadError
 from runner.protocol import Checkout
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from db.records.results import Dtype, Outcome, Phase
-from models_zoo.spec import UnavailableModelError
+from models_zoo.catalog.spec import UnavailableModelError
 from runner.measure.breakdown import report_breakdown
 from runner.measure.compile_step import compile_subject, report_counts
 from runner.measure.compiling import is_by_dynamo

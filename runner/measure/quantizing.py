@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from models_zoo.packages import import_provider
+from models_zoo.building.packages import import_provider
 from runner.measure.context import Context
 from runner.measure.subject import Subject
 

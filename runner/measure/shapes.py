@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from models_zoo.loader import load_builder
+from models_zoo.building.loader import load_builder
 from runner.measure.accuracy_step import check_other_shape, make_reference
 from runner.measure.context import Context, Forward
 from runner.measure.dynamo import CompileCounts, forget_counts, read_counts

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from db.records.results import Dtype, Phase
-from models_zoo.loader import check_names, load_builder
+from models_zoo.building.loader import check_names, load_builder
 from runner.measure.checkout import check_imports, enter
 from runner.measure.device import Device
 from runner.measure.outputs import GRADIENTS, Result, as_vector, floating_tensors, take_apart

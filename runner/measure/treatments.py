@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from models_zoo.spec import UNTREATED, Treatment
+from models_zoo.catalog.spec import UNTREATED, Treatment
 from runner.measure.blocks import repeated_blocks
 from runner.measure.quantizing import quantize, why_not_quantized
 from runner.measure.subject import Subject, optimizer_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from db.records.results import Case, CaseResult, Dtype, Phase
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.variants import VARIANTS
 from runner.executor_api import CaseOrder
 from runner.protocol import MeasureSettings, Workload
 

@@ -11,7 +11,7 @@ from db.jobs.health import load_health
 from db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
 from db.queries.results import load_runs
 from db.records.results import RunDocument, RunState
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.asked import order_of
 from runner.jobloop import Engine, JobLoop
 from runner.schedule_rules import ExecutorKind

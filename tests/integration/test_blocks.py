@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from db.records.results import Outcome, Phase
-from models_zoo.spec import Treatment
+from models_zoo.catalog.spec import Treatment
 from runner.executor import LocalExecutor
 from runner.measure.blocks import repeated_blocks
 from runner.measure.compiling import compile_model

@@ -54,7 +54,9 @@ def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
     order = CaseOrder(
         run_id="run",
         case=make_case(),
-        workload=Workload(build="models_zoo.bert", config={}, num_samples=1, num_tokens=None),
+        workload=Workload(
+            build="models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None
+        ),
         settings=replace(MeasureSettings(), **settings),
     )
     return LocalSession(

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from models_zoo.loader import ModelLoadError
+from models_zoo.building.loader import ModelLoadError
 from runner.measure.checkout import check_imports, enter
 from runner.protocol import Checkout
 

@@ -17,7 +17,7 @@ from db.jobs.queue import get_live_log
 from db.records.results import Outcome, RunDocument, RunState
 from db.records.summaries import SILENT_AFTER_S
 from db.store import Store
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.budget import Worth
 from runner.cluster.api import Reply, Setup, Slot, Status
 from runner.cluster.board import MAX_GIVEN

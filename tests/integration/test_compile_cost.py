@@ -39,7 +39,7 @@ def fresh_dynamo() -> Iterator[None]:
 def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor) -> None:
     what = order(
         "rms_norm",
-        build="models_zoo.rms_norm",
+        build="models_zoo.kernels.rms_norm",
         config={"width": 64, "batch": 4},
         variant="default",
         num_launches=3,

@@ -12,7 +12,7 @@ from db.queries.results import load_alerts, load_runs
 from db.records.kernels import profile_of
 from db.records.results import Alert, AlertState, Outcome, Verdict
 from db.store import Store
-from models_zoo.variants import MODES
+from models_zoo.catalog.variants import MODES
 from runner.analysis.alert_kernels import kernel_ends
 from runner.cause_kernels import cause_kernels
 from runner.demo import (

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
-from models_zoo.catalog import CATALOG
+from models_zoo.catalog.catalog import CATALOG
 from runner.executor import LocalExecutor
 from runner.measure import accuracy, device
 from runner.measure.accuracy_step import make_reference

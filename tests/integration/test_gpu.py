@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from db.records.results import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
-from models_zoo.catalog import CATALOG
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.variants import VARIANTS
 from runner.executor import LocalExecutor
 from runner.executor_api import CaseOrder
 from runner.measure.energy import NvmlCounter, NvmlPower, measure_energy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.spec import ModelSpec
 from runner.model_commits import ZOO, model_commits
 from tests.fakes import make_catalog
 

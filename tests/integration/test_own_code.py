@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo.loader import load_builder
+from models_zoo.building.loader import load_builder
 from runner.measure import own_code
 from runner.measure.own_code import OwnError, own_error
 from runner.measure.places import failure_reason
@@ -170,4 +170,4 @@ def test_what_is_no_mistake_of_the_users_keeps_its_whole_traceback(tmp_path: Pat
     assert own_error(RuntimeError("no compiler"), build=build) is None
     with pytest.raises(ImportError) as raised:
         load_builder(str(tmp_path / "no_such.py"))
-    assert own_error(raised.value, build="models_zoo.bert") is None
+    assert own_error(raised.value, build="models_zoo.encoders.bert") is None

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from db.records.results import Outcome
-from models_zoo.loader import load_builder
-from models_zoo.providers import provided_models
-from models_zoo.spec import UnavailableModelError, UnknownNameError
+from models_zoo.building.loader import load_builder
+from models_zoo.catalog.providers import provided_models
+from models_zoo.catalog.spec import UnavailableModelError, UnknownNameError
 from runner.measure.launch import run_launch
 from runner.plan import make_plan
 from runner.protocol import LaunchRequest, MeasureSettings

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import MEASURED_DTYPES, Outcome
-from models_zoo.spec import Tolerance, Treatment, UnavailableModelError
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.spec import Tolerance, Treatment, UnavailableModelError
+from models_zoo.catalog.variants import VARIANTS
 from runner.executor import LocalExecutor
 from runner.measure.accuracy import tolerance_for
 from runner.measure.device import Device

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import Dtype, Outcome
-from models_zoo.spec import UnavailableModelError
+from models_zoo.catalog.spec import UnavailableModelError
 from runner.executor import LocalExecutor
 from runner.measure.device import Device
 from runner.measure.runtimes import onnx_runtime, openvino, tensorrt

@@ -14,7 +14,7 @@ from db.errors import StoreError, StoreFull, StoreLocked
 from db.queries.results import load_run, load_runs
 from db.records.results import CaseResult, Outcome, Run, RunState
 from db.store import Store
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.spec import UnknownNameError
 from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
 from runner.executor_api import CaseOrder

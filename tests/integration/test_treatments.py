@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from db.records.results import Outcome, Phase
-from models_zoo.spec import UNTREATED, Treatment
+from models_zoo.catalog.spec import UNTREATED, Treatment
 from runner.executor import LocalExecutor
 from runner.measure.memory import idle_bytes, storage_bytes
 from runner.measure.treatments import CannotTreatError, treat

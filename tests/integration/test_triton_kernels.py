@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo import triton_kernels
-from models_zoo.loader import load_builder
-from models_zoo.spec import UnavailableModelError
+from models_zoo.building.loader import load_builder
+from models_zoo.catalog.spec import UnavailableModelError
+from models_zoo.kernels import triton_kernels
 from tests.integration.published import ONLY_ON_A_GPU
 
 TRITON = "triton==3.9.0"

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from db.records.results import Phase
-from models_zoo.spec import Treatment
+from models_zoo.catalog.spec import Treatment
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
 from runner.measure.steps import StepLog

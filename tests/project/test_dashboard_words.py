@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.matrix import MODE_ORDER
-from models_zoo.variants import MODES
+from models_zoo.catalog.variants import MODES
 
 
 def test_the_dashboard_orders_the_modes_of_the_zoo() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from db.records.metrics import METRICS
 from db.records.results import AlertState, Outcome, Verdict
-from models_zoo.catalog import CATALOG
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.variants import VARIANTS
 from runner import budget
 from runner.analysis.study_list import STUDIES
 from runner.cli import main as hud

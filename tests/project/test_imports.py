@@ -12,12 +12,12 @@ from tests.project.sources import ROOT, python_files
 HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
 TORCH_SIDE = ("runner.worker", "runner.measure", "models_zoo.")
 TORCH_FREE_ZOO = (
-    "models_zoo.spec",
-    "models_zoo.catalog",
+    "models_zoo.catalog.spec",
+    "models_zoo.catalog.catalog",
     "models_zoo.rows",
-    "models_zoo.variants",
-    "models_zoo.reference",
-    "models_zoo.providers",
+    "models_zoo.catalog.variants",
+    "models_zoo.catalog.reference_cases",
+    "models_zoo.catalog.providers",
 )
 
 

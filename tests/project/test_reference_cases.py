@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from db.records.results import REFERENCE_FAMILY
-from models_zoo import reference
-from models_zoo.catalog import CATALOG
-from models_zoo.reference import REFERENCES
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog import reference_cases as reference
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.spec import ModelSpec
 from runner import service
 from runner.analysis.machine import KINDS
 

@@ -31,7 +31,7 @@ WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
 MODEL_PACKAGES = {"transformers", "diffusers"}
 # Imported where they are installed; without them something is missing, and a warning says so.
 OPTIONAL_PACKAGES = {
-    "models_zoo/triton_kernels.py": {"triton"},
+    "models_zoo/kernels/triton_kernels.py": {"triton"},
     "runner/measure/nvml.py": {"pynvml"},
 }
 NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}

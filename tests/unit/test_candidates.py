@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.candidates import Architecture, architectures, candidate_models
-from models_zoo.catalog import find_models
-from models_zoo.spec import UnknownNameError
+from models_zoo.catalog.architecture_search import Architecture, architectures, candidate_models
+from models_zoo.catalog.catalog import find_models
+from models_zoo.catalog.spec import UnknownNameError
 from runner.plan import make_plan
 from runner.suites import Selection
 
@@ -44,7 +44,7 @@ def test_candidates_are_planned_like_models() -> None:
         (NAME, "eager"),
         (NAME, "default"),
     ]
-    assert plan[0].workload.build == "models_zoo.architecture"
+    assert plan[0].workload.build == "models_zoo.decoders.architecture"
 
 
 def test_other_names_are_left_to_others() -> None:

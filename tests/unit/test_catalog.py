@@ -8,8 +8,8 @@ import re
 import pytest
 
 from db.records.results import Dtype, Phase
-from models_zoo.catalog import CATALOG, find_models, find_size
-from models_zoo.spec import ModelSpec, SizeSpec, UnknownNameError
+from models_zoo.catalog.catalog import CATALOG, find_models, find_size
+from models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
 
 FAMILIES = {
     "encoder",

@@ -45,7 +45,7 @@ class LoggingExecutor(FakeExecutor):
 
 
 def side(name: str, log: list[str], *, num_launches: int) -> PairSide:
-    workload = Workload(build="models_zoo.bert", config={}, num_samples=1, num_tokens=None)
+    workload = Workload(build="models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None)
     order = CaseOrder(
         run_id=f"run {name}",
         case=make_case(),

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from models_zoo.catalog import CATALOG
-from models_zoo.spec import ModelSpec, UnknownNameError
-from models_zoo.tags import TAGS, tags_of
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from models_zoo.catalog.tags import TAGS, tags_of
 from runner.commands.selecting import CaseOptions, make_orders
 from runner.config import parse_config
 from runner.model_choice import choose_models

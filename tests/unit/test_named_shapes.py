@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.spec import ModelSpec
 from runner.config import parse_config
 from runner.errors import ConfigError
 from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes

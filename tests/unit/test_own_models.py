@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from models_zoo.catalog import CATALOG, find_size
-from models_zoo.spec import ModelSpec
+from models_zoo.catalog.catalog import CATALOG, find_size
+from models_zoo.catalog.spec import ModelSpec
 from runner.config import parse_config
 from runner.errors import ConfigError
 from runner.own_models import OwnModelError, installed_models, own_model

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from models_zoo.candidates import candidate_models
-from models_zoo.catalog import CATALOG, find_size
-from models_zoo.shapes import AXES, UnfitShapeError, axes_of, vary
-from models_zoo.spec import ModelSpec, NamedShape, SizeSpec, UnknownNameError
+from models_zoo.catalog.architecture_search import candidate_models
+from models_zoo.catalog.catalog import CATALOG, find_size
+from models_zoo.catalog.shapes import AXES, UnfitShapeError, axes_of, vary
+from models_zoo.catalog.spec import ModelSpec, NamedShape, SizeSpec, UnknownNameError
 from runner.plan import make_plan, plan_case
 from runner.settings import section_rows
 from runner.suites import NIGHTLY, Selection

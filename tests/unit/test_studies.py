@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from db.records.metrics import METRICS
-from models_zoo.catalog import CATALOG
-from models_zoo.spec import UnknownNameError
-from models_zoo.variants import VARIANTS
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.spec import UnknownNameError
+from models_zoo.catalog.variants import VARIANTS
 from runner.analysis.study_list import STUDIES
 from runner.plan import make_plan
 from runner.studies import find_study, study_suite

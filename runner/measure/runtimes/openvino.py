@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from db.records.results import Dtype
-from models_zoo.packages import import_provider
+from models_zoo.building.packages import import_provider
 from runner.measure.device import Device
 from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 from runner.measure.treatments import CannotTreatError

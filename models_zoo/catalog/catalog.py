@@ -1,0 +1,82 @@
+"""The models that are measured. Nothing here needs torch.
+
+`rows/` has one row each: `tiny` is what tests build, `small` what a CPU measures in minutes, `full`
+the published model. README.md in this folder says where each `full` configuration is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from models_zoo.catalog.architecture_search import candidate_models
+from models_zoo.catalog.providers import provided_models
+from models_zoo.catalog.rows import decoders, encoders, kernels, other, vision
+from models_zoo.catalog.rows import encoder_decoders as pairs
+from models_zoo.catalog.rows import image_generation as generation
+from models_zoo.catalog.shapes import UnfitShapeError, split_name, vary
+from models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError, near_names
+
+_TABLES = (encoders, decoders, pairs, vision, generation, other, kernels)
+CATALOG: dict[str, ModelSpec] = {row.name: row for table in _TABLES for row in table.ROWS}
+
+
+def find_models(
+    patterns: Sequence[str], *, catalog: Mapping[str, ModelSpec] = CATALOG
+) -> tuple[ModelSpec, ...]:
+    """Return the models whose name matches any glob of `patterns`, in the order of `catalog`.
+
+    Models of providers, which are in no catalog, come last. Raises UnknownNameError for a pattern
+    that matches nothing.
+    """
+    known = with_provided(catalog, names=patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise UnknownNameError(
+                f"no model matches {pattern!r}.{_suggestion(pattern, catalog)}"
+                f" `hud list models` shows all {len(catalog)}."
+            )
+    return tuple(
+        spec
+        for name, spec in known.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    )
+
+
+def with_provided(
+    catalog: Mapping[str, ModelSpec], *, names: Iterable[str]
+) -> Mapping[str, ModelSpec]:
+    """Return `catalog` with those of `names` that it lacks and that name architectures, or models
+    that a provider may have.
+
+    Raises UnknownNameError for a glob of a provider's models, and for what is no architecture.
+    """
+    lacking = [name for name in names if name not in catalog]
+    return {**catalog, **candidate_models(lacking), **provided_models(lacking)}
+
+
+def find_size(spec: ModelSpec, shape: str) -> SizeSpec:
+    """Return what `spec` has under the name `shape`, such as `small`, or `small-b8-l128`.
+
+    Raises UnknownNameError where it has nothing of that name, or not along such an axis.
+    """
+    if shape in spec.shapes:
+        return spec.shapes[shape].size
+    size, values = (shape, {}) if shape in spec.sizes else split_name(shape)
+    if size not in spec.sizes:
+        known = dict.fromkeys((*spec.sizes, *spec.shapes))
+        raise UnknownNameError(
+            f"model {spec.name!r} has no shape {shape!r}.{_suggestion(shape, known)}"
+            f" It has {', '.join(known)}."
+        )
+    try:
+        return vary(spec.sizes[size], values) if values else spec.sizes[size]
+    except UnfitShapeError as error:
+        raise UnfitShapeError(
+            f"model {spec.name!r} has no shape {shape!r}: {size} {error}."
+        ) from error
+
+
+def _suggestion(name: str, known: Mapping[str, object]) -> str:
+    near = near_names(name, known)
+    return f" Did you mean {near}?" if near else ""

@@ -1,0 +1,52 @@
+"""Models of packages that are there or not, by name: `timm/resnet50`, `torchvision/resnet50`.
+
+They have no rows: a provider and one of its names make one. Nothing here imports a provider.
+Whether it is installed and has such a model, the interpreter says that the model runs in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from models_zoo.catalog.rows.sizes import sample_size
+from models_zoo.catalog.spec import ModelSpec, UnknownNameError
+
+_BUILDS = {
+    "timm": "models_zoo.vision.from_timm",
+    "torchvision": "models_zoo.vision.from_torchvision",
+}
+# Two images at least, or batch norm has nothing to compare where the last map is one pixel.
+_BATCHES = {"tiny": 2, "small": 4, "full": 32}
+
+
+def provided_models(names: Iterable[str]) -> dict[str, ModelSpec]:
+    """Return the rows of those of `names` that begin with a provider's, by name.
+
+    Raises UnknownNameError for a glob, since nothing here knows what a provider has.
+    """
+    split = ((name, *name.partition("/")[::2]) for name in names)
+    return {
+        name: _row(name, provider=provider, architecture=architecture)
+        for name, provider, architecture in split
+        if provider in _BUILDS and name != provider
+    }
+
+
+def _row(name: str, *, provider: str, architecture: str) -> ModelSpec:
+    if not re.fullmatch(r"[A-Za-z0-9_.]+", architecture):
+        raise UnknownNameError(
+            f"no model matches {name!r}: models of {provider} are named one by one and in full, as"
+            f" in {provider}/resnet50."
+        )
+    sizes = {
+        size: sample_size(architecture=architecture, batch=batch)
+        for size, batch in _BATCHES.items()
+    }
+    return ModelSpec(
+        name=name,
+        family="vision",
+        build=_BUILDS[provider],
+        summary=f"From {provider}, as it is there.",
+        sizes=sizes,
+    )

@@ -1,0 +1,305 @@
+"""Decoders: each token sees what came before."""
+
+from __future__ import annotations
+
+from models_zoo.catalog.rows.sizes import step_size, text_size
+from models_zoo.catalog.spec import ModelSpec, SweepSpec, Tolerance
+
+_GPT2 = ModelSpec(
+    name="gpt2",
+    family="decoder",
+    build="models_zoo.decoders.gpt2",
+    summary="Causal attention and a vocabulary-wide projection: prefill of a classic decoder.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            max_length=16,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            num_heads=4,
+            max_length=128,
+            batch=4,
+            length=64,
+        ),
+        "full": text_size(
+            vocab_size=50257,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            max_length=1024,
+            batch=4,
+            length=1024,
+        ),
+    },
+    sweep=SweepSpec(axis="length"),
+)
+
+_LLAMA = ModelSpec(
+    name="llama",
+    family="decoder",
+    build="models_zoo.decoders.llama",
+    summary="RMSNorm, rotary embedding, grouped-query attention and SwiGLU: the pieces of today's"
+    " language models, most of which a compiler can fuse.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            intermediate_size=64,
+            num_layers=1,
+            num_heads=4,
+            num_key_value_heads=2,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            intermediate_size=384,
+            num_layers=2,
+            num_heads=4,
+            num_key_value_heads=2,
+            batch=4,
+            length=64,
+        ),
+        "full": text_size(
+            vocab_size=128_256,
+            hidden_size=2048,
+            intermediate_size=8192,
+            num_layers=16,
+            num_heads=32,
+            num_key_value_heads=8,
+            batch=1,
+            length=1024,
+        ),
+    },
+    sweep=SweepSpec(axis="length"),
+)
+
+_GPT2_DECODE = ModelSpec(
+    name="gpt2_decode",
+    family="decoder",
+    build="models_zoo.decoders.gpt2_decode",
+    summary="One token of each text against a filled key-value cache: launching and reading the"
+    " weights, hardly any arithmetic.",
+    sizes={
+        "tiny": step_size(
+            vocab_size=128,
+            hidden_size=32,
+            num_layers=1,
+            num_heads=2,
+            cache_length=16,
+            position=8,
+            batch=2,
+        ),
+        "small": step_size(
+            vocab_size=1000,
+            hidden_size=128,
+            num_layers=2,
+            num_heads=4,
+            cache_length=128,
+            position=64,
+            batch=8,
+        ),
+        "full": step_size(
+            vocab_size=50257,
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            cache_length=1024,
+            position=512,
+            batch=16,
+        ),
+    },
+    phases=("inference",),
+)
+
+_LLAMA_DECODE = ModelSpec(
+    name="llama_decode",
+    family="decoder",
+    build="models_zoo.decoders.llama_decode",
+    summary="One token against a filled key-value cache with grouped queries: bound by reading"
+    " the weights, which is what serving a language model is.",
+    sizes={
+        "tiny": step_size(
+            vocab_size=128,
+            hidden_size=32,
+            intermediate_size=64,
+            num_layers=1,
+            num_heads=4,
+            num_key_value_heads=2,
+            cache_length=16,
+            position=8,
+            batch=2,
+        ),
+        "small": step_size(
+            vocab_size=1000,
+            hidden_size=128,
+            intermediate_size=384,
+            num_layers=2,
+            num_heads=4,
+            num_key_value_heads=2,
+            cache_length=128,
+            position=64,
+            batch=8,
+        ),
+        "full": step_size(
+            vocab_size=128_256,
+            hidden_size=2048,
+            intermediate_size=8192,
+            num_layers=16,
+            num_heads=32,
+            num_key_value_heads=8,
+            cache_length=2048,
+            position=1024,
+            batch=1,
+        ),
+    },
+    phases=("inference",),
+)
+
+_QWEN = ModelSpec(
+    name="qwen",
+    family="decoder",
+    build="models_zoo.decoders.qwen",
+    summary="Normalised queries and keys in front of the rotary embedding, and heads wider than"
+    " the model: many small norms to fuse.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            intermediate_size=64,
+            num_layers=1,
+            num_heads=4,
+            num_key_value_heads=2,
+            head_size=16,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            intermediate_size=384,
+            num_layers=2,
+            num_heads=4,
+            num_key_value_heads=2,
+            head_size=64,
+            batch=4,
+            length=64,
+        ),
+        "full": text_size(
+            vocab_size=151_936,
+            hidden_size=1024,
+            intermediate_size=3072,
+            num_layers=28,
+            num_heads=16,
+            num_key_value_heads=8,
+            head_size=128,
+            batch=1,
+            length=1024,
+        ),
+    },
+    sweep=SweepSpec(axis="length"),
+)
+
+_MOE = ModelSpec(
+    name="moe",
+    family="mixture-of-experts",
+    build="models_zoo.decoders.moe",
+    summary="Top-2 routing over eight experts: sorting, gathering and grouped matrix products whose"
+    " sizes depend on the data.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            intermediate_size=64,
+            num_layers=1,
+            num_heads=4,
+            num_key_value_heads=2,
+            num_experts=4,
+            num_experts_per_token=2,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=128,
+            intermediate_size=256,
+            num_layers=2,
+            num_heads=4,
+            num_key_value_heads=2,
+            num_experts=8,
+            num_experts_per_token=2,
+            batch=4,
+            length=32,
+        ),
+        "full": text_size(
+            vocab_size=32000,
+            hidden_size=4096,
+            intermediate_size=14336,
+            num_layers=2,
+            num_heads=32,
+            num_key_value_heads=8,
+            num_experts=8,
+            num_experts_per_token=2,
+            batch=4,
+            length=512,
+        ),
+    },
+    # Rounding sends a few tokens to another expert, and their outputs elsewhere: at the full width,
+    # bf16 eager alone has 0.987.
+    tolerance={"bf16": Tolerance(min_cosine=0.95)},
+    sweep=SweepSpec(axis="length"),
+)
+
+_MAMBA = ModelSpec(
+    name="mamba",
+    family="state-space",
+    build="models_zoo.decoders.mamba",
+    summary="A selective scan instead of attention: long chains of element-wise work on tensors"
+    " that eager mode writes out and a compiler need not.",
+    sizes={
+        "tiny": text_size(
+            vocab_size=128,
+            hidden_size=32,
+            state_size=4,
+            num_layers=1,
+            batch=2,
+            length=8,
+        ),
+        "small": text_size(
+            vocab_size=1000,
+            hidden_size=64,
+            state_size=8,
+            num_layers=2,
+            batch=2,
+            length=32,
+        ),
+        "full": text_size(
+            vocab_size=50_280,
+            hidden_size=768,
+            state_size=16,
+            num_layers=24,
+            batch=1,
+            length=1024,
+        ),
+    },
+    sweep=SweepSpec(axis="length"),
+)
+
+ROWS = (
+    _GPT2,
+    _GPT2_DECODE,
+    _LLAMA,
+    _LLAMA_DECODE,
+    _QWEN,
+    _MOE,
+    _MAMBA,
+)

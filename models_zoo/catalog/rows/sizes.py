@@ -1,0 +1,36 @@
+"""Sizes by the kind of input: what an iteration reads, from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from models_zoo.catalog.shapes import make_size
+from models_zoo.catalog.spec import ConfigValue, SizeSpec
+
+
+def text_size(**config: ConfigValue) -> SizeSpec:
+    """Return the size whose iteration reads `batch` texts of `length` tokens."""
+    return _size(config, "batch", "length")
+
+
+def pair_size(**config: ConfigValue) -> SizeSpec:
+    """Return the size whose iteration reads `batch` pairs of a source and a target text."""
+    return _size(config, "batch", "source_length", "target_length")
+
+
+def step_size(**config: ConfigValue) -> SizeSpec:
+    """Return the size whose iteration reads the next token of `batch` texts."""
+    size = _size(config, "batch")
+    return replace(size, num_tokens=size.num_samples)
+
+
+def sample_size(**config: ConfigValue) -> SizeSpec:
+    """Return the size whose iteration reads `batch` samples that have no tokens."""
+    return _size(config, "batch")
+
+
+def _size(config: Mapping[str, ConfigValue], *axes: str) -> SizeSpec:
+    missing = set(axes) - config.keys()
+    assert not missing, missing
+    return make_size(config)

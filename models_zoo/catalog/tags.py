@@ -1,0 +1,35 @@
+"""Tags of models, to choose several at once by what they read and how.
+
+Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from models_zoo.catalog.spec import ModelSpec
+
+# Of each tag the families that have it. A model's family is a tag as well.
+TAGS = {
+    "text": (
+        "architecture",
+        "decoder",
+        "encoder",
+        "encoder-decoder",
+        "mixture-of-experts",
+        "recurrent",
+        "state-space",
+        "transformer",
+    ),
+    "language-model": ("decoder", "mixture-of-experts", "recurrent", "state-space"),
+    "vision": ("detection", "segmentation", "vision", "vision-language"),
+    "image-generation": ("diffusion", "gan"),
+}
+# One token against a key-value cache.
+GENERATION_STEP = "generation-step"
+
+
+def tags_of(spec: ModelSpec) -> tuple[str, ...]:
+    """Return the tags of `spec`: its family, what follows from that, and its own."""
+    found = [spec.family, *(tag for tag, families in TAGS.items() if spec.family in families)]
+    if any("cache_length" in size.config for size in spec.sizes.values()):
+        found.append(GENERATION_STEP)
+    return tuple(dict.fromkeys((*found, *spec.tags)))

@@ -1,0 +1,69 @@
+"""A key-value cache of fixed size that each iteration writes at the same place, and its reader."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from models_zoo.building.inputs import normal
+
+CACHE_SEED = 7
+
+
+class StaticCache(nn.Module):
+    """The keys and values of every layer, as if the tokens before `position` had been read.
+
+    It takes the part of transformers' cache that attention calls. Theirs counts its tokens, and so
+    would do other work in each iteration; this one always writes at `position`. The tensors are
+    buffers, so that they follow the model to its device and dtype, and stay where they are: a
+    CUDA graph may write to them.
+    """
+
+    position: Tensor
+
+    def __init__(self, *shape: int, num_layers: int, position: int) -> None:
+        """Fill `num_layers` caches of `shape`: batch, heads, length, size of a head."""
+        super().__init__()
+        self.length = shape[2]
+        self.register_buffer("position", torch.tensor([position]))
+        for layer in range(num_layers):
+            for offset, kind in enumerate(("keys", "values")):
+                filling = normal(*shape, seed=CACHE_SEED + 2 * layer + offset)
+                self.register_buffer(f"{kind}_{layer}", filling)
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Write the keys and values of one token; return those of all places."""
+        all_keys, all_values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
+        # Under autocast the projections come in half precision.
+        all_keys.index_copy_(2, self.position, keys.to(all_keys.dtype))
+        all_values.index_copy_(2, self.position, values.to(all_values.dtype))
+        return all_keys, all_values
+
+    def mask(self) -> Tensor:
+        """Return which places the token at `position` sees, (1, 1, 1, length)."""
+        places = torch.arange(self.length, device=self.position.device)
+        return (places <= self.position)[None, None, None]
+
+
+class OneTokenDecoder(nn.Module):
+    """A decoder of transformers that reads one token against a filled cache: a step of generation.
+
+    It returns the logits of the next token, (batch, 1, vocabulary).
+    """
+
+    def __init__(self, inner: nn.Module, *, cache: StaticCache) -> None:
+        super().__init__()
+        self.inner = inner
+        self.cache = cache
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Return the logits that follow `input_ids`, (batch, 1)."""
+        outputs = self.inner(
+            input_ids=input_ids,
+            position_ids=self.cache.position[None],
+            attention_mask=self.cache.mask(),
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        logits: Tensor = outputs.logits
+        return logits

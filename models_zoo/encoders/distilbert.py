@@ -1,0 +1,45 @@
+"""DistilBERT with its masked-language-model head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import DistilBertConfig, DistilBertForMaskedLM
+
+from models_zoo.building.inputs import seeded_weights, token_ids
+
+
+class MaskedLanguageModel(nn.Module):
+    """DistilBERT that returns its logits, (batch, length, vocabulary)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.inner = DistilBertForMaskedLM(
+            DistilBertConfig(
+                vocab_size=config["vocab_size"],
+                dim=config["hidden_size"],
+                hidden_dim=4 * config["hidden_size"],
+                n_layers=config["num_layers"],
+                n_heads=config["num_heads"],
+                max_position_embeddings=config["max_length"],
+                dropout=0.0,
+                attention_dropout=0.0,
+            )
+        )
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits: Tensor = self.inner(input_ids=input_ids).logits
+        return logits
+
+
+def build(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model of `config` on the CPU in fp32."""
+    return seeded_weights(lambda: MaskedLanguageModel(config))
+
+
+def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
+    """Return the keyword arguments of one iteration."""
+    batch, length = config["batch"], config["length"]
+    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}

@@ -1,0 +1,48 @@
+"""RoBERTa with its masked-language-model head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import RobertaConfig, RobertaForMaskedLM
+
+from models_zoo.building.inputs import seeded_weights, token_ids
+
+
+class MaskedLanguageModel(nn.Module):
+    """RoBERTa that returns its logits, (batch, length, vocabulary)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.inner = RobertaForMaskedLM(
+            RobertaConfig(
+                vocab_size=config["vocab_size"],
+                hidden_size=config["hidden_size"],
+                intermediate_size=4 * config["hidden_size"],
+                num_hidden_layers=config["num_layers"],
+                num_attention_heads=config["num_heads"],
+                # Positions are counted from behind the padding, which is 1.
+                max_position_embeddings=config["max_length"] + 2,
+                type_vocab_size=1,
+                layer_norm_eps=1e-5,
+                hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0,
+            )
+        )
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits: Tensor = self.inner(input_ids=input_ids).logits
+        return logits
+
+
+def build(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model of `config` on the CPU in fp32."""
+    return seeded_weights(lambda: MaskedLanguageModel(config))
+
+
+def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
+    """Return the keyword arguments of one iteration."""
+    batch, length = config["batch"], config["length"]
+    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}

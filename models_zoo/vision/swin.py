@@ -1,0 +1,47 @@
+"""Swin Transformer with its classification head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import SwinConfig, SwinForImageClassification
+
+from models_zoo.building.inputs import normal, seeded_weights
+
+
+class ImageClassifier(nn.Module):
+    """Swin that returns its logits, (batch, classes)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.inner = SwinForImageClassification(
+            SwinConfig(
+                image_size=config["image_size"],
+                patch_size=config["patch_size"],
+                embed_dim=config["hidden_size"],
+                depths=list(config["depths"]),
+                num_heads=list(config["num_heads"]),
+                window_size=config["window_size"],
+                drop_path_rate=0.0,
+                hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0,
+                id2label={index: str(index) for index in range(config["num_classes"])},
+            )
+        )
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        logits: Tensor = self.inner(pixel_values=pixel_values).logits
+        return logits
+
+
+def build(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model of `config` on the CPU in fp32."""
+    return seeded_weights(lambda: ImageClassifier(config))
+
+
+def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
+    """Return the keyword arguments of one iteration."""
+    side = config["image_size"]
+    return {"pixel_values": normal(config["batch"], 3, side, side, seed=seed)}
