@@ -13,7 +13,7 @@ from db.errors import NotFoundError
 from db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
 from db.records.results import Alert, AlertState
 from db.records.triage import ONGOING
-from runner.analysis.triage import AlertStateError, Decision, set_state
+from runner.analysis.alerts.triage import AlertStateError, Decision, set_state
 
 
 class MeanwhileChanged(Exception):

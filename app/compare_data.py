@@ -17,15 +17,20 @@ from db.queries.results import load_document, load_run
 from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from db.records.summaries import RunSummary
 from db.store import Store
-from runner.analysis.compare import (
+from runner.analysis.comparison.environment_diff import environment_diff
+from runner.analysis.comparison.run_selection import (
+    mean_ratios,
+    of_variant,
+    run_at_revision,
+    run_before,
+)
+from runner.analysis.comparison.runs import (
     CaseComparison,
     NotComparableError,
     check_comparable,
     compare_results,
 )
-from runner.analysis.environment_diff import environment_diff
-from runner.analysis.machine import compare_machine
-from runner.analysis.sides import mean_ratios, of_variant, run_at_revision, run_before
+from runner.analysis.judging.machine_state import compare_machine
 
 # What cases are alike in, whatever device measures them.
 _LIKE = ("model", "phase", "shape", "dtype", "variant")

@@ -22,16 +22,16 @@ from db.records._merge_points import point_columns
 from db.records.results import Alert, Case, Outcome, Run
 from db.records.summaries import LatestCell, SeriesHeader, TrendPoint
 from db.shared.text import printable
-from runner.analysis.aggregate import cohort_means, pass_rate
+from runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
 from runner.analysis.detector import describe_steps
-from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from runner.analysis.levels import PACE, PACED_TIMES
-from runner.analysis.outcomes import CUSTOM_SUITE
-from runner.analysis.pacing import at_one_pace
+from runner.analysis.judging.cost_step import Track
+from runner.analysis.judging.machine_pace import at_one_pace
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 from runner.analysis.repro import compare_command, suite_command
-from runner.analysis.shift import Track
-from runner.analysis.stats import estimate, robust_sd
-from runner.analysis.sweep import speedups
+from runner.analysis.stats._merge_analysis_sweep import speedups
+from runner.analysis.stats.cohort import cohort_means, pass_rate
+from runner.analysis.stats.estimates import estimate, robust_sd
+from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 
 def run_command(run: Run) -> str:

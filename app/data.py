@@ -68,10 +68,10 @@ from db.records.summaries import LatestCell, RunSummary, Sample, SeriesHeader, T
 from db.records.triage import ONGOING
 from db.shared.text import printable
 from db.store import Store
-from runner.analysis.failures import fails_otherwise
-from runner.analysis.levels import PACE, PACED_TIMES
-from runner.analysis.machine import CLOCKS, MachineChange, machine_history
+from runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
+from runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
 from runner.analysis.repro import repro_command
+from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ def _read_machine_moves(
 
 
 def machine_move(change: MachineChange) -> MachineMove:
-    """Return what `runner.analysis.machine` says of a reference case as pages show it."""
+    """Return what `runner.analysis.judging.machine_state` says of a reference case as pages show it."""
     has_interval = change.low is not None and change.high is not None
     return MachineMove(
         model=change.model,

@@ -16,7 +16,7 @@ from db.queries.results import load_series_settings
 from db.records.results import Alert, AlertState
 from db.records.triage import JUDGE, SeriesSettings
 from db.shared.access_rules import Role
-from runner.analysis.triage import (
+from runner.analysis.alerts.triage import (
     AlertStateError,
     Decide,
     Decision,

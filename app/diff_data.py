@@ -19,11 +19,17 @@ from db.records.imported import is_imported
 from db.records.kernels import KernelSource
 from db.records.results import Alert, Case, Outcome, Run, Verdict
 from db.store import Store
-from runner.analysis.alert_kernels import is_about_slower, kernel_ends
-from runner.analysis.environment_diff import environment_diff
-from runner.analysis.kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernel_diff import TOLD_DIGITS, KernelDiff, diff_kernels, kernel_side, top_rows
-from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.comparison.environment_diff import environment_diff
+from runner.analysis.kernels._merge_analysis_alert_kernels import is_about_slower, kernel_ends
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernels.diff import (
+    TOLD_DIGITS,
+    KernelDiff,
+    diff_kernels,
+    kernel_side,
+    top_rows,
+)
+from runner.analysis.kernels.grouping import KernelSide
 
 logger = logging.getLogger(__name__)
 

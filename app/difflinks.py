@@ -15,7 +15,7 @@ from db.queries.kernels import KernelRun
 from db.records.results import Case
 from db.records.summaries import ResultSummary, TrendPoint
 from db.shared.text import signed_us
-from runner.analysis.kernel_diff import share_text
+from runner.analysis.kernels.diff import share_text
 
 _EAGER = "eager"
 _COLUMNS = (

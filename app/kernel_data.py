@@ -29,8 +29,8 @@ from db.shared.trace_paths import (
     is_web_address,
     traces_folder,
 )
-from runner.analysis.kernel_noise import result_noise
-from runner.analysis.kernel_script import NoKernelScript, script_of, title_of
+from runner.analysis.kernels.noise import result_noise
+from runner.analysis.kernels.standalone_script import NoKernelScript, script_of, title_of
 
 
 def trace_path(result_id: str) -> Path | None:

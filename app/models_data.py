@@ -19,8 +19,8 @@ from app.state import ModelsState
 from db.queries.latest import Recent, load_last_ok, load_model_summaries
 from db.records.results import Alert, Outcome, Verdict
 from db.records.summaries import LatestCell
-from runner.analysis.history import MIN_BASELINE_POINTS
-from runner.analysis.stats import robust_sd
+from runner.analysis.detection.constants import MIN_BASELINE_POINTS
+from runner.analysis.stats.estimates import robust_sd
 
 # The metric whose medians tell how noisy a model is.
 NOISE_METRIC = "latency_s"

@@ -11,9 +11,9 @@ from app.modespage import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spr
 from app.state import COLD
 from db.records.results import Alert, Outcome
 from db.records.summaries import LatestCell, MeasurementSummary
-from runner.analysis.break_even import calls_to_pay_back
-from runner.analysis.shipping import Choice, Cost, choose_mode
-from runner.analysis.stats import Estimate
+from runner.analysis.stats.break_even import calls_to_pay_back
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
 
 MODES = MODE_ORDER[1:]
 _EAGER = MODE_ORDER[0]

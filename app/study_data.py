@@ -25,7 +25,8 @@ from app.studyrows import (
 from db.queries.results import load_result_summaries, load_suite_runs
 from db.records.results import Run
 from db.store import Store
-from runner.analysis.study import (
+from runner.analysis.studies.catalog import STUDIES
+from runner.analysis.studies.study import (
     Seen,
     Study,
     StudyRun,
@@ -33,8 +34,7 @@ from runner.analysis.study import (
     section_titles,
     seen_in_summaries,
 )
-from runner.analysis.study_list import STUDIES
-from runner.analysis.study_tables import StudyTable, beside_published, gaps, study_tables
+from runner.analysis.studies.tables import StudyTable, beside_published, gaps, study_tables
 
 TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values()}
 

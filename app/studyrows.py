@@ -14,8 +14,8 @@ from app.state import run_url
 from app.studypage import GridPart, TablePart
 from db.records.metrics import METRICS
 from db.records.results import Outcome
-from runner.analysis.study import Published, Seen, StudyRun
-from runner.analysis.study_tables import Beside, Gap, StudyCell, StudyTable
+from runner.analysis.studies.study import Published, Seen, StudyRun
+from runner.analysis.studies.tables import Beside, Gap, StudyCell, StudyTable
 
 # The speedups from which on a field of a heat map is a shade darker.
 SHADES = (1.0, 1.25, 1.5, 2.0, 3.0)

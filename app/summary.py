@@ -24,7 +24,7 @@ from db.jobs.health import SchedulerState
 from db.records.results import Alert, Outcome, Run, Verdict
 from db.records.summaries import LatestCell, RunSummary
 from db.shared.text import counted, short_revision
-from runner.analysis.sides import run_before
+from runner.analysis.comparison.run_selection import run_before
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3

@@ -24,11 +24,11 @@ from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from models_zoo.catalog.catalog import CATALOG
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.plan import make_plan
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.planning.plan import make_plan
+from runner.planning.suites import Selection
 from runner.protocol import LaunchReport, MeasureSettings
-from runner.suites import Selection
 
 # 1: first version.
 SCHEMA_VERSION = 1

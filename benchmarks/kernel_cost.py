@@ -30,11 +30,11 @@ from db.ingest.results import put_documents
 from db.records.results import CaseResult, Outcome, Run, RunDocument, RunState
 from db.store import Store
 from models_zoo.catalog.catalog import CATALOG
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.plan import PlannedCase, make_plan
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.planning.plan import PlannedCase, make_plan
+from runner.planning.suites import Selection
 from runner.protocol import MeasureSettings
-from runner.suites import Selection
 
 # 1: first version.
 SCHEMA_VERSION = 1

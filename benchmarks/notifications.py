@@ -32,11 +32,11 @@ from db.alerts.outbox import count_outbox, load_outbox
 from db.records.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
-from runner.alerts.deliveries import Policy
-from runner.alerts.dispatch import Dispatcher, Item
-from runner.alerts.http import HttpRules
-from runner.alerts.posting import Poster
-from runner.alerts.webhook import Webhook
+from runner.notifications._merge_alerts_posting import Poster
+from runner.notifications.delivery_policy import Policy
+from runner.notifications.dispatcher import Dispatcher, Item
+from runner.notifications.http_client import HttpRules
+from runner.notifications.receivers.webhook import Webhook
 from tests.postgres import find_binaries, running_server
 
 # 2: says which kind of store it was. 1: first version.

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
 from db.records.results import CaseResult, Outcome, RunDocument
-from runner.documents import read_document
+from runner.persistence.json_files import read_document
 
 # 1: first version.
 SCHEMA_VERSION = 1

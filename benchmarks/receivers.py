@@ -41,19 +41,19 @@ from db.alerts.outbox import count_outbox, load_outbox
 from db.records.notifications import Notification, NotificationState
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
-from runner.alerts.apprise import Apprise
-from runner.alerts.chat import Chat, slack, teams
-from runner.alerts.discord import Discord
-from runner.alerts.dispatch import Dispatcher, Item, Receiver
-from runner.alerts.github import GitHub
-from runner.alerts.github_api import GitHubApi
-from runner.alerts.http import HttpRules
-from runner.alerts.mail import Mail
-from runner.alerts.posting import Poster
-from runner.alerts.settings import Publication
-from runner.alerts.slack import SlackBot
-from runner.alerts.smtp import MailServer
-from runner.alerts.webhook import Webhook
+from runner.config.notifications import Publication
+from runner.notifications._merge_alerts_posting import Poster
+from runner.notifications.dispatcher import Dispatcher, Item, Receiver
+from runner.notifications.http_client import HttpRules
+from runner.notifications.receivers.apprise import Apprise
+from runner.notifications.receivers.chat import Chat, slack, teams
+from runner.notifications.receivers.discord import Discord
+from runner.notifications.receivers.github import GitHub
+from runner.notifications.receivers.github_api import GitHubApi
+from runner.notifications.receivers.mail import Mail
+from runner.notifications.receivers.slack import SlackBot
+from runner.notifications.receivers.smtp import MailServer
+from runner.notifications.receivers.webhook import Webhook
 from tests.chat_servers import CHANNEL, TOKEN, chatting
 from tests.github_server import github_server
 from tests.mail_server import mail_server

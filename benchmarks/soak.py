@@ -46,13 +46,13 @@ from benchmarks.startup import RESULTS, ROOT, describe_machine
 from benchmarks.trend import trend_of
 from db.jobs.health import load_health
 from db.records.results import Outcome
-from runner.alerts.outlet import send_waiting
-from runner.commands.judging import judge
-from runner.config import Config, load_config
+from runner.alerting.notifier import send_waiting
+from runner.cli.run.after_run import judge
+from runner.config.load import Config, load_config
 from runner.events import CaseFinished, Event
-from runner.jobloop import JobLoop
-from runner.jobs import JobRequest, JobRequests
-from runner.wiring import Seams, Workplace
+from runner.scheduling.job_requests import JobRequest, JobRequests
+from runner.scheduling.job_worker import JobLoop
+from runner.workspace import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, BenchmarkError
-from runner.traces.kernels import read_kernels
-from runner.traces.notes import KernelNotes
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, describe_machine
-from runner.interop.source import open_unpacked
-from runner.traces.events import read_events
-from runner.traces.kernels import read_kernels
-from runner.traces.notes import KernelNotes
+from runner.persistence.stream_reader import open_unpacked
+from runner.traces._merge_traces_events import read_events
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -21,11 +21,12 @@ from db.shared.text import first_line
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.tags import GENERATION_STEP, TAGS
 from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.study_list import STUDIES
-from runner.cli import main as hud
-from runner.interop import foreign, torchbench
-from runner.settings import SETTINGS
-from runner.suites import BUILTIN_SUITES
+from runner.analysis.studies.catalog import STUDIES
+from runner.cli.main import main as hud
+from runner.config.schema import SETTINGS
+from runner.interop.importers import torchbench
+from runner.interop.importers import vocabulary as foreign
+from runner.planning.suites import BUILTIN_SUITES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "models_zoo/README.md")

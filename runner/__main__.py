@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runner.entry import main
+from runner.cli.entry import main
 
 main()

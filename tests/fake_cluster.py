@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from db.jobs.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from tests.builders import make_measurement, make_result
 from tests.fakes import FACTS, FakeClock
 

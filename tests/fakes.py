@@ -16,12 +16,12 @@ import numpy as np
 
 from db.records.results import CaseResult, Outcome
 from models_zoo.catalog.spec import ModelSpec, SizeSpec
-from runner.alerts.deliveries import Answer, AnswerKind
-from runner.alerts.dispatch import Message
-from runner.combine import combine
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
+from runner.execution.launch_aggregation import combine
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.dispatcher import Message
 from runner.protocol import LaunchReport, RawMetric
-from runner.this_machine import Reply
+from runner.system.machine import Reply
 from tests.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {

@@ -15,14 +15,14 @@ from typing import Any
 
 from db.records.notifications import NewsKind, Severity
 from db.records.results import AlertState
-from runner.alerts.apprise import body_of, tamed
-from runner.alerts.chat import discord, slack, teams
-from runner.alerts.dispatch import Item, Message
-from runner.alerts.github import issue_body
-from runner.alerts.mail import letter_of
-from runner.alerts.webhook import envelope
-from runner.alerts.weekly import weekly_notification, weekly_of
-from runner.alerts.words import in_words
+from runner.notifications.dispatcher import Item, Message
+from runner.notifications.message_text import in_words
+from runner.notifications.receivers.apprise import body_of, tamed
+from runner.notifications.receivers.chat import discord, slack, teams
+from runner.notifications.receivers.github import issue_body
+from runner.notifications.receivers.mail import letter_of
+from runner.notifications.receivers.webhook import envelope
+from runner.notifications.weekly_digest import weekly_notification, weekly_of
 from tests.builders import START, make_alert, make_case, make_sighting
 from tests.unit.test_chat import HOSTILE, full, message
 

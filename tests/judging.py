@@ -8,7 +8,7 @@ import numpy as np
 
 from db.records.results import Alert
 from db.records.summaries import Series
-from runner.analysis import judge as judging
+from runner.analysis.judging import judge as judging
 from tests.histories import make_series
 
 

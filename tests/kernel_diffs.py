@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from db.records.kernels import Kernel, Profile
-from runner.analysis.kernel_change import KernelChange
-from runner.analysis.kernel_diff import diff_kernels
-from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
+from runner.analysis.kernels.diff import diff_kernels
+from runner.analysis.kernels.grouping import KernelSide
 from tests.builders import make_kernel
 
 US = 1e-6

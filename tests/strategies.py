@@ -28,7 +28,7 @@ from db.records.results import (
 from db.records.run_ref import Sighting
 from db.records.run_warning import RunWarning
 from db.records.triage import AlertChange, ChangedField, SeriesSettings
-from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.kernels.grouping import KernelSide
 
 # What both databases keep as it is: `db.rows.mapping.clean_text` replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

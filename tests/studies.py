@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from db.records.results import Outcome
-from runner.analysis.stats import Estimate
-from runner.analysis.study import Seen, Study, StudyCases, TableSpec
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.study import Seen, Study, StudyCases, TableSpec
 from tests.builders import make_case
 
 

@@ -22,7 +22,7 @@ from app.sharing import Share, file_name, show_share
 from app.state import RunPageState, parse_run, run_url
 from db.errors import NotFoundError
 from db.records.results import Outcome, RunState
-from runner.analysis.outcomes import CUSTOM_SUITE
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 
 
 def show() -> None:

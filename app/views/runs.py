@@ -22,7 +22,7 @@ from db.records.imported import is_imported
 from db.records.results import Outcome, RunState
 from db.records.summaries import RunSummary
 from db.shared.text import short_revision
-from runner.analysis.outcomes import CUSTOM_SUITE
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (
     Column(label="started"),

@@ -43,7 +43,7 @@ from db.records.results import (
     RunState,
 )
 from db.store import Store
-from runner.detect import detect
+from runner.detection.detect import detect
 
 # 2: looks at one series.
 SCHEMA_VERSION = 2

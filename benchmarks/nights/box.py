@@ -16,16 +16,16 @@ from typing import Any
 import apscheduler.executors.base
 import apscheduler.schedulers.base
 
-import runner.jobloop
-import runner.schedule
-import runner.wiring
+import runner.scheduling.job_worker
+import runner.scheduling.scheduler
+import runner.workspace
 from benchmarks.nights.faults import FOLDER_VARIABLE, PAUSE_S
 from db.store import Store
-from runner.cli import main
-from runner.executor import LocalExecutor
-from runner.jobloop import JobLoop
-from runner.schedule import Scheduler
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.execution.local_executor import LocalExecutor
+from runner.scheduling.job_worker import JobLoop
+from runner.scheduling.scheduler import Scheduler
+from runner.workspace import Seams
 
 # In seconds that are real: a locked store is asked for so long, instead of half a minute.
 LOCK_TIMEOUT_S = 1.0

@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.precision import ours
 from benchmarks.precision.agreement import OURS, summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from runner.host import WorkerHost
+from runner.execution.worker_process import WorkerHost
 from runner.protocol import write_json
 
 # 1: first version.

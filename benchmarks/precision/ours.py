@@ -16,12 +16,12 @@ import numpy as np
 from db.records.results import Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.levels import PACE, launch_levels
-from runner.analysis.stats import launch_medians
-from runner.combine import combine
-from runner.executor_api import CaseOrder
-from runner.host import WorkerHost
-from runner.plan import plan_case
+from runner.analysis.stats.estimates import launch_medians
+from runner.analysis.stats.launch_levels import PACE, launch_levels
+from runner.execution.executor import CaseOrder
+from runner.execution.launch_aggregation import combine
+from runner.execution.worker_process import WorkerHost
+from runner.planning.plan import plan_case
 from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
 
 # Most of a launch is its compilation; sampling for a fifth of it is worth it.

@@ -24,10 +24,10 @@ from benchmarks.precision.rates import summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from db.records.results import Case, Dtype, Phase, Verdict
 from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.compare import DEFAULT_FAIL_ABOVE, CaseComparison
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.paired import PairLimits, PairSide, measure_pair
+from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, CaseComparison
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.execution.paired_launches import PairLimits, PairSide, measure_pair
 from runner.protocol import MeasureSettings, Workload, write_json
 
 # 1: first version.

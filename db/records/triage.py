@@ -1,6 +1,6 @@
 """What people decide about alerts and series, and the record of every change.
 
-Only the standard library is needed; the rules that use these are in `runner.analysis.lifecycle`.
+Only the standard library is needed; the rules that use these are in `runner.analysis.alerts.lifecycle`.
 """
 
 from __future__ import annotations

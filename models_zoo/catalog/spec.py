@@ -42,7 +42,7 @@ class NamedShape:
 class Tolerance:
     """How far a model's results may be from the fp64 oracle before they are `inaccurate`.
 
-    None is the default of the dtype (runner/measure/accuracy.py): the smallest cosine similarity of
+    None is the default of the dtype (runner/measure/accuracy/metrics.py): the smallest cosine similarity of
     an output and of the gradients, the RMS error relative to the oracle's size that is always
     allowed, the largest multiple of eager's RMS error, and the share of integers that may differ.
     """

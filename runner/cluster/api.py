@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from db.jobs.live_log import LiveLog
 from db.records.results import CaseResult
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,20 +19,20 @@ from typing import Any
 from db.jobs.live_log import LiveLog, find_live_log
 from db.records.json_fields import SCHEMA_VERSION
 from db.shared.trace_paths import trace_name
-from runner.again import measure_undisturbed
 from runner.cluster.api import Reply, Setup, Status
 from runner.errors import DeviceLost, ExecutorError, LockUnavailable
 from runner.events import Event
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.gpus import users_of
-from runner.idle import wait_until_idle
-from runner.interleave import launch_in_turn
-from runner.locks import machine_lock_dir, patient_lock
-from runner.paired import PairSide
+from runner.execution._merge_interleave import launch_in_turn
+from runner.execution.device_idle import wait_until_idle
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.execution.paired_launches import PairSide
+from runner.execution.retries import measure_undisturbed
+from runner.persistence.spool import utc_now
 from runner.protocol import PROTOCOL_VERSION
-from runner.spool import utc_now
-from runner.this_machine import LocalMachine
+from runner.system.gpus import users_of
+from runner.system.locks import machine_lock_dir, patient_lock
+from runner.system.machine import LocalMachine
 
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0

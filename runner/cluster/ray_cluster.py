@@ -23,7 +23,7 @@ from db.jobs.live_log import LiveLog
 from runner.cluster.api import Ended, Reply, Setup, Slot, Status
 from runner.cluster.node import serve_and_tell
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 
 MACHINE_LABEL = "hud-machine"
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from db.records.run_warning import RunWarning
-from runner.measure.compile_events import CompileClock
+from runner.measure.compile.phases import CompileClock
 from runner.measure.device import Device
-from runner.measure.library_calls import Calls
-from runner.measure.provenance import Origins
+from runner.measure.kernels.library_calls import Calls
+from runner.measure.kernels.provenance import Origins
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject
 from runner.protocol import LaunchRequest, RawMetric

@@ -12,7 +12,7 @@ import torch
 
 from db.records.metrics import FLUSHED
 from db.records.results import Dtype, Phase
-from runner.measure.timing import Timing
+from runner.measure.latency.timing import Timing
 
 # Written from end to end, twice the cache leaves nothing of the last iteration in it.
 FLUSH_FACTOR = 2

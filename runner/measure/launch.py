@@ -15,30 +15,30 @@ import torch
 
 from db.records.results import Dtype, Outcome, Phase
 from models_zoo.catalog.spec import UnavailableModelError
-from runner.measure.breakdown import report_breakdown
-from runner.measure.compile_step import compile_subject, report_counts
-from runner.measure.compiling import is_by_dynamo
+from runner.measure.accuracy.oracle_cache import check_against, find_reference
+from runner.measure.compile.compiler import is_by_dynamo
+from runner.measure.compile.cuda_graph import check_graph
+from runner.measure.compile.dynamo import recorded_compiles
+from runner.measure.compile.source_locations import failure_reason
+from runner.measure.compile.step import compile_subject, report_counts
 from runner.measure.context import Context, Findings, Forward
-from runner.measure.counters import report_counters
 from runner.measure.device import allow_tf32, open_device
-from runner.measure.dynamo import recorded_compiles
-from runner.measure.energy import report_energy
-from runner.measure.graphed import check_graph
-from runner.measure.kernels import report_kernels
-from runner.measure.library_calls import recorded_library_calls
-from runner.measure.memory import report_memory
-from runner.measure.oracle_cache import check_against, find_reference
-from runner.measure.places import failure_reason
-from runner.measure.provenance import recorded_origins
-from runner.measure.quantizing import report_quantized
-from runner.measure.ranges import named_range
-from runner.measure.runtimes.offer import check_runtime
-from runner.measure.sampling import sample
-from runner.measure.shapes import is_swept, sweep_shapes
+from runner.measure.kernels.library_calls import recorded_library_calls
+from runner.measure.kernels.profile_step import report_kernels
+from runner.measure.kernels.profiler_ranges import named_range
+from runner.measure.kernels.provenance import recorded_origins
+from runner.measure.latency.sampling import sample
+from runner.measure.model_transforms import CannotTreatError, treat
+from runner.measure.quantization import report_quantized
+from runner.measure.resources._merge_measure_counters import report_counters
+from runner.measure.resources.energy import report_energy
+from runner.measure.resources.flops import report_work
+from runner.measure.resources.memory import report_memory
+from runner.measure.resources.training_breakdown import report_breakdown
+from runner.measure.runtimes.registry import check_runtime
+from runner.measure.shape_sweep import is_swept, sweep_shapes
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
-from runner.measure.treatments import CannotTreatError, treat
-from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
 
 

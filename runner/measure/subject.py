@@ -17,9 +17,15 @@ import torch
 
 from db.records.results import Dtype, Phase
 from models_zoo.building.loader import check_names, load_builder
+from runner.measure.accuracy.outputs import (
+    GRADIENTS,
+    Result,
+    as_vector,
+    floating_tensors,
+    take_apart,
+)
 from runner.measure.checkout import check_imports, enter
 from runner.measure.device import Device
-from runner.measure.outputs import GRADIENTS, Result, as_vector, floating_tensors, take_apart
 from runner.protocol import LaunchRequest
 
 # AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,

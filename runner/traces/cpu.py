@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runner.traces.found import Found
-from runner.traces.host import Nesting, nest
-from runner.traces.inputs import shapes_text
-from runner.traces.kinds import Class, class_of_operator, own_name
-from runner.traces.notes import KernelNotes
-from runner.traces.parts import Intervals, joined
-from runner.traces.rows import Tally, work_of_call
-from runner.traces.strip import Piece, longest, median_iteration
+from runner.traces._merge_traces_inputs import shapes_text
+from runner.traces._merge_traces_strip import Piece, longest, median_iteration
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.intervals import Intervals, joined
+from runner.traces.iteration import Found
+from runner.traces.kernel_kinds import Class, class_of_operator, own_name
+from runner.traces.kernel_rows import Tally, work_of_call
+from runner.traces.operator_costs import Work
+from runner.traces.operator_stack import Nesting, nest
 from runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
-from runner.traces.work import Work
 
 DISPATCH = "dispatch"
 # How Inductor's C++ templates of products begin (torch/_inductor/codegen/cpp_gemm_template.py); no

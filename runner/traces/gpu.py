@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from db.records.kernels import IDLE
-from runner.traces.found import Found
-from runner.traces.host import Nesting, nest
-from runner.traces.inputs import shapes_text
-from runner.traces.kinds import Class, class_of_kernel, class_of_operator
-from runner.traces.parts import Intervals, Whole
-from runner.traces.rows import Tally
-from runner.traces.strip import Piece, longest, median_iteration
+from runner.traces._merge_traces_inputs import shapes_text
+from runner.traces._merge_traces_strip import Piece, longest, median_iteration
+from runner.traces.intervals import Intervals, Whole
+from runner.traces.iteration import Found
+from runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
+from runner.traces.kernel_rows import Tally
+from runner.traces.operator_stack import Nesting, nest
 from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from runner.errors import TraceError
-from runner.traces.found import Found
+from runner.traces._merge_traces_rank_report import RankReport, RankRow, Span
+from runner.traces.compile_notes import KernelNotes
 from runner.traces.gpu import find_on_gpu
-from runner.traces.kinds import class_of_kernel
-from runner.traces.notes import KernelNotes
-from runner.traces.parts import Intervals, joined
-from runner.traces.rank_report import RankReport, RankRow, Span
-from runner.traces.rows import NS_PER_S
+from runner.traces.intervals import Intervals, joined
+from runner.traces.iteration import Found
+from runner.traces.kernel_kinds import class_of_kernel
+from runner.traces.kernel_rows import NS_PER_S
 from runner.traces.timeline import Call, Timeline, read_timeline, whole
 
 COMMUNICATION, COPY = "communication", "copy"

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from runner.errors import TraceError
-from runner.traces.events import COMPLETE, Event, Header, TraceReader
-from runner.traces.inputs import spreading
-from runner.traces.kinds import GENERATED
-from runner.traces.notes import KernelNotes
-from runner.traces.parts import Intervals, Whole
+from runner.traces._merge_traces_events import COMPLETE, Event, Header, TraceReader
+from runner.traces._merge_traces_inputs import spreading
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.intervals import Intervals, Whole
+from runner.traces.kernel_kinds import GENERATED
 
 ITERATION = "hud/iteration"
 MODULE_PREFIX = "hud/module:"

@@ -31,7 +31,7 @@ from db.records.results import Alert, AlertState
 from db.records.triage import Revision
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
-from runner.analysis.triage import Decision
+from runner.analysis.alerts.triage import Decision
 from tests.builders import make_alert, make_case, make_notification
 
 SECRET = "0123456789abcdef0123456789abcdef"

@@ -19,7 +19,7 @@ from db.records.results import AlertState
 from db.records.triage import ONGOING
 from db.shared.access_rules import AccessRules
 from db.store import Store
-from runner.analysis.triage import Decide, set_muted, set_owner, set_state
+from runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows

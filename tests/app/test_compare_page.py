@@ -18,7 +18,7 @@ from db.ingest.results import put_documents
 from db.queries.results import load_document
 from db.records.results import RunDocument
 from db.store import Store
-from runner.analysis.compare import compare_results
+from runner.analysis.comparison.runs import compare_results
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import commands_of, html_of, links_of, text_of, texts_of_rows

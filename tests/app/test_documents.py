@@ -20,8 +20,8 @@ from app.state import (
     RunsState,
     SeriesState,
 )
-from runner.analysis.history import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from runner.analysis.stats import MAD_TO_SD, TAILS, TAILS_TO_SD
+from runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 
 TEXT = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text().split())
 

@@ -13,7 +13,7 @@ from db.queries.results import load_alert
 from db.records._merge_events import Event, EventKind
 from db.records.results import Alert
 from db.store import Store
-from runner.analysis.triage import set_owner
+from runner.analysis.alerts.triage import set_owner
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows

@@ -11,9 +11,9 @@ import pytest
 from app.main import VIEWS
 from db.queries.results import load_alerts, load_latest
 from db.store import Store
-from runner.detect import detect
-from runner.interop.history import Unsaid
-from runner.interop.importing import import_file
+from runner.detection.detect import detect
+from runner.interop.importers.history import Unsaid
+from runner.interop.importers.importer import import_file
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of

@@ -33,10 +33,10 @@ from db.alerts.action_links import (
 from db.records.results import Alert
 from db.shared.trend_images import MAX_PICTURE_BYTES, draw_trends
 from db.store import Store
-from runner.alerts import pictures
-from runner.alerts.dispatch import draw_nothing
-from runner.config import parse_config
-from runner.wiring import Seams, Workplace
+from runner.alerting import _merge_alerts_pictures as pictures
+from runner.config.load import parse_config
+from runner.notifications.dispatcher import draw_nothing
+from runner.workspace import Seams, Workplace
 from tests.app.stores import fill, regression
 from tests.builders import START, make_alert, make_case, make_sighting
 from tests.unit.app.results import point, series_page

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json, settings_to_json
-from runner.config import parse_config
-from runner.setting import SecretRefused
-from runner.settings import SETTINGS
-from runner.shown_settings import number_text, shown_settings, shown_value, without_links
-from runner.supervise import dashboard_environment
+from runner.config.load import parse_config
+from runner.config.schema import SETTINGS
+from runner.config.setting import SecretRefused
+from runner.config.snapshot import number_text, shown_settings, shown_value, without_links
+from runner.scheduling.supervisor import dashboard_environment
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows
 

@@ -15,7 +15,7 @@ from db.queries.results import load_alert, load_changes
 from db.records.results import AlertState
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store, utc_now
-from runner.analysis.triage import set_state
+from runner.analysis.alerts.triage import set_state
 from tests.app.stores import improvement
 from tests.builders import make_notification
 from tests.e2e.conftest import LINK_SECRET, Watched

@@ -11,7 +11,7 @@ from typing import Any
 
 from db.records.results import Outcome
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from runner.protocol import LaunchReport, RawMetric
 from tests.fakes import FACTS, Draw, FakeExecutor, draw_latencies
 from tests.integration.terminal import Terminal

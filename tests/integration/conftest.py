@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
-from runner.executor import LocalExecutor
+from runner.execution.local_executor import LocalExecutor
 from tests.fakes import FakeClock
 from tests.postgres import PostgresServer, find_binaries, running_server
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn, optim
 from torch._inductor.codecache import PyCodeCache
 
 from db.records.results import Dtype, Phase
+from runner.measure.compile.dynamo import reset
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.dynamo import reset
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject, mean_square
 from runner.protocol import LaunchRequest, MeasureSettings, Workload

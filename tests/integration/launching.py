@@ -9,7 +9,7 @@ from typing import Any
 
 from db.records.results import Case, CaseResult, Dtype, Phase
 from models_zoo.catalog.variants import VARIANTS
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from runner.protocol import MeasureSettings, Workload
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -16,9 +16,9 @@ from click.testing import Result
 from db.ingest.results import put_documents
 from db.queries.results import load_alerts, load_document
 from db.records.results import Alert, Case, CaseResult, RunDocument
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from runner.protocol import LaunchReport
-from runner.toolchains import Probe
+from runner.toolchains.registry import Probe
 from tests.builders import START, make_measurement
 from tests.fakes import FACTS, Draw, FakeExecutor, draw_latencies
 from tests.integration.terminal import CONFIG, Terminal

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from db.records.results import RunDocument
 from db.store import Store
-from runner.config import Config, parse_config
+from runner.config.load import Config, parse_config
+from runner.config.schedules import Schedule
 from runner.events import Event, Said
-from runner.jobloop import Engine, JobLoop
-from runner.jobs import JobRequest, JobRequests
-from runner.schedule_rules import Schedule
-from runner.wiring import Seams, Workplace
+from runner.scheduling.job_requests import JobRequest, JobRequests
+from runner.scheduling.job_worker import Engine, JobLoop
+from runner.workspace import Seams, Workplace
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
 NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")

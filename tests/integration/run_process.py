@@ -21,12 +21,12 @@ from db.records.results import RunState
 from db.store import Store
 from runner.errors import RunnerError
 from runner.events import CaseFinished, Event, Said
-from runner.executor_api import CaseOrder
-from runner.keeper import Keeper
+from runner.execution.executor import CaseOrder
+from runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from runner.persistence.result_writer import Keeper
+from runner.persistence.spool import Spool, utc_now
+from runner.planning.suites import Selection
 from runner.protocol import MeasureSettings
-from runner.service import RunRequest, Surroundings, run_plans
-from runner.spool import Spool, utc_now
-from runner.suites import Selection
 from tests.fakes import FakeExecutor, make_catalog
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,14 +13,14 @@ from db.queries.results import load_document
 from db.queries.runs import load_last_measured
 from db.records.results import RunDocument
 from db.store import Store
-from runner.budget import Worth
 from runner.events import Event, Said
-from runner.executor_api import CaseOrder
-from runner.keeper import Keeper
+from runner.execution.executor import CaseOrder
+from runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from runner.persistence.result_writer import Keeper
+from runner.persistence.spool import Spool
+from runner.planning.suites import Selection
+from runner.planning.time_budget import Worth
 from runner.protocol import MeasureSettings
-from runner.service import RunRequest, Surroundings, run_plans
-from runner.spool import Spool
-from runner.suites import Selection
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
 CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")

@@ -10,9 +10,9 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from db.store import Store
-from runner.cli import main
-from runner.toolchains import Probe
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.toolchains.registry import Probe
+from runner.workspace import Seams
 from tests.fakes import FACTS, FakeClock, FakeExecutor
 
 CONFIG = """

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import Dtype, Phase
-from runner.measure.accuracy import (
+from runner.measure.accuracy.metrics import (
     MIN_EAGER_COSINE,
     RMSE_FACTOR,
     ROUNDING_RMSE,
@@ -23,9 +23,9 @@ from runner.measure.accuracy import (
     num_allowed_flips,
     tolerance_for,
 )
-from runner.measure.accuracy_step import check_result, make_reference
+from runner.measure.accuracy.outputs import take_apart
+from runner.measure.accuracy.step import check_result, make_reference
 from runner.measure.context import Context
-from runner.measure.outputs import take_apart
 from runner.measure.subject import Subject, fp64_twin
 from tests.integration.contexts import CPU, make_context
 

@@ -19,12 +19,12 @@ from db.alerts.action_links import (
 )
 from db.records.notifications import Notification
 from db.records.results import AlertState
-from runner.alerts.links import Linker, link_secret, make_linker
-from runner.alerts.outlet import compose
-from runner.config import Config, parse_config
+from runner.alerting.message_links import Linker, link_secret, make_linker
+from runner.alerting.notifier import compose
+from runner.config.load import Config, parse_config
 from runner.errors import ConfigError
-from runner.supervise import dashboard_environment
-from runner.wiring import Seams, Workplace
+from runner.scheduling.supervisor import dashboard_environment
+from runner.workspace import Seams, Workplace
 from tests.builders import START, make_alert, make_notification
 from tests.stored import save_alerts
 

@@ -17,8 +17,8 @@ from db.queries.results import load_alert, load_alerts, load_changes, load_serie
 from db.records.results import Alert, AlertState
 from db.records.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
 from db.store import Store
-from runner.analysis.triage import Decide, set_care, set_muted, set_owner, set_state
-from runner.detect import detect
+from runner.analysis.alerts.triage import Decide, set_care, set_muted, set_owner, set_state
+from runner.detection.detect import detect
 from tests.builders import START, make_alert
 from tests.fakes import FakeClock
 from tests.integration.store_processes import child

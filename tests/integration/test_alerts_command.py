@@ -389,7 +389,7 @@ def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
 ) -> None:
     alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
     report = SimpleNamespace(new=[alert], alerts=[alert], events={})
-    monkeypatch.setattr("runner.commands.judging.detect", lambda _store, **_: report)
+    monkeypatch.setattr("runner.cli.run.after_run.detect", lambda _store, **_: report)
     result = terminal.hud("run", "--suite", "mine", "--no-confirm")
     assert ("regression: bert/" in result.stderr) is is_told
     assert result.exit_code == int(is_told)

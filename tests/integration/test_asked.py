@@ -12,11 +12,11 @@ from db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
 from db.queries.results import load_runs
 from db.records.results import RunDocument, RunState
 from models_zoo.catalog.spec import UnknownNameError
-from runner.asked import order_of
-from runner.jobloop import Engine, JobLoop
-from runner.schedule_rules import ExecutorKind
-from runner.suites import BUILTIN_SUITES
-from runner.wiring import RunOrder
+from runner.config.schedules import ExecutorKind
+from runner.planning.suites import BUILTIN_SUITES
+from runner.scheduling.job_orders import order_of
+from runner.scheduling.job_worker import Engine, JobLoop
+from runner.workspace import RunOrder
 from tests.builders import make_case, make_result, make_run
 from tests.integration.queueing import NIGHT, Place
 

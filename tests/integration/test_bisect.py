@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.bisect_record import Bisection
-from runner.bisect_revisions import CommitRevisions
+from runner.bisect.record import Bisection
+from runner.bisect.revisions import CommitRevisions
+from runner.bisect.worktrees import Worktrees, find_root
 from runner.errors import BisectError, RevisionUnusable
-from runner.executor_api import CaseOrder
-from runner.fresh import LAUNCHES_FROM_COLD
-from runner.locks import immediate_lock
+from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from runner.execution.executor import CaseOrder
 from runner.protocol import LaunchReport, RawMetric
-from runner.worktrees import Worktrees, find_root
+from runner.system.locks import immediate_lock
 from tests.fakes import FakeExecutor
 from tests.integration import launching
 from tests.integration.bisecting import CASE, BisectTerminal, CommitTerminal, git

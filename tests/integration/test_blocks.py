@@ -8,13 +8,13 @@ from torch import nn
 
 from db.records.results import Outcome, Phase
 from models_zoo.catalog.spec import Treatment
-from runner.executor import LocalExecutor
-from runner.measure.blocks import repeated_blocks
-from runner.measure.compiling import compile_model
-from runner.measure.dynamo import read_counts
-from runner.measure.memory import cpu_peak_bytes, idle_bytes
+from runner.execution.local_executor import LocalExecutor
+from runner.measure._merge_measure_blocks import repeated_blocks
+from runner.measure.compile.compiler import compile_model
+from runner.measure.compile.dynamo import read_counts
+from runner.measure.model_transforms import CannotTreatError, treat
+from runner.measure.resources.memory import cpu_peak_bytes, idle_bytes
 from runner.measure.subject import Subject
-from runner.measure.treatments import CannotTreatError, treat
 from tests.fixtures.odd_models import WIDTH, Block, Stack
 from tests.integration.contexts import forget_compiled, make_context
 from tests.integration.launching import median, order

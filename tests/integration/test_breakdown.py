@@ -12,8 +12,10 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from db.records.results import Phase
-from runner.measure import breakdown
-from runner.measure.breakdown import (
+from runner.measure.context import Context
+from runner.measure.device import Device
+from runner.measure.resources import training_breakdown as breakdown
+from runner.measure.resources.training_breakdown import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     NUM_WARMUPS,
@@ -23,8 +25,6 @@ from runner.measure.breakdown import (
     report_breakdown,
     take_steps,
 )
-from runner.measure.context import Context
-from runner.measure.device import Device
 from tests.integration.contexts import make_context
 
 CUDA = Device(kind="cuda", num_threads=1)

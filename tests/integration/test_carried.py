@@ -20,8 +20,9 @@ from db.queries.judge_state import load_events, load_judged
 from db.queries.results import load_alerts, load_histories
 from db.records.results import REFERENCE_FAMILY, Case, RunDocument
 from db.store import Store
-from runner import analysis, carried
-from runner.detect import detect
+from runner import analysis
+from runner.detection import incremental as carried
+from runner.detection.detect import detect
 from runner.errors import JudgingLost, RunInterrupted
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
@@ -165,7 +166,7 @@ def test_processes_that_share_the_cases_find_what_one_finds(
     detect(ours)
     assert processes == [2]
     # What it lies in is imported there: nothing of the store.
-    assert modules == {"runner.analysis.judge"}
+    assert modules == {"runner.analysis.judging.judge"}
     assert len(load_alerts(ours)) > 3
     assert state(ours) == state(theirs)
 

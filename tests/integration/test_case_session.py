@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from db.records.results import Outcome
-from runner.case_session import LocalSession
-from runner.combine import DISK_FULL, Ending
-from runner.executor_api import CaseOrder
-from runner.host import WorkerHost
+from runner.execution.case_session import LocalSession
+from runner.execution.executor import CaseOrder
+from runner.execution.launch_aggregation import DISK_FULL, Ending
+from runner.execution.worker_process import WorkerHost
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload, write_json
 from tests.builders import make_case
 from tests.fakes import FakeClock
@@ -30,7 +30,7 @@ class FakeHost(WorkerHost):
     def __init__(self, launch_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         self.launch_s = launch_s
-        monkeypatch.setattr("runner.case_session.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("runner.execution.case_session.time.monotonic", lambda: self.now_s)
 
     def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
         """Write the report of the launch, unless it would take longer than it may."""

@@ -15,7 +15,7 @@ from db.records.kernels import KernelSource, Profile, profile_of
 from db.records.results import Alert, CaseResult
 from db.records.run_warning import RunWarning
 from db.store import Store
-from runner.cause_kernels import CauseKernels, cause_kernels
+from runner.alerting.alert_kernels import CauseKernels, cause_kernels
 from tests.builders import (
     START,
     make_alert,

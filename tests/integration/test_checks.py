@@ -13,12 +13,12 @@ from db.errors import StoreLocked
 from db.records.notifications import NotificationState
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
-from runner import checks
-from runner.check import CheckState
-from runner.cli import main
-from runner.measure.perf_events import HARDWARE
-from runner.spool import Spool
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.doctor import requirements as checks
+from runner.doctor.check import CheckState
+from runner.measure.resources.cpu_counters import HARDWARE
+from runner.persistence.spool import Spool
+from runner.workspace import Seams
 from tests.builders import make_notification, make_result, make_run
 from tests.fakes import FakeKernel, FakeMachine
 

@@ -13,11 +13,11 @@ import pytest
 
 from db.errors import NotFoundError
 from db.records.results import Outcome
-from runner.cli import main
-from runner.commands.run import shorten
-from runner.commands.values import Percentage
+from runner.cli.main import main
+from runner.cli.option_types import Percentage
+from runner.cli.run.command import shorten
 from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal

@@ -11,15 +11,15 @@ import pytest
 from db.queries.results import load_alerts, load_document
 from db.records.results import Outcome, Run
 from runner.cluster.api import Reply, Setup, Slot, Status
-from runner.cluster.confirming import BUSY_LIMIT_S, NodeExecutor
-from runner.cluster.service import SETUP_LIMIT_S
-from runner.config import load_config
-from runner.confirm import confirm_run
+from runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor
+from runner.cluster.coordinator import SETUP_LIMIT_S
+from runner.config.load import load_config
+from runner.detection.confirm import confirm_run
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
-from runner.plan import plan_case
+from runner.execution.executor import CaseOrder
+from runner.planning.plan import plan_case
 from runner.protocol import LaunchReport, MeasureSettings
-from runner.wiring import MakeExecutor, Seams, Workplace
+from runner.workspace import MakeExecutor, Seams, Workplace
 from tests.builders import make_case, make_result
 from tests.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.fakes import FACTS, FakeClock, make_catalog

@@ -13,12 +13,12 @@ import pytest
 from db.jobs.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
 from runner.cluster import node
 from runner.cluster.api import Reply, Setup, Status
-from runner.cluster.wiring import read_environment
+from runner.cluster.setup import read_environment
 from runner.errors import ConfigError
-from runner.executor_api import CaseOrder
-from runner.locks import patient_lock, waiting_lock
-from runner.plan import plan_case
+from runner.execution.executor import CaseOrder
+from runner.planning.plan import plan_case
 from runner.protocol import MeasureSettings
+from runner.system.locks import patient_lock, waiting_lock
 from tests.builders import make_case
 from tests.fakes import make_catalog
 from tests.integration.terminal import Terminal

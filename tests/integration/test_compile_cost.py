@@ -15,12 +15,12 @@ import torch._dynamo.utils as dynamo_utils
 from torch import Tensor
 
 from db.records.results import Outcome
-from runner.executor import LocalExecutor
-from runner.measure import dynamo
-from runner.measure.compile_events import CompileClock
-from runner.measure.compiling import time_compilation
+from runner.execution.local_executor import LocalExecutor
+from runner.measure.compile import dynamo
+from runner.measure.compile.compiler import time_compilation
+from runner.measure.compile.dynamo import recorded_compiles
+from runner.measure.compile.phases import CompileClock
 from runner.measure.device import Device
-from runner.measure.dynamo import recorded_compiles
 from runner.protocol import ShapeSweep
 from tests.integration.launching import median, order, step_names
 

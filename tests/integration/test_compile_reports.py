@@ -16,13 +16,15 @@ from torch import nn
 from torch._dynamo import convert_frame, eval_frame
 
 from db.records.results import Dtype, Phase
-from runner.measure import compile_step, compiling, dynamo
-from runner.measure.compile_events import CompileClock
-from runner.measure.compile_step import compile_subject, report_counts
+from runner.measure.compile import compiler as compiling
+from runner.measure.compile import dynamo
+from runner.measure.compile import step as compile_step
+from runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
+from runner.measure.compile.phases import CompileClock
+from runner.measure.compile.source_locations import CodePlace
+from runner.measure.compile.step import compile_subject, report_counts
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.dynamo import CompileCounts, read_counts, read_guard_kinds
-from runner.measure.places import CodePlace
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject, mean_square
 from runner.protocol import CacheState, LaunchRequest, MeasureSettings, Workload

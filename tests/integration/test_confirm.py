@@ -10,11 +10,11 @@ import pytest
 
 from db.queries.results import find_series, load_alerts, load_document, load_runs
 from db.records.results import AlertState, Outcome, Verdict
-from runner.config import load_config
-from runner.confirm import confirm_run
+from runner.config.load import load_config
+from runner.detection.confirm import confirm_run
 from runner.events import Event, Said
 from runner.protocol import LaunchReport
-from runner.wiring import Seams, Workplace
+from runner.workspace import Seams, Workplace
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.nights import LAUNCH_S, OLD_TORCH, Launches, Nights, history, slower
 

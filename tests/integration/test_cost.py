@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.records.results import CaseResult
-from runner.executor import LocalExecutor
+from runner.execution.local_executor import LocalExecutor
 from tests.integration.launching import order
 
 

@@ -13,9 +13,13 @@ import torch
 from torch import nn
 
 from runner.measure.context import Context
-from runner.measure.counters import NUM_SAMPLES, ONE_THREAD, report_counters
 from runner.measure.device import Device
-from runner.measure.perf_events import (
+from runner.measure.resources._merge_measure_counters import (
+    NUM_SAMPLES,
+    ONE_THREAD,
+    report_counters,
+)
+from runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     TYPE_HARDWARE,

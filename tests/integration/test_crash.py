@@ -15,7 +15,7 @@ import pytest
 from db.queries.results import load_document, load_runs
 from db.records.results import RunState
 from db.store import Store
-from runner.spool import Spool
+from runner.persistence.spool import Spool
 from tests.integration.run_process import ROOT
 
 NUM_CASES = 4

@@ -13,9 +13,9 @@ from db.records.kernels import profile_of
 from db.records.results import Alert, AlertState, Outcome, Verdict
 from db.store import Store
 from models_zoo.catalog.variants import MODES
-from runner.analysis.alert_kernels import kernel_ends
-from runner.cause_kernels import cause_kernels
-from runner.demo import (
+from runner.alerting.alert_kernels import cause_kernels
+from runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
+from runner.demo.history import (
     DRIFT,
     FAILING,
     FIXED,

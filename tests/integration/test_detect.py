@@ -12,9 +12,9 @@ from db.queries.runs import load_reasons
 from db.records.results import AlertState, CaseResult, RunDocument
 from db.records.run_warning import RunWarning
 from db.store import Store
-from runner import detect as detect_module
-from runner.analysis.failures import MAX_REASON_LENGTH
-from runner.detect import detect
+from runner.analysis.outcomes._merge_analysis_failures import MAX_REASON_LENGTH
+from runner.detection import detect as detect_module
+from runner.detection.detect import detect
 from tests.builders import START, make_document, make_measurement, make_result, make_run
 from tests.stored import save_alerts
 
@@ -84,7 +84,9 @@ def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
     )
     put(store, nights([1.7], first=16))
     # Ends that are the same are not looked up again.
-    monkeypatch.setattr("runner.ends.load_runs_of", lambda _store, ids: pytest.fail(f"{ids}"))
+    monkeypatch.setattr(
+        "runner.detection.change_context.load_runs_of", lambda _store, ids: pytest.fail(f"{ids}")
+    )
     (again,) = detect(store).alerts
     assert (again.environment_diff, again.cause_text) == (alert.environment_diff, alert.cause_text)
 
@@ -92,7 +94,7 @@ def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
 def test_an_alert_whose_last_good_run_is_gone_has_no_difference(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.ends.load_runs_of", lambda _store, _ids: {})
+    monkeypatch.setattr("runner.detection.change_context.load_runs_of", lambda _store, _ids: {})
     put(store, nights([2.0] * 12 + [1.7] * 4))
     (alert,) = detect(store).new
     assert alert.environment_diff is None

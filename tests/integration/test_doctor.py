@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runner.cli import main
-from runner.this_machine import LocalMachine, Reply
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.system.machine import LocalMachine, Reply
+from runner.workspace import Seams
 from tests.fakes import FakeMachine
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"

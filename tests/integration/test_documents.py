@@ -16,9 +16,9 @@ from db.errors import RecordError, StoreFull
 from db.queries.results import load_runs
 from db.records.results import CaseResult, Run, RunDocument
 from db.store import Store
-from runner import documents
-from runner.documents import read_document, read_json
-from runner.spool import Spool
+from runner.persistence import json_files as documents
+from runner.persistence.json_files import read_document, read_json
+from runner.persistence.spool import Spool
 from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 
@@ -361,7 +361,7 @@ def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
         terminal.clock.advance(25 * 3600)
         return documents.read_documents(path)
 
-    monkeypatch.setattr("runner.commands.upkeep.read_documents", read_late)
+    monkeypatch.setattr("runner.cli.maintenance.read_documents", read_late)
     assert terminal.hud("ingest", "r.json").exit_code == 0
 
 

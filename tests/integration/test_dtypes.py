@@ -13,9 +13,10 @@ from torch import nn
 
 from db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
 from models_zoo.catalog.catalog import CATALOG
-from runner.executor import LocalExecutor
-from runner.measure import accuracy, device
-from runner.measure.accuracy_step import make_reference
+from runner.execution.local_executor import LocalExecutor
+from runner.measure import device
+from runner.measure.accuracy import metrics as accuracy
+from runner.measure.accuracy.step import make_reference
 from runner.measure.device import Device, allow_tf32
 from runner.measure.subject import Subject, build_subject, mean_square
 from runner.protocol import Workload

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from runner.measure import energy
 from runner.measure.context import Context
 from runner.measure.device import Device
-from runner.measure.energy import (
+from runner.measure.latency.timing import Timing
+from runner.measure.resources import energy
+from runner.measure.resources.energy import (
     EnergyMissingError,
     NvmlCounter,
     NvmlPower,
@@ -22,8 +23,7 @@ from runner.measure.energy import (
     rapl_packages,
     report_energy,
 )
-from runner.measure.nvml import open_gpu
-from runner.measure.timing import Timing
+from runner.measure.resources.nvml import open_gpu
 from tests.integration.contexts import make_context
 from tests.integration.fake_nvml import FakeNvml, install
 

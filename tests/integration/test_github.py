@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from db.records.notifications import NewsKind
-from runner.alerts import github_api
-from runner.alerts.deliveries import Answer
-from runner.alerts.dispatch import Item, Updatable
-from runner.alerts.github import LABEL, GitHub, changed_commit
-from runner.alerts.github_api import GitHubApi
-from runner.alerts.http import HttpRules
-from runner.alerts.receivers import Unready, make_receiver
-from runner.alerts.settings import Publication
-from runner.alerts.weekly import weekly_notification, weekly_of
-from runner.config import parse_config
+from runner.config.load import parse_config
+from runner.config.notifications import Publication
+from runner.notifications.delivery_policy import Answer
+from runner.notifications.dispatcher import Item, Updatable
+from runner.notifications.http_client import HttpRules
+from runner.notifications.receivers import github_api
+from runner.notifications.receivers.factory import Unready, make_receiver
+from runner.notifications.receivers.github import LABEL, GitHub, changed_commit
+from runner.notifications.receivers.github_api import GitHubApi
+from runner.notifications.weekly_digest import weekly_notification, weekly_of
 from tests.builders import make_alert, make_case
 from tests.github_server import Repository, github_server
 from tests.unit.test_chat import HOSTILE, LINES, document, item, message

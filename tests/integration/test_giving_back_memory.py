@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import jobloop, memory
-from runner.memory import give_back_memory, use_one_heap
+from runner.scheduling import job_worker as jobloop
+from runner.system import allocator as memory
+from runner.system.allocator import give_back_memory, use_one_heap
 from tests.integration.queueing import REQUEST, Place
 from tests.integration.run_process import ROOT
 

@@ -14,10 +14,10 @@ import torch
 from db.records.results import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.variants import VARIANTS
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.measure.energy import NvmlCounter, NvmlPower, measure_energy
-from runner.measure.nvml import open_gpu
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.measure.resources.energy import NvmlCounter, NvmlPower, measure_energy
+from runner.measure.resources.nvml import open_gpu
 from runner.protocol import MeasureSettings, Workload
 
 pytestmark = [

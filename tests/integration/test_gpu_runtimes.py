@@ -11,9 +11,9 @@ import torch
 from db.records.results import Case, Dtype, Outcome, Phase
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.variants import VARIANTS
-from runner.executor import LocalExecutor
-from runner.executor_api import CaseOrder
-from runner.plan import plan_case
+from runner.execution.executor import CaseOrder
+from runner.execution.local_executor import LocalExecutor
+from runner.planning.plan import plan_case
 from runner.protocol import MeasureSettings
 
 pytestmark = [

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import Dtype, Phase
-from runner.measure.accuracy_step import check_result, make_reference
-from runner.measure.compiling import effective_mode, is_by_dynamo
+from runner.measure.accuracy.step import check_result, make_reference
+from runner.measure.compile.compiler import effective_mode, is_by_dynamo
+from runner.measure.compile.cuda_graph import GraphedModel, check_graph
+from runner.measure.compile.dynamo import read_counts, reset
 from runner.measure.device import Device
-from runner.measure.dynamo import read_counts, reset
-from runner.measure.graphed import GraphedModel, check_graph
-from runner.measure.treatments import CannotTreatError
+from runner.measure.model_transforms import CannotTreatError
 from tests.integration.contexts import CPU, make_context
 from tests.integration.launching import order
 

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import Dtype, Phase
-from runner.measure import dynamo
-from runner.measure.accuracy_step import check_result, make_reference
-from runner.measure.compiling import time_compilation
+from runner.measure.accuracy.step import check_result, make_reference
+from runner.measure.compile import dynamo
+from runner.measure.compile.compiler import time_compilation
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.sampling import sample
+from runner.measure.latency.sampling import sample
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject, mean_square
 from runner.protocol import LaunchRequest, MeasureSettings, Workload

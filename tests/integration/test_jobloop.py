@@ -20,21 +20,21 @@ from db.queries.results import load_runs
 from db.records.results import Alert, RunDocument, RunState
 from db.records.triage import Revision
 from db.store import Store
-from runner.analysis.triage import Decision
-from runner.commands.serving import make_watches
+from runner.analysis.alerts.triage import Decision
+from runner.cli.serve import make_watches
+from runner.config.schedules import ExecutorKind, Watch, WatchKind
 from runner.errors import (
     DeviceLost,
     ExecutorError,
     RunInterrupted,
     ToolchainError,
 )
-from runner.executor_api import CaseOrder
-from runner.interrupts import Interrupts
-from runner.jobloop import Engine, JobLoop
-from runner.schedule import scheduling
-from runner.schedule_rules import ExecutorKind, Watch, WatchKind
-from runner.this_machine import Reply
-from runner.wiring import RunOrder
+from runner.execution.executor import CaseOrder
+from runner.scheduling.job_worker import Engine, JobLoop
+from runner.scheduling.scheduler import scheduling
+from runner.system.interrupts import Interrupts
+from runner.system.machine import Reply
+from runner.workspace import RunOrder
 from tests.builders import make_alert, make_run
 from tests.fakes import FakeExecutor, FakeMachine
 from tests.integration.bisecting import git
@@ -280,7 +280,7 @@ def lock_the_store(
         for name in ("ingest", "save_run", "finish_job", "put_job_back"):
             monkeypatch.setattr(Store, name, locked)
         if is_disk_full:
-            monkeypatch.setattr("runner.spool.write_json", no_room)
+            monkeypatch.setattr("runner.persistence.spool.write_json", no_room)
 
     place.executor.on_execute = on_execute
 

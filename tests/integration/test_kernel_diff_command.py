@@ -13,8 +13,8 @@ import pytest
 from db.records.kernels import KernelSource, Profile
 from db.records.results import CaseResult
 from db.records.run_warning import RunWarning
-from runner.analysis.kernel_diff import diff_kernels
-from runner.commands.kernel_diff import print_diff
+from runner.analysis.kernels.diff import diff_kernels
+from runner.cli.kernels.diff import print_diff
 from tests.builders import (
     make_case,
     make_document,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import LockUnavailable
-from runner.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
+from runner.system.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
 
 
 class HeldError(Exception):

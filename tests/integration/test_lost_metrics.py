@@ -21,8 +21,8 @@ from db.queries.judge_state import load_events
 from db.queries.results import load_alerts
 from db.records.results import REFERENCE_FAMILY, Alert, Case, CaseResult, Run, RunDocument
 from db.store import Store
-from runner.analysis.alert_kernels import kernel_ends
-from runner.detect import detect
+from runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
+from runner.detection.detect import detect
 from tests.builders import (
     START,
     make_alert,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from db.records.results import Phase
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.memory import (
+from runner.measure.resources.memory import (
     CudaPeak,
     cpu_peak_bytes,
     highest_balance,

@@ -22,18 +22,18 @@ from db.records.triage import Revision
 from db.rows._merge_notification_rows import put_notifications
 from db.schema._merge_message_tables import MessageTable
 from db.store import Store
-from runner.alerts import outlet
-from runner.alerts.deliveries import AnswerKind
-from runner.alerts.discord import Discord
-from runner.alerts.dispatch import SLOW, Item, Message
-from runner.alerts.http import HttpRules
-from runner.alerts.outlet import send_waiting
-from runner.alerts.slack import SlackBot
-from runner.analysis.triage import Decision
-from runner.config import parse_config
+from runner.alerting import notifier as outlet
+from runner.alerting.notifier import send_waiting
+from runner.analysis.alerts.triage import Decision
+from runner.config.load import parse_config
 from runner.errors import ConfigError
 from runner.events import Event, Said
-from runner.wiring import Seams, Workplace
+from runner.notifications.delivery_policy import AnswerKind
+from runner.notifications.dispatcher import SLOW, Item, Message
+from runner.notifications.http_client import HttpRules
+from runner.notifications.receivers.discord import Discord
+from runner.notifications.receivers.slack import SlackBot
+from runner.workspace import Seams, Workplace
 from tests.builders import START, make_alert, make_case, make_notification
 from tests.chat_servers import CHANNEL, TOKEN, Chat, chatting
 
@@ -287,7 +287,7 @@ def test_a_message_whose_notifications_were_pruned_is_left_alone(
     office.send()
     office.asked()
     office.revise(ACKNOWLEDGED)
-    monkeypatch.setattr("runner.alerts.updates.load_notifications", lambda *_: ())
+    monkeypatch.setattr("runner.notifications.message_updates.load_notifications", lambda *_: ())
     office.send()
     assert (office.asked(), office.num_kept()) == ([], 0)
 

@@ -10,8 +10,8 @@ import pytest
 from db.queries.results import load_alerts
 from db.records.results import Alert, AlertState, RunDocument
 from db.store import Store
-from runner.analysis.triage import set_state
-from runner.detect import detect
+from runner.analysis.alerts.triage import set_state
+from runner.detection.detect import detect
 from tests.integration.test_detect import nights, put
 from tests.stored import save_alerts
 

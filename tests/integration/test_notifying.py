@@ -17,16 +17,16 @@ from db.alerts.outbox import load_outbox
 from db.records.notifications import Notification
 from db.records.results import Alert
 from db.rows._merge_notification_rows import put_notifications
-from runner.alerts import outlet
-from runner.alerts.dispatch import Message
-from runner.alerts.documents import alerts_json
-from runner.alerts.outlet import compose, make_dispatcher, make_telling, send_waiting
-from runner.alerts.receivers import NotReady, Unready, make_receiver, resolved
-from runner.config import Config, parse_config
-from runner.detect import detect
+from runner.alerting import notifier as outlet
+from runner.alerting.notifier import compose, make_dispatcher, make_telling, send_waiting
+from runner.alerting.payload import alerts_json
+from runner.config.load import Config, parse_config
+from runner.detection.detect import detect
 from runner.errors import ConfigError
 from runner.events import Event, Said
-from runner.wiring import Seams, Workplace
+from runner.notifications.dispatcher import Message
+from runner.notifications.receivers.factory import NotReady, Unready, make_receiver, resolved
+from runner.workspace import Seams, Workplace
 from tests.builders import make_alert, make_notification
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_detect import nights, put

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from db.records.results import Dtype, Phase
-from runner.measure import oracle_cache
-from runner.measure.accuracy_step import make_reference
+from runner.measure.accuracy import oracle_cache
+from runner.measure.accuracy.oracle_cache import check_against, find_reference
+from runner.measure.accuracy.step import make_reference
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.oracle_cache import check_against, find_reference
 from runner.measure.steps import StepLog
 from runner.measure.subject import Subject, mean_square
 from runner.protocol import LaunchRequest, MeasureSettings, RawMetric, Workload

@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from runner.measure import dynamo, launch, shapes
+from runner.measure import launch
+from runner.measure import shape_sweep as shapes
+from runner.measure.compile import dynamo
 from runner.measure.context import Context
-from runner.measure.shapes import ShapeError, is_swept, sweep_shapes, visit
+from runner.measure.shape_sweep import ShapeError, is_swept, sweep_shapes, visit
 from runner.measure.steps import StepLog
 from runner.protocol import ShapeSweep
 from tests.integration.contexts import make_context

@@ -23,20 +23,12 @@ from db.records.results import Alert
 from db.records.triage import JUDGE, Revision
 from db.rows._merge_notification_rows import put_notifications
 from db.store import Store
-from runner.alerts.deliveries import Answer, AnswerKind, Policy
-from runner.alerts.dispatch import (
-    DEFECT,
-    PASS_S,
-    SLOW,
-    UNKNOWN,
-    Dispatcher,
-    Item,
-    Message,
-)
-from runner.alerts.quiet import Quiet, QuietRule, quiet_hours
-from runner.alerts.routes import Route, Telling
-from runner.analysis.confirmation import Confirmed
-from runner.detect import detect
+from runner.analysis.confirmation.confirmation import Confirmed
+from runner.detection.detect import detect
+from runner.notifications.delivery_policy import Answer, AnswerKind, Policy
+from runner.notifications.dispatcher import DEFECT, PASS_S, SLOW, UNKNOWN, Dispatcher, Item, Message
+from runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours
+from runner.notifications.routing import Route, Telling
 from tests.builders import START, make_alert, make_notification
 from tests.fakes import FakeClock, FakeReceiver
 from tests.integration.test_detect import nights, put

@@ -11,7 +11,7 @@ from db.queries.outcomes import load_ended, load_unusual_outcomes
 from db.queries.results import load_outcomes
 from db.records.results import Outcome, RunDocument
 from db.store import Store
-from runner.analysis.outcomes import judge_outcomes
+from runner.analysis.outcomes.outcomes import judge_outcomes
 from tests.builders import START, make_case, make_document, make_result, make_run
 
 OK, FAILED = Outcome.OK, Outcome.FAILED

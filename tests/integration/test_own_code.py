@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from models_zoo.building.loader import load_builder
-from runner.measure import own_code
-from runner.measure.own_code import OwnError, own_error
-from runner.measure.places import failure_reason
+from runner.measure import user_traceback as own_code
+from runner.measure.compile.source_locations import failure_reason
+from runner.measure.user_traceback import OwnError, own_error
 
 GOOD = """
 import torch

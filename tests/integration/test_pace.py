@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from runner.measure.device import open_device
-from runner.measure.pace import CHAIN_LENGTH, fixed_work, open_pace
-from runner.measure.sampling import sample
+from runner.measure.latency.machine_pace import CHAIN_LENGTH, fixed_work, open_pace
+from runner.measure.latency.sampling import sample
 from tests.integration.contexts import make_context
 
 

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from db.records.results import MEASURED_DTYPES, Dtype
-from runner import utilisation
-from runner.measure import peaks
+from runner.execution import utilisation
 from runner.measure.device import Device
-from runner.measure.peaks import (
+from runner.measure.latency.timing import Timing
+from runner.measure.resources import device_peaks as peaks
+from runner.measure.resources.device_peaks import (
     MAX_COPY_BYTES,
     MIN_COPY_BYTES,
     Budget,
@@ -22,7 +23,6 @@ from runner.measure.peaks import (
     copy_size_bytes,
     measure_peaks,
 )
-from runner.measure.timing import Timing
 from tests.integration.terminal import Terminal
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from db.records.results import CaseResult, Outcome
-from runner.executor import LocalExecutor
+from runner.execution.local_executor import LocalExecutor
 from tests.integration.launching import order
 
 # Joins the worker on its core: the last one that this process may use.

@@ -16,9 +16,9 @@ from models_zoo.building.loader import load_builder
 from models_zoo.catalog.providers import provided_models
 from models_zoo.catalog.spec import UnavailableModelError, UnknownNameError
 from runner.measure.launch import run_launch
-from runner.plan import make_plan
+from runner.planning.plan import make_plan
+from runner.planning.suites import Selection
 from runner.protocol import LaunchRequest, MeasureSettings
-from runner.suites import Selection
 
 TIMM = """
     from types import SimpleNamespace

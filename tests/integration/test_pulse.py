@@ -13,12 +13,12 @@ from db.errors import StoreLocked
 from db.jobs.health import DeviceState, load_health
 from db.shared.processes import this_process
 from db.store import Store
-from runner.config import parse_config
-from runner.pulse import Pulse, store_folder
-from runner.schedule import scheduling
-from runner.schedule_rules import Schedule
-from runner.this_machine import Reply
-from runner.wiring import Seams, Workplace
+from runner.config.load import parse_config
+from runner.config.schedules import Schedule
+from runner.scheduling.heartbeat import Pulse, store_folder
+from runner.scheduling.scheduler import scheduling
+from runner.system.machine import Reply
+from runner.workspace import Seams, Workplace
 from tests.builders import make_run
 from tests.fakes import FakeClock, FakeMachine
 

@@ -12,9 +12,9 @@ from db.ingest.imported_history import Imported, mark_imported, put_imported, wa
 from db.queries.results import find_series, load_document
 from db.records.results import RunDocument
 from db.store import Store
-from runner.interop.evidence import Evidence, result_of
-from runner.interop.foreign import find_metric
-from runner.interop.importing import merge_results
+from runner.interop.importers.case_evidence import Evidence, result_of
+from runner.interop.importers.importer import merge_results
+from runner.interop.importers.vocabulary import find_metric
 from tests.builders import START, make_case, make_document, make_run
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from db.records.results import MEASURED_DTYPES, Outcome
 from models_zoo.catalog.spec import Tolerance, Treatment, UnavailableModelError
 from models_zoo.catalog.variants import VARIANTS
-from runner.executor import LocalExecutor
-from runner.measure.accuracy import tolerance_for
+from runner.execution.local_executor import LocalExecutor
+from runner.measure.accuracy.metrics import tolerance_for
 from runner.measure.device import Device
-from runner.measure.memory import storage_bytes
-from runner.measure.quantizing import report_quantized
-from runner.measure.treatments import CannotTreatError, treat
+from runner.measure.model_transforms import CannotTreatError, treat
+from runner.measure.quantization import report_quantized
+from runner.measure.resources.memory import storage_bytes
 from tests.integration.contexts import make_context
 from tests.integration.launching import order
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from db.records.results import Case
-from runner.analysis.fdr import Claim, believed
-from runner.analysis.judge import judge_histories
+from runner.analysis.detection.false_discovery import Claim, believed
+from runner.analysis.judging.judge import judge_histories
 from tests.builders import make_case
 from tests.histories import make_series
 

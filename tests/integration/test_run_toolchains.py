@@ -13,7 +13,7 @@ import pytest
 
 from db.queries.results import load_runs
 from db.records.results import Outcome
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
 from tests.builders import make_alert
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.terminal import CONFIG, Terminal
@@ -113,7 +113,7 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
     report = SimpleNamespace(new=new, alerts=new)
-    monkeypatch.setattr("runner.commands.judging.detect", lambda _store, **_facts: report)
+    monkeypatch.setattr("runner.cli.run.after_run.detect", lambda _store, **_facts: report)
     result = terminal.hud(*BOTH)
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regression: ")]

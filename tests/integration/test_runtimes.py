@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from db.records.results import Dtype, Outcome
 from models_zoo.catalog.spec import UnavailableModelError
-from runner.executor import LocalExecutor
+from runner.execution.local_executor import LocalExecutor
 from runner.measure.device import Device
+from runner.measure.model_transforms import CannotTreatError
 from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
 from runner.measure.runtimes.exported import Export, ExportedModel, ExportError, Load, check_outputs
-from runner.measure.runtimes.offer import allocates_itself, compile_options, is_exported
-from runner.measure.treatments import CannotTreatError
+from runner.measure.runtimes.registry import allocates_itself, compile_options, is_exported
 from tests.builders import make_case
 from tests.integration.contexts import CPU
 from tests.integration.launching import order

@@ -20,10 +20,10 @@ from runner.errors import (
     SchedulerHeld,
     SchedulerUnavailable,
 )
-from runner.executor_api import CaseOrder
-from runner.jobloop import JobLoop
-from runner.jobs import JobRequests, night_key
-from runner.schedule import Scheduler, scheduling
+from runner.execution.executor import CaseOrder
+from runner.scheduling.job_requests import JobRequests, night_key
+from runner.scheduling.job_worker import JobLoop
+from runner.scheduling.scheduler import Scheduler, scheduling
 from tests.fakes import FakeExecutor
 from tests.integration.queueing import NIGHT, REQUEST, Place
 
@@ -320,7 +320,7 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
 
     miss_a_night(tmp_path)
     monkeypatch.setattr(SQLAlchemyJobStore, "update_job", update_late)
-    monkeypatch.setattr("runner.schedule.RETRY_S", 0.0)
+    monkeypatch.setattr("runner.scheduling.scheduler.RETRY_S", 0.0)
     schedules = {"night": NIGHT}
     with scheduling(schedules, state_dir=tmp_path, wake=threading.Event()) as scheduler:
         assert is_updated.wait(60)

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from db.alerts.outbox import load_outbox
 from db.records.triage import Revision
 from db.store import Store
-from runner.cli import main
-from runner.measure.facts import FLAG_VARIABLES
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.measure.environment_facts import FLAG_VARIABLES
+from runner.workspace import Seams
 from tests.builders import make_alert, make_notification
 from tests.integration.terminal import Terminal
 from tests.integration.test_backup import Opened, contents

@@ -17,14 +17,14 @@ from db.store import Store
 from models_zoo.catalog.spec import UnknownNameError
 from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
 from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
-from runner.executor_api import CaseOrder
-from runner.heartbeat import heartbeat
-from runner.keeper import Keeper
-from runner.locks import waiting_lock
+from runner.execution.executor import CaseOrder
+from runner.execution.run_plan import REFERENCE_BUDGET_S
+from runner.persistence.result_writer import Keeper
+from runner.persistence.spool import DrainReport, ResultStore, Spool
+from runner.planning.suites import Selection
 from runner.protocol import MeasureSettings
-from runner.service import REFERENCE_BUDGET_S
-from runner.spool import DrainReport, ResultStore, Spool
-from runner.suites import Selection
+from runner.system.heartbeat_thread import heartbeat
+from runner.system.locks import waiting_lock
 from tests.builders import START, make_result, make_run
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until

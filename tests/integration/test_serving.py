@@ -14,13 +14,13 @@ from db.jobs.health import load_health
 from db.queries.results import load_runs
 from db.records.results import Outcome, RunState
 from db.store import Store
-from runner.detect import DetectReport
+from runner.detection.detect import DetectReport
 from runner.errors import ExecutorError, JudgingLost
-from runner.executor_api import CaseOrder
-from runner.jobloop import JobLoop
-from runner.keeper import Keeper
-from runner.schedule import scheduling
-from runner.spool import DrainReport
+from runner.execution.executor import CaseOrder
+from runner.persistence.result_writer import Keeper
+from runner.persistence.spool import DrainReport
+from runner.scheduling.job_worker import JobLoop
+from runner.scheduling.scheduler import scheduling
 from tests.builders import make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
@@ -31,7 +31,7 @@ PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("runner.commands.serving.dashboard_command", lambda **_: PAUSE)
+    monkeypatch.setattr("runner.cli.serve.dashboard_command", lambda **_: PAUSE)
     return Terminal(tmp_path)
 
 
@@ -231,7 +231,7 @@ def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a regression behind that nobody has looked at."""
     terminal.hud("run", "--suite", "mine")
     terminal.clock.advance(86400)
-    monkeypatch.setattr("runner.commands.judging.detect", busy)
+    monkeypatch.setattr("runner.cli.run.after_run.detect", busy)
     monkeypatch.setattr(FakeExecutor, "ENDINGS", {"net": Outcome.FAILED})
     assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
 
@@ -262,7 +262,7 @@ def test_judging_whose_processes_are_ended_is_said(
 def test_a_store_that_cannot_be_judged_at_the_start_is_said(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.commands.serving.detect", busy)
+    monkeypatch.setattr("runner.cli.serve.detect", busy)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
     assert "not judged: held by PID 7. `hud detect` does it later" in result.stderr
@@ -271,7 +271,7 @@ def test_a_store_that_cannot_be_judged_at_the_start_is_said(
 def test_a_store_that_takes_nothing_is_not_asked_again_to_be_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.commands.serving.detect", busy)
+    monkeypatch.setattr("runner.cli.serve.detect", busy)
     monkeypatch.setattr(Keeper, "drain", lambda _keeper: DrainReport(trouble="held by PID 7"))
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert "not judged" not in result.stderr

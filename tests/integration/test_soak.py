@@ -12,7 +12,7 @@ import pytest
 from benchmarks.soak import Look, judge_before, look, simulated, slope_of, soak
 from benchmarks.startup import RESULTS
 from db.queries.runs import load_run_ids
-from runner.config import load_config
+from runner.config.load import load_config
 
 
 def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(

@@ -14,7 +14,7 @@ from db.queries.results import load_document, load_runs
 from db.records.results import CaseResult, Run, RunState
 from db.store import Store
 from runner.errors import SpoolFull
-from runner.spool import Spool
+from runner.persistence.spool import Spool
 from tests.builders import make_case, make_result, make_run
 from tests.fakes import FakeClock
 

@@ -18,9 +18,9 @@ from db.engine import readers_writer_lock as turnstile
 from db.errors import StoreLocked, StoreUnavailable
 from db.queries import results as queries
 from db.store import Store
-from runner.config import parse_config
-from runner.keeper import Keeper
-from runner.wiring import Seams, Workplace
+from runner.config.load import parse_config
+from runner.persistence.result_writer import Keeper
+from runner.workspace import Seams, Workplace
 from tests.builders import START, make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import FakeMonotonic, child

@@ -12,12 +12,11 @@ import pytest
 
 from db.records.results import RunState
 from db.store import Store
-from runner.config import parse_config
+from runner.config.load import parse_config
 from runner.errors import DashboardUnavailable
 from runner.events import Event, Said
-from runner.listeners import find_listener
-from runner.locks import is_alive
-from runner.supervise import (
+from runner.scheduling._merge_listeners import find_listener
+from runner.scheduling.supervisor import (
     FIRST_RUN,
     Backoff,
     Dashboard,
@@ -27,6 +26,7 @@ from runner.supervise import (
     dashboard_environment,
     first_run_of,
 )
+from runner.system.locks import is_alive
 from tests.builders import START, make_run
 
 URL = "duckdb:///a.duckdb"
@@ -64,7 +64,7 @@ def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
 def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runner.supervise._STOP_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("runner.scheduling.supervisor._STOP_TIMEOUT_S", 0.01)
     script = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
     with Dashboard(
         [sys.executable, "-c", script], environment=os.environ, notify=Listener()

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from runner.traces.kernels import KernelReport, read_kernels
-from runner.traces.notes import KernelNotes
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import KernelReport, read_kernels
 
 NUM_ITERATIONS = 4
 # It calls itself once, which torch's table folds into one call.

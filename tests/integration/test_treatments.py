@@ -8,9 +8,9 @@ from torch import nn
 
 from db.records.results import Outcome, Phase
 from models_zoo.catalog.spec import UNTREATED, Treatment
-from runner.executor import LocalExecutor
-from runner.measure.memory import idle_bytes, storage_bytes
-from runner.measure.treatments import CannotTreatError, treat
+from runner.execution.local_executor import LocalExecutor
+from runner.measure.model_transforms import CannotTreatError, treat
+from runner.measure.resources.memory import idle_bytes, storage_bytes
 from tests.fixtures.odd_models import Convolution
 from tests.integration.contexts import make_context
 from tests.integration.launching import order

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from db.queries.results import load_runs
 from db.store import Store
-from runner.cli import main
-from runner.toolchains import built_toolchains
-from runner.wiring import Seams
+from runner.cli.main import main
+from runner.toolchains.registry import built_toolchains
+from runner.workspace import Seams
 
 # A minute or two.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.receiving import Inbox, receiving
 from db.alerts.outbox import load_outbox
 from db.records.results import AlertState
-from runner.alerts.outlet import send_waiting
+from runner.alerting.notifier import send_waiting
 from tests.builders import make_alert, make_case
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_notifying import place

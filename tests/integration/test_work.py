@@ -14,9 +14,7 @@ from db.records.results import Phase
 from models_zoo.catalog.spec import Treatment
 from runner.measure.context import Context, Findings
 from runner.measure.device import Device
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.measure.work import (
+from runner.measure.resources.flops import (
     Traffic,
     attention_backward_flops,
     attention_flops,
@@ -24,6 +22,8 @@ from runner.measure.work import (
     grouped_product_flops,
     report_work,
 )
+from runner.measure.steps import StepLog
+from runner.measure.subject import Subject, mean_square
 from runner.protocol import LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 

@@ -15,7 +15,7 @@ import torch
 
 from db.records.results import CaseResult, Outcome
 from runner.errors import ExecutorError
-from runner.executor import LocalExecutor
+from runner.execution.local_executor import LocalExecutor
 from runner.protocol import PROTOCOL_VERSION
 from tests.integration.launching import is_alive, order, wait_for
 

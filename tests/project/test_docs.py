@@ -13,12 +13,12 @@ from db.records.metrics import METRICS
 from db.records.results import AlertState, Outcome, Verdict
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.variants import VARIANTS
-from runner import budget
-from runner.analysis.study_list import STUDIES
-from runner.cli import main as hud
-from runner.machine_checks import COSTS
-from runner.settings import SETTINGS
-from runner.suites import BUILTIN_SUITES
+from runner.analysis.studies.catalog import STUDIES
+from runner.cli.main import main as hud
+from runner.config.schema import SETTINGS
+from runner.doctor.machine import COSTS
+from runner.planning import time_budget as budget
+from runner.planning.suites import BUILTIN_SUITES
 from tests.project.sources import ROOT, documents, module_of, text_of
 
 MAX_ADR_LINES = 60

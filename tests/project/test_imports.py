@@ -10,7 +10,7 @@ import sys
 from tests.project.sources import ROOT, python_files
 
 HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
-TORCH_SIDE = ("runner.worker", "runner.measure", "models_zoo.")
+TORCH_SIDE = ("runner.worker.fork_server", "runner.measure", "models_zoo.")
 TORCH_FREE_ZOO = (
     "models_zoo.catalog.spec",
     "models_zoo.catalog.catalog",
@@ -55,7 +55,7 @@ def test_dashboard_loads_no_torch() -> None:
 
 
 def test_command_line_loads_nothing_heavy() -> None:
-    assert not heavy_after("runner.cli")
+    assert not heavy_after("runner.cli.main")
 
 
 def test_runner_loads_neither_torch_nor_streamlit() -> None:

@@ -10,18 +10,15 @@ from pathlib import Path
 import pytest
 
 from db.records.metrics import METRICS
-from runner.measure import (
-    accuracy,
-    compiling,
-    counters,
-    energy,
-    oracle_cache,
-    settling,
-    shapes,
-    steps,
-    telemetry,
-    timing,
-)
+from runner.measure import shape_sweep as shapes
+from runner.measure import steps
+from runner.measure.accuracy import metrics as accuracy
+from runner.measure.accuracy import oracle_cache
+from runner.measure.compile import compiler as compiling
+from runner.measure.latency import steady_state as settling
+from runner.measure.latency import timing
+from runner.measure.resources import _merge_measure_counters as counters
+from runner.measure.resources import energy, telemetry
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")

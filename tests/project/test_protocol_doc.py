@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import combine
-from runner.analysis import sample_checks, stability
-from runner.measure import device, settling, timing
+from runner.analysis.stats import quality_checks as stability
+from runner.analysis.stats import sample_checks
+from runner.execution import launch_aggregation as combine
+from runner.measure import device
+from runner.measure.latency import steady_state as settling
+from runner.measure.latency import timing
 
 PAGE = Path(__file__).parents[2] / "docs" / "methodology.md"
 WORDS = " ".join(PAGE.read_text(encoding="ascii").split())

@@ -13,8 +13,8 @@ from models_zoo.catalog import reference_cases as reference
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.reference_cases import REFERENCES
 from models_zoo.catalog.spec import ModelSpec
-from runner import service
-from runner.analysis.machine import KINDS
+from runner.analysis.judging.machine_state import KINDS
+from runner.execution import run_plan as service
 
 ZOO = Path(__file__).parents[2] / "models_zoo"
 PINNED = {

@@ -7,9 +7,9 @@ import ast
 import pytest
 
 from app.metrics_data import MAX_AGE_S
-from runner.alerts.http import MAX_ANSWER_BYTES, TOTAL_S
-from runner.documents import MAX_JSON_BYTES
-from runner.traces.stream import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
+from runner.notifications.http_client import MAX_ANSWER_BYTES, TOTAL_S
+from runner.persistence.json_files import MAX_JSON_BYTES
+from runner.traces.chrome_trace import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
 from tests.project.sources import python_files, text_of
 
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "telnetlib"}

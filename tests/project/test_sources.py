@@ -32,7 +32,7 @@ MODEL_PACKAGES = {"transformers", "diffusers"}
 # Imported where they are installed; without them something is missing, and a warning says so.
 OPTIONAL_PACKAGES = {
     "models_zoo/kernels/triton_kernels.py": {"triton"},
-    "runner/measure/nvml.py": {"pynvml"},
+    "runner/measure/resources/nvml.py": {"pynvml"},
 }
 NEWER_THAN_3_10 = {"StrEnum", "UTC", "Self", "Never", "assert_never", "LiteralString", "tomllib"}
 

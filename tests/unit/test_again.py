@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from db.records.results import CaseResult, Outcome
-from runner.again import MAX_ATTEMPTS, is_device_lost, measure_undisturbed, was_disturbed
-from runner.combine import DISK_FULL, HOST_DIED, Ending, report_of_ending
 from runner.errors import DeviceLost, DiskFull
+from runner.execution.launch_aggregation import DISK_FULL, HOST_DIED, Ending, report_of_ending
+from runner.execution.retries import (
+    MAX_ATTEMPTS,
+    is_device_lost,
+    measure_undisturbed,
+    was_disturbed,
+)
 from tests.builders import make_case, make_result
 
 KILLED = make_result(

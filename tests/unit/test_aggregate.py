@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.records.results import Outcome
-from runner.analysis.aggregate import (
+from runner.analysis.stats.cohort import (
     CohortMeans,
     cohort_means,
     common_cohort,

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from runner.bisect_progress import BisectProgress
+from runner.cli.bisect._merge_bisect_progress import BisectProgress
 from runner.events import PairLaunched, Said
 from tests.builders import make_case
 from tests.fakes import FakeClock

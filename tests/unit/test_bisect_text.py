@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from db.records.results import Outcome
-from runner.analysis.bisection import Mark, Reading
-from runner.bisect_record import Axis, Bisection, Ending, Limits, Revision, Step
-from runner.bisect_text import change_text, conclusion, ends_text, repro, revision_text
+from runner.analysis.comparison.bisection import Mark, Reading
+from runner.bisect.record import Axis, Bisection, Ending, Limits, Revision, Step
+from runner.bisect.report import change_text, conclusion, ends_text, repro, revision_text
 from runner.protocol import MeasureSettings
 from tests.builders import START, make_case
 

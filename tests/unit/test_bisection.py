@@ -9,7 +9,7 @@ import pytest
 
 from db.records.metrics import METRICS
 from db.records.results import CaseResult, Outcome, Verdict
-from runner.analysis.bisection import (
+from runner.analysis.comparison.bisection import (
     EndsVerdict,
     Mark,
     Reading,
@@ -23,7 +23,7 @@ from runner.analysis.bisection import (
     read_pair,
     verdict_of,
 )
-from runner.analysis.paired import PairStandard, compare_pair, looks
+from runner.analysis.comparison.paired import PairStandard, compare_pair, looks
 from tests.builders import make_case, make_measurement, make_result
 
 FLOOR = 0.05

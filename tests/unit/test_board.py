@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.cluster.board import MAX_GIVEN, Board, Ticket
-from runner.plan import PlannedCase
+from runner.cluster.assignments import MAX_GIVEN, Board, Ticket
+from runner.planning.plan import PlannedCase
 from runner.protocol import Workload
 from tests.builders import make_case
 

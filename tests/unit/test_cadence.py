@@ -4,9 +4,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from runner.analysis.cadence import cadence_of, late_from
-from runner.schedule_rules import Schedule
-from runner.timetable import make_timetable
+from runner.analysis.outcomes.cadence import cadence_of, late_from
+from runner.config.schedules import Schedule
+from runner.scheduling.timetable import make_timetable
 from tests.histories import night
 
 DAY = timedelta(days=1)

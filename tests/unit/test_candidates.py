@@ -7,8 +7,8 @@ import pytest
 from models_zoo.catalog.architecture_search import Architecture, architectures, candidate_models
 from models_zoo.catalog.catalog import find_models
 from models_zoo.catalog.spec import UnknownNameError
-from runner.plan import make_plan
-from runner.suites import Selection
+from runner.planning.plan import make_plan
+from runner.planning.suites import Selection
 
 NAME = "arch/8-512-8-2.67"
 

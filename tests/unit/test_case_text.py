@@ -10,8 +10,8 @@ from rich.console import Console
 
 from db.records.imported import IMPORTED_DETAILS
 from db.records.results import Outcome
-from runner.commands import case_text
-from runner.commands.case_text import measurement_rows, print_case
+from runner.cli.results import case_text
+from runner.cli.results.case_text import measurement_rows, print_case
 from tests.builders import make_measurement, make_result
 
 TRACEBACK = """Traceback (of the model's own code):

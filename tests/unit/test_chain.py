@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from runner.analysis.chain import MIN_MODE_POINTS, NUM_PARAMETERS, Chain, two_modes
-from runner.analysis.densities import MIN_BANDWIDTH, OUTLIER_RANGE, Bell, Kernel
-from runner.analysis.stats import robust_sd
+from runner.analysis.detection._merge_analysis_chain import (
+    MIN_MODE_POINTS,
+    NUM_PARAMETERS,
+    Chain,
+    two_modes,
+)
+from runner.analysis.detection.noise_densities import MIN_BANDWIDTH, OUTLIER_RANGE, Bell, Kernel
+from runner.analysis.stats.estimates import robust_sd
 
 APART, SPREAD = 1.2, 0.15
 

@@ -11,7 +11,12 @@ import pytest
 
 from db.records.notifications import NewsKind
 from db.records.results import Alert, AlertState
-from runner.alerts.chat import (
+from runner.notifications._merge_alerts_posting import Poster
+from runner.notifications.delivery_policy import AnswerKind
+from runner.notifications.dispatcher import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
+from runner.notifications.http_client import Reply
+from runner.notifications.message_text import in_words
+from runner.notifications.receivers.chat import (
     DISCORD_DESCRIPTION,
     DISCORD_TITLE,
     DISCORD_TOTAL,
@@ -22,11 +27,6 @@ from runner.alerts.chat import (
     slack,
     teams,
 )
-from runner.alerts.deliveries import AnswerKind
-from runner.alerts.dispatch import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
-from runner.alerts.http import Reply
-from runner.alerts.posting import Poster
-from runner.alerts.words import in_words
 from tests.builders import START, make_alert, make_case, make_notification, make_sighting
 from tests.slack_limits import problems
 

@@ -11,8 +11,15 @@ import pytest
 
 from db.records.results import CaseResult, Outcome
 from db.records.run_warning import RunWarning
-from runner.combine import HOST_DIED, Ending, combine, measurements, needs_launch, report_of_ending
-from runner.executor_api import CaseOrder
+from runner.execution.executor import CaseOrder
+from runner.execution.launch_aggregation import (
+    HOST_DIED,
+    Ending,
+    combine,
+    measurements,
+    needs_launch,
+    report_of_ending,
+)
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
 

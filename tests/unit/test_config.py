@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.config import Config, demo_store_url, find_line, load_config, parse_config
+from runner.config.load import Config, demo_store_url, find_line, load_config, parse_config
+from runner.config.schema import SETTINGS
 from runner.errors import ConfigError
-from runner.settings import SETTINGS
-from runner.suites import BUILTIN_SUITES
-from runner.traces_kept import TraceRules
+from runner.persistence.trace_retention import TraceRules
+from runner.planning.suites import BUILTIN_SUITES
 
 PATH = Path("/project/hud.toml")
 

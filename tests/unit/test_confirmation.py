@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from db.records.results import Alert, AlertState, Verdict
-from runner.analysis.cause import Cause
-from runner.analysis.comparison import Comparison
-from runner.analysis.confirmation import (
+from runner.analysis.comparison.measurements import Comparison
+from runner.analysis.confirmation.confirmation import (
     concluded,
     confirmation_json,
     fails_run,
@@ -21,8 +20,9 @@ from runner.analysis.confirmation import (
     side_json,
     told,
 )
-from runner.analysis.finding import Conclusion, Finding, Method
-from runner.analysis.levels import launch_levels
+from runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from runner.analysis.judging.attribution import Cause
+from runner.analysis.stats.launch_levels import launch_levels
 from tests.builders import make_alert, make_measurement, make_result
 
 CHANGE = Comparison(

@@ -18,7 +18,7 @@ from db.records.notifications import (
     Severity,
     urgent,
 )
-from runner.alerts.deliveries import (
+from runner.notifications.delivery_policy import (
     MAX_RETRY_AFTER_S,
     Answer,
     AnswerKind,
@@ -29,7 +29,7 @@ from runner.alerts.deliveries import (
     settle,
     take,
 )
-from runner.alerts.quiet import Quiet
+from runner.notifications.quiet_hours import Quiet
 from tests.builders import START, make_notification
 
 SENT = Answer(kind=AnswerKind.SENT)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from runner.analysis.densities import (
+from runner.analysis.detection.noise_densities import (
     MIN_BANDWIDTH,
     OUTLIER_RANGE,
     OUTLIERS,
@@ -15,7 +15,7 @@ from runner.analysis.densities import (
     Bell,
     Kernel,
 )
-from runner.analysis.stats import robust_sd
+from runner.analysis.stats.estimates import robust_sd
 
 PEAK = 2 / (np.pi * np.sqrt(3))
 

@@ -9,7 +9,11 @@ import pytest
 from db.records.metrics import FLUSHED
 from db.records.results import Measurement
 from db.records.run_warning import RunWarning
-from runner.analysis.stability import MAX_ENERGY_STRETCH, MIN_ENERGY_STRETCH, stability_warnings
+from runner.analysis.stats.quality_checks import (
+    MAX_ENERGY_STRETCH,
+    MIN_ENERGY_STRETCH,
+    stability_warnings,
+)
 from tests.builders import make_measurement
 from tests.unit.test_stability import TRIED
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.entry import EXIT_INTERRUPTED, main
+from runner.cli.entry import EXIT_INTERRUPTED, main
 
 # What is imported from gets a signal meanwhile, and swallows whatever that raises.
 SCRIPT = """
@@ -24,7 +24,7 @@ class Loading(types.ModuleType):
             print("swallowed", repr(error))
         return lambda **_: print("loaded", signal.getsignal(signal.SIGINT).__name__)
 
-sys.modules["runner.cli"] = Loading("runner.cli")
+sys.modules["runner.cli.main"] = Loading("runner.cli.main")
 main()
 """
 
@@ -47,7 +47,7 @@ def test_ctrl_c_is_handled_afterwards_as_it_was_before(monkeypatch: pytest.Monke
     before = signal.getsignal(signal.SIGINT)
     handlers = []
     monkeypatch.setattr(
-        "runner.cli.main", lambda **_: handlers.append(signal.getsignal(signal.SIGINT))
+        "runner.cli.main.main", lambda **_: handlers.append(signal.getsignal(signal.SIGINT))
     )
     main()
     assert handlers == [before]

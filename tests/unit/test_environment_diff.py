@@ -9,8 +9,12 @@ import pytest
 
 from db.records.results import Run
 from db.records.run_warning import RunWarning
-from runner.analysis.compare import NotComparableError, check_comparable
-from runner.analysis.environment_diff import environment_diff, environment_text, warnings_diff
+from runner.analysis.comparison.environment_diff import (
+    environment_diff,
+    environment_text,
+    warnings_diff,
+)
+from runner.analysis.comparison.runs import NotComparableError, check_comparable
 from tests.builders import make_run
 
 FACTS = {

@@ -9,7 +9,7 @@ from db.records._merge_events import EventKind
 from db.records.results import Alert, Case, RunState, Verdict
 from db.records.run_ref import Sighting
 from db.records.summaries import PlannedRun
-from runner.analysis.events import events_of, topic_of
+from runner.analysis.alerts.event_grouping import events_of, topic_of
 from tests.builders import FINGERPRINT, START, make_alert, make_case
 
 MODELS = ("bert", "vit", "t5")

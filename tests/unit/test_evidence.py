@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from runner.analysis.detector import find_steps
-from runner.analysis.evidence import (
+from runner.analysis.detection.evidence import (
     LEAD_OVER_BLIP,
     LEAD_OVER_MODE,
     LEAD_OVER_SMALL,
@@ -23,6 +22,7 @@ from runner.analysis.evidence import (
     Scales,
     beside,
 )
+from runner.analysis.detector import find_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 

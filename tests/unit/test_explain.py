@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from db.records.results import Alert
-from runner.analysis.explain import with_evidence
+from runner.analysis.judging.attribution_evidence import with_evidence
 from tests.builders import make_alert, make_case
 
 

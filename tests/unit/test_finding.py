@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.records.results import Alert, CaseResult, Outcome, Verdict
-from runner.analysis.compare import CaseComparison
-from runner.analysis.comparison import Comparison
-from runner.analysis.finding import (
+from runner.analysis.comparison.measurements import Comparison
+from runner.analysis.comparison.paired import PairStandard, compare_pair
+from runner.analysis.comparison.runs import CaseComparison
+from runner.analysis.confirmation.verdict import (
     Conclusion,
     Finding,
     Method,
@@ -27,8 +28,7 @@ from runner.analysis.finding import (
     find_outcome,
     not_measured,
 )
-from runner.analysis.machine import MachineChange, level_change
-from runner.analysis.paired import PairStandard, compare_pair
+from runner.analysis.judging.machine_state import MachineChange, level_change
 from tests.builders import make_alert, make_case, make_measurement, make_result
 
 CONFIRMED, REFUTED, INCONCLUSIVE = (

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from db.errors import RecordError
 from db.records.metrics import METRICS, Direction
 from db.records.results import Outcome
-from runner.interop.dynamo_name import DynamoName, parse_name
-from runner.interop.evidence import Evidence, evidence_of, result_of
-from runner.interop.foreign import (
+from runner.interop.importers.case_evidence import Evidence, evidence_of, result_of
+from runner.interop.importers.dynamo_name import DynamoName, parse_name
+from runner.interop.importers.torchbench import METRICS as TORCHBENCH_METRICS
+from runner.interop.importers.vocabulary import (
     KNOWN_METRICS,
     MAX_NAME_LENGTH,
     as_number,
@@ -19,7 +20,6 @@ from runner.interop.foreign import (
     mode_of,
     outcome_of,
 )
-from runner.interop.torchbench import METRICS as TORCHBENCH_METRICS
 from tests.builders import START, make_case
 
 CASE = make_case()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from db.records.results import Outcome
-from runner.executor_api import CaseOrder
-from runner.fresh import FreshSessions
+from runner.execution.cold_cache_sessions import FreshSessions
+from runner.execution.executor import CaseOrder
 from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
 from tests.fakes import FakeExecutor

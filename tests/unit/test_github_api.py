@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from runner.alerts.deliveries import Answer, AnswerKind
-from runner.alerts.github_api import GitHubApi, GitHubFailed
-from runner.alerts.http import Reply, Request
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.http_client import Reply, Request
+from runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

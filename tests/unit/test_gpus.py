@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runner.gpus import list_gpus, list_users, measured_gpu, users_of
-from runner.this_machine import Reply
+from runner.system.gpus import list_gpus, list_users, measured_gpu, users_of
+from runner.system.machine import Reply
 from tests.fakes import FakeMachine
 
 TWO = """\

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from db.records.run_warning import RunWarning
 from runner.events import Event, Said
-from runner.idle import wait_until_idle, with_users
+from runner.execution.device_idle import wait_until_idle, with_users
 from tests.builders import make_result
 from tests.fakes import FakeClock
 

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import installer
-from runner.installer import ToolchainRequest, explain_failure, torch_arguments, zoo_arguments
+from runner.toolchains import installer
+from runner.toolchains.installer import (
+    ToolchainRequest,
+    explain_failure,
+    torch_arguments,
+    zoo_arguments,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
-from runner.interleave import launch_in_turn
-from runner.paired import PairSide
+from runner.execution._merge_interleave import launch_in_turn
+from runner.execution.executor import CaseOrder
+from runner.execution.paired_launches import PairSide
 from runner.protocol import LaunchReport, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fakes import FakeExecutor, FakeSession

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from runner.errors import RunInterrupted
-from runner.interrupts import Interrupts
+from runner.system.interrupts import Interrupts
 
 ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

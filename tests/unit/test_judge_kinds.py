@@ -10,7 +10,7 @@ import pytest
 from db.records.alerts import began
 from db.records.results import AlertState, Verdict
 from db.records.summaries import Series
-from runner.analysis import judge as judging
+from runner.analysis.judging import judge as judging
 from tests.histories import make_series, night
 from tests.judging import judge, judge_case, noisy
 

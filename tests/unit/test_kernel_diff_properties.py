@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from db.records.kernels import Kernel
-from runner.analysis.kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernel_diff import KernelDiff, diff_kernels
-from runner.analysis.kernel_groups import KernelSide
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from runner.analysis.kernels.grouping import KernelSide
 from tests.strategies import KERNEL_SIDES, kernel_side
 
 MANY = settings(max_examples=60)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from db.records.kernels import Kernel, Origin
-from runner.analysis.kernel_change import ChangeKind
-from runner.analysis.kernel_diff import diff_kernels
-from runner.analysis.kernel_groups import MatchedBy
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
+from runner.analysis.kernels.diff import diff_kernels
+from runner.analysis.kernels.grouping import MatchedBy
 from tests.builders import make_kernel
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 

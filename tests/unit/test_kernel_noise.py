@@ -9,10 +9,10 @@ import pytest
 
 from db.records.kernels import Profile
 from db.records.run_warning import RunWarning
-from runner.analysis.kernel_change import ChangeKind
-from runner.analysis.kernel_diff import KernelDiff, diff_kernels, top_rows
-from runner.analysis.kernel_groups import KernelSide
-from runner.analysis.kernel_noise import deviation_of, result_noise
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
+from runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_rows
+from runner.analysis.kernels.grouping import KernelSide
+from runner.analysis.kernels.noise import deviation_of, result_noise
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
 KERNEL = triton(source_hash="a" * 64)

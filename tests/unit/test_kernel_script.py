@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.records.kernels import Kernel, KernelSource
-from runner.analysis.kernel_script import NoKernelScript, script_of
+from runner.analysis.kernels.standalone_script import NoKernelScript, script_of
 from tests.builders import make_kernel
 from tests.strategies import JSON_VALUES, TEXT
 

@@ -7,8 +7,8 @@ import pytest
 
 from db.records.results import Alert, AlertState, Verdict
 from db.records.run_ref import Sighting
-from runner.analysis.events import events_of
-from runner.analysis.lifecycle import NOT_FOUND, Update, known_as, update_alerts
+from runner.analysis.alerts.event_grouping import events_of
+from runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
 from tests.builders import make_alert
 from tests.histories import night as nth_night
 

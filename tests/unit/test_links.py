@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.links import dashboard_url, series_url
+from runner.system.dashboard_urls import dashboard_url, series_url
 from tests.builders import make_alert
 
 

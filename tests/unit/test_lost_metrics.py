@@ -15,8 +15,8 @@ import pytest
 
 from db.records.results import Alert, AlertState, RunState, Verdict
 from db.records.summaries import OkResults, PlannedRun
-from runner.analysis.lost_metrics import judge_lost_metrics
-from runner.analysis.rules import series_rules
+from runner.analysis.judging.series_rules import series_rules
+from runner.analysis.outcomes.missing_metrics import judge_lost_metrics
 from tests.builders import make_alert, make_case
 from tests.histories import night
 

@@ -9,8 +9,8 @@ import pytest
 
 from db.records.results import CaseResult, Outcome
 from db.records.summaries import Series
-from runner.analysis.comparison import Comparison, Judgement, compare_measurements
-from runner.analysis.machine import (
+from runner.analysis.comparison.measurements import Comparison, Judgement, compare_measurements
+from runner.analysis.judging.machine_state import (
     KINDS,
     MachineChange,
     MachineVerdict,

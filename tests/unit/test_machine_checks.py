@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.check import Check, CheckState
-from runner.machine_checks import COSTS, machine_checks
-from runner.this_machine import Reply
+from runner.doctor.check import Check, CheckState
+from runner.doctor.machine import COSTS, machine_checks
+from runner.system.machine import Reply
 from tests.fakes import FakeMachine
 
 OK, WARN = CheckState.OK, CheckState.WARN

@@ -12,8 +12,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from runner.alerts.dispatch import Message
-from runner.alerts.mail import letter_of
+from runner.notifications.dispatcher import Message
+from runner.notifications.receivers.mail import letter_of
 from tests.builders import START, make_case
 from tests.unit.test_chat import HOSTILE, LINES, item, message
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from db.records.results import Verdict
-from runner.analysis.compare import CaseComparison
-from runner.analysis.comparison import Comparison
-from runner.markdown import Compared, Trends, code, comparison_markdown, sparkline
+from runner.analysis.comparison.measurements import Comparison
+from runner.analysis.comparison.runs import CaseComparison
+from runner.cli.compare.markdown import Compared, Trends, code, comparison_markdown, sparkline
 from tests.builders import make_case, make_run
 
 HOSTILE = (

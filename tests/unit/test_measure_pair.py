@@ -8,8 +8,8 @@ import pytest
 
 from db.records.results import Outcome, Verdict
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
-from runner.paired import PairLimits, PairResult, PairSide, measure_pair
+from runner.execution.executor import CaseOrder
+from runner.execution.paired_launches import PairLimits, PairResult, PairSide, measure_pair
 from runner.protocol import LaunchReport, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fakes import Draw, FakeExecutor, FakeSession, draw_latencies

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from db.records.results import Outcome, RunDocument
-from runner.interop.mll import to_mll
+from runner.interop.exporters.mlperf import to_mll
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 # What the readers of mlperf_logging take a line apart with.

@@ -9,11 +9,11 @@ import pytest
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.spec import ModelSpec, UnknownNameError
 from models_zoo.catalog.tags import TAGS, tags_of
-from runner.commands.selecting import CaseOptions, make_orders
-from runner.config import parse_config
-from runner.model_choice import choose_models
-from runner.suites import Selection
-from runner.wiring import Seams, Workplace
+from runner.cli.options import CaseOptions, make_orders
+from runner.config.load import parse_config
+from runner.planning._merge_model_choice import choose_models
+from runner.planning.suites import Selection
+from runner.workspace import Seams, Workplace
 
 FEW = {name: CATALOG[name] for name in ("bert", "gpt2", "gpt2_decode", "vit", "dcgan")}
 

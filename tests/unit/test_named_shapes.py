@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from models_zoo.catalog.spec import ModelSpec
-from runner.config import parse_config
+from runner.config.load import parse_config
+from runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from runner.errors import ConfigError
-from runner.named_shapes import NamedShapeError, ShapeRule, with_shapes
 from tests.fakes import make_catalog
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from db.records._merge_events import Event, EventKind
 from db.records.results import Alert
-from runner.commands.judging import texts_of
-from runner.detect import DetectReport
+from runner.cli.run.after_run import texts_of
+from runner.detection.detect import DetectReport
 from tests.builders import make_alert, make_case
 
 EVENT = Event(id="e", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.errors import ImportFailed
-from runner.interop import nsight
-from runner.interop.nsight import Reading, match_names, read_counters
+from runner.interop.importers import nsight
+from runner.interop.importers.nsight import Reading, match_names, read_counters
 
 TRITON = "triton_poi_fused_add_0"
 VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, float>(int, float)"

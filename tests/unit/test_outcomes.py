@@ -9,9 +9,9 @@ import pytest
 
 from db.records.results import Alert, AlertState, Outcome, RunState, Verdict
 from db.records.summaries import OutcomeHistory, OutcomePoint
-from runner.analysis import outcomes
-from runner.analysis.cadence import Timetable
-from runner.analysis.lifecycle import update_alerts
+from runner.analysis.alerts.lifecycle import update_alerts
+from runner.analysis.outcomes import outcomes
+from runner.analysis.outcomes.cadence import Timetable
 from tests.histories import make_outcomes, night, planned_runs
 
 OK, FAILED, SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED

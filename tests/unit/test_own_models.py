@@ -11,9 +11,9 @@ import pytest
 
 from models_zoo.catalog.catalog import CATALOG, find_size
 from models_zoo.catalog.spec import ModelSpec
-from runner.config import parse_config
+from runner.config.load import parse_config
+from runner.config.user_models import OwnModelError, installed_models, own_model
 from runner.errors import ConfigError
-from runner.own_models import OwnModelError, installed_models, own_model
 
 
 def package(folder: Path, *, name: str, entries: str) -> PathDistribution:

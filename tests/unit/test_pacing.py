@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from db.records.summaries import Series
-from runner.analysis.judge import judge_case
+from runner.analysis.judging.judge import judge_case
 from tests.builders import make_case
 from tests.histories import make_series
 

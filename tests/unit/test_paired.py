@@ -11,9 +11,15 @@ import pytest
 
 from db.records.metrics import Direction
 from db.records.results import CaseResult, Measurement, Outcome, Verdict
-from runner.analysis.compare import CaseComparison
-from runner.analysis.comparison import decide
-from runner.analysis.paired import PairStandard, calm_pairs, compare_pair, is_decided, looks
+from runner.analysis.comparison.measurements import decide
+from runner.analysis.comparison.paired import (
+    PairStandard,
+    calm_pairs,
+    compare_pair,
+    is_decided,
+    looks,
+)
+from runner.analysis.comparison.runs import CaseComparison
 from tests.builders import make_case, make_measurement, make_result
 
 STANDARD = PairStandard()

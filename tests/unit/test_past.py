@@ -6,10 +6,10 @@ import pytest
 
 from db.records.results import Alert, Case, CaseResult
 from db.records.summaries import Series
-from runner.analysis.finding import Conclusion, Finding, find_by_history
-from runner.analysis.past import past_of
-from runner.analysis.rules import SeriesRules
-from runner.analysis.suspects import early_suspects
+from runner.analysis.confirmation._merge_analysis_past import past_of
+from runner.analysis.confirmation.suspects import early_suspects
+from runner.analysis.confirmation.verdict import Conclusion, Finding, find_by_history
+from runner.analysis.judging.series_rules import SeriesRules
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.histories import make_series, night
 

@@ -4,9 +4,9 @@ import pytest
 
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
-from runner.plan import find_suite, make_plan, plan_case
+from runner.planning.plan import find_suite, make_plan, plan_case
+from runner.planning.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
 from runner.protocol import ShapeSweep
-from runner.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
 from tests.builders import make_case
 from tests.fakes import make_catalog
 

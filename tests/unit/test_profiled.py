@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from db.records.results import CaseResult, Outcome
-from runner.profiled import leave_trace, with_kernels
+from runner.execution.kernel_profile import leave_trace, with_kernels
 from runner.protocol import notes_path
 from tests.builders import make_measurement, make_result
 

@@ -7,8 +7,8 @@ import pytest
 from models_zoo.catalog.catalog import CATALOG, find_models, with_provided
 from models_zoo.catalog.providers import provided_models
 from models_zoo.catalog.spec import UnknownNameError
-from runner.plan import make_plan, plan_case
-from runner.suites import Selection
+from runner.planning.plan import make_plan, plan_case
+from runner.planning.suites import Selection
 from tests.fakes import make_catalog
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.alerts.settings import (
+from runner.config.notifications import (
     ReceiverKind,
     ReceiverSettings,
     WrongReceiver,
@@ -15,7 +15,7 @@ from runner.alerts.settings import (
     check_receiver,
     place,
 )
-from runner.setting import SecretRefused
+from runner.config.setting import SecretRefused
 
 
 def settings(kind: str, **given: Any) -> ReceiverSettings:

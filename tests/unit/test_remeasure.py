@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from db.records.results import CaseResult, Outcome, Run
-from runner.config import parse_config
-from runner.environment import fingerprint
+from runner.config.load import parse_config
+from runner.detection.remeasure import Bench
 from runner.errors import ExecutorError
-from runner.executor_api import CaseOrder
-from runner.paired import PairLimits, PairResult
+from runner.execution.environment import fingerprint
+from runner.execution.executor import CaseOrder
+from runner.execution.paired_launches import PairLimits, PairResult
 from runner.protocol import MeasureSettings
-from runner.remeasure import Bench
-from runner.toolchains import Probe
-from runner.wiring import Seams, Workplace
+from runner.toolchains.registry import Probe
+from runner.workspace import Seams, Workplace
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.fakes import FACTS, FakeExecutor
 

@@ -7,8 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from runner import requirements
-from runner.requirements import from_metadata, from_pyproject, installed_pins, package_name
+from runner.toolchains import requirements
+from runner.toolchains.requirements import (
+    from_metadata,
+    from_pyproject,
+    installed_pins,
+    package_name,
+)
 
 DECLARED = ["numpy>=2.1", "diffusers>=0.42", "torch>=2.9", "nvidia-ml-py>=12"]
 

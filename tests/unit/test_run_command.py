@@ -9,9 +9,9 @@ from rich.console import Console
 
 from db.records.results import Case, Outcome, RunDocument, Verdict
 from db.records.run_warning import RunWarning
-from runner.commands import run as run_command
-from runner.commands.judging import not_the_machines, regressions_of
-from runner.commands.run import print_results, warning_text
+from runner.cli.run import command as run_command
+from runner.cli.run.after_run import not_the_machines, regressions_of
+from runner.cli.run.command import print_results, warning_text
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.config import Config, parse_config
-from runner.errors import ConfigError
-from runner.schedule_rules import (
+from runner.config.load import Config, parse_config
+from runner.config.schedules import (
     ExecutorKind,
     Schedule,
     ScheduleError,
@@ -18,7 +17,8 @@ from runner.schedule_rules import (
     WatchKind,
     make_schedule,
 )
-from runner.timetable import fire_times, make_timetable
+from runner.errors import ConfigError
+from runner.scheduling.timetable import fire_times, make_timetable
 
 BUILT = {"nightly": Path("/state/venvs/nightly/bin/python")}
 

@@ -8,8 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from runner.analysis.stats import order_statistic_interval
-from runner.measure.settling import begins_to_fall, has_settled, last_fall, relative_half_width
+from runner.analysis.stats.estimates import order_statistic_interval
+from runner.measure.latency.steady_state import (
+    begins_to_fall,
+    has_settled,
+    last_fall,
+    relative_half_width,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,13 @@ from datetime import timedelta
 import pytest
 
 from db.records.results import Case, CaseResult, Run
-from runner.analysis.compare import compare_results
-from runner.analysis.sides import mean_ratios, of_variant, run_at_revision, run_before
+from runner.analysis.comparison.run_selection import (
+    mean_ratios,
+    of_variant,
+    run_at_revision,
+    run_before,
+)
+from runner.analysis.comparison.runs import compare_results
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 

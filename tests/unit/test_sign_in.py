@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from db.shared.access_rules import AccessRules, Role
-from runner.config import parse_config
+from runner.config.load import parse_config
+from runner.config.sign_in import SignIn, handed_over
 from runner.errors import ConfigError
-from runner.sign_in import SignIn, handed_over
 
 AUTH = """
 [auth]

@@ -11,7 +11,7 @@ import pytest
 
 from db.records.results import Measurement
 from db.records.run_warning import RunWarning
-from runner.analysis.stability import Tried, find_headline, stability_warnings
+from runner.analysis.stats.quality_checks import Tried, find_headline, stability_warnings
 
 TRIED = Tried(
     device="cpu",

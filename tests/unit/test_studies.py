@@ -8,9 +8,9 @@ from db.records.metrics import METRICS
 from models_zoo.catalog.catalog import CATALOG
 from models_zoo.catalog.spec import UnknownNameError
 from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.study_list import STUDIES
-from runner.plan import make_plan
-from runner.studies import find_study, study_suite
+from runner.analysis.studies.catalog import STUDIES
+from runner.planning.plan import make_plan
+from runner.planning.study_runs import find_study, study_suite
 
 PLACES = [(study, device) for study in STUDIES.values() for device in study.cases]
 

@@ -7,11 +7,11 @@ import pytest
 
 from db.records.results import Outcome
 from db.records.run_warning import RunWarning
-from runner.analysis.stats import Estimate
-from runner.analysis.study import BY_METRIC, Published, StudyRun, TableSpec
-from runner.analysis.study_tables import StudyCell
-from runner.study_page import study_page
-from runner.study_text import cell_text, cohort_text, study_json
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.study import BY_METRIC, Published, StudyRun, TableSpec
+from runner.analysis.studies.tables import StudyCell
+from runner.reporting._merge_study_text import cell_text, cohort_text, study_json
+from runner.reporting.study_report import study_page
 from tests.builders import START, make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.records.results import Outcome, Run, RunState
-from runner.analysis.stats import Estimate
-from runner.analysis.study import (
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.study import (
     BY_METRIC,
     Published,
     Seen,
@@ -19,7 +19,7 @@ from runner.analysis.study import (
     TableSpec,
     runs_to_show,
 )
-from runner.analysis.study_tables import (
+from runner.analysis.studies.tables import (
     StudyTable,
     beside_published,
     gaps,

@@ -12,9 +12,14 @@ import pytest
 from db.records.results import Alert, AlertState, Run, Verdict
 from db.records.summaries import Series
 from db.records.triage import SeriesSettings
-from runner.analysis.judge import alert_id, judge_case
-from runner.analysis.rules import SeriesRules
-from runner.analysis.suspects import Standing, early_suspects, suspects_among, worst_first
+from runner.analysis.confirmation.suspects import (
+    Standing,
+    early_suspects,
+    suspects_among,
+    worst_first,
+)
+from runner.analysis.judging.judge import alert_id, judge_case
+from runner.analysis.judging.series_rules import SeriesRules
 from tests.builders import make_alert, make_case, make_run, make_sighting
 from tests.histories import make_series, night
 

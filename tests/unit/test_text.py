@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from db.shared.text import counted, short_revision
-from runner.text import clock, distinct, metric, mode_text, percent, quantity
+from runner.format import clock, distinct, metric, mode_text, percent, quantity
 from tests.builders import make_case, make_measurement, make_result
 
 

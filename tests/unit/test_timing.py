@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from runner.measure import timing
-from runner.measure.timing import (
+from runner.measure.latency import timing
+from runner.measure.latency.timing import (
     MAX_FALLS,
     MAX_WARMUP_ROUNDS,
     MIN_CALLS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import ToolchainError
-from runner.toolchains import toolchain_folder
+from runner.toolchains.registry import toolchain_folder
 
 STATE = Path("state")
 

@@ -10,8 +10,8 @@ import pytest
 from db.records._merge_kernel_modules import ModuleTime, modules_of
 from db.records.kernels import Kernel, Origin
 from runner.errors import TraceError
-from runner.traces.kernels import KernelReport
-from runner.traces.notes import KernelNote, KernelNotes
+from runner.traces.compile_notes import KernelNote, KernelNotes
+from runner.traces.profile import KernelReport
 from tests.kernel_codes import cpp_template
 from tests.traces import Json, annotation, operator, report_of, span
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from db.records.kernels import Kernel
-from runner.traces.kernels import KernelReport
-from runner.traces.notes import KernelNote, KernelNotes
+from runner.traces.compile_notes import KernelNote, KernelNotes
+from runner.traces.profile import KernelReport
 from tests.traces import Json, annotation, launch, on_gpu, operator, report_of
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from db.records.kernels import Kernel
 from runner.errors import TraceError
 from runner.traces import timeline
-from runner.traces.kernels import KernelReport, read_kernels
-from runner.traces.labels import label_of
-from runner.traces.notes import KernelNotes
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.kernel_names import label_of
+from runner.traces.profile import KernelReport, read_kernels
 from tests.traces import Json, annotation, on_gpu, operator, report_of
 
 ANYTHING = st.recursive(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from db.errors import RecordError
 from db.records.kernels import Origin
-from runner.traces.notes import KernelNote, KernelNotes
+from runner.traces.compile_notes import KernelNote, KernelNotes
 from tests.strategies import AMOUNTS, TEXT
 
 ORIGINS = st.builds(Origin, node=TEXT, target=TEXT, module=TEXT)

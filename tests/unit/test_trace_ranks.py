@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import TraceError
-from runner.traces.rank_report import RankReport
+from runner.traces._merge_traces_rank_report import RankReport
 from runner.traces.ranks import read_ranks
 from tests.traces import Json, annotation, launch, on_gpu, operator, write_trace
 

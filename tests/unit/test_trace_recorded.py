@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.traces.kernels import KernelReport, read_kernels
-from runner.traces.notes import KernelNotes
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import KernelReport, read_kernels
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "traces"
 NUM_ITERATIONS = 3

@@ -9,9 +9,9 @@ import pytest
 
 from db.errors import RecordError
 from db.records.kernels import Profile, Slice
-from runner.traces.kernels import KernelReport
-from runner.traces.parts import Intervals
-from runner.traces.strip import MAX_SLICES, longest, median_iteration
+from runner.traces._merge_traces_strip import MAX_SLICES, longest, median_iteration
+from runner.traces.intervals import Intervals
+from runner.traces.profile import KernelReport
 from tests.traces import annotation, launch, on_gpu, operator, report_of
 
 

@@ -22,8 +22,7 @@ from db.records.triage import (
     settings_of,
     with_settings,
 )
-from runner.analysis.rules import SeriesRule, series_rules
-from runner.analysis.triage import (
+from runner.analysis.alerts.triage import (
     AlertStateError,
     ChangedMeanwhile,
     add_comment,
@@ -32,6 +31,7 @@ from runner.analysis.triage import (
     set_owner,
     set_state,
 )
+from runner.analysis.judging.series_rules import SeriesRule, series_rules
 from tests.builders import START, make_alert
 
 KEY = "bert/inference/tiny/fp32/default/cpu#latency_s@ffffffffffffffff"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from db.records.results import CaseResult, Dtype, Measurement, Outcome
-from runner.utilisation import peaks_in_trace, with_utilisation
+from runner.execution.utilisation import peaks_in_trace, with_utilisation
 from tests.builders import make_case, make_measurement, make_result
 
 PEAKS = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.history import LEVEL_POINTS
-from runner.analysis.watch import Follower, Onset, find_onsets
+from runner.analysis.detection.constants import LEVEL_POINTS
+from runner.analysis.detection.sequential_test import Follower, Onset, find_onsets
 
 OTHER = np.array([7.0])
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from runner.config.schedules import Schedule, Watch, WatchKind
 from runner.errors import BisectError, WatchFailed
 from runner.events import Event, Said
-from runner.jobs import JobRequest
-from runner.schedule_rules import Schedule, Watch, WatchKind
-from runner.this_machine import Reply
-from runner.torch_versions import TorchSource
-from runner.watches import MAX_WAIT_S, Watches, WatchSeams, find_revision
+from runner.scheduling.change_triggers import MAX_WAIT_S, Watches, WatchSeams, find_revision
+from runner.scheduling.job_requests import JobRequest
+from runner.system.machine import Reply
+from runner.toolchains.torch_releases import TorchSource
 from tests.fakes import FakeClock, FakeMachine
 
 A, B, C = ("a" * 40, "b" * 40, "c" * 40)

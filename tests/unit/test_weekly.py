@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 
 from db.records.results import Alert, AlertState
 from db.records.triage import AlertChange, ChangedField
-from runner.alerts.dispatch import Item, Message
-from runner.alerts.webhook import envelope
-from runner.alerts.weekly import (
+from runner.notifications.dispatcher import Item, Message
+from runner.notifications.message_text import in_words
+from runner.notifications.receivers.webhook import envelope
+from runner.notifications.weekly_digest import (
     MAX_SHOWN,
     Weekly,
     fixed_between,
     weekly_notification,
     weekly_of,
 )
-from runner.alerts.words import in_words
 from tests.builders import START, make_alert, make_case, make_sighting
 
 WEEK = timedelta(days=7)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from db.records.results import REFERENCE_FAMILY, Case
-from runner.budget import SUSPECT_WEIGHT, TRACKED_WEIGHT, TimeBudget, Worth
-from runner.executor_api import CaseOrder
-from runner.paired import PairSide
+from runner.execution.executor import CaseOrder
+from runner.execution.paired_launches import PairSide
+from runner.planning.time_budget import SUSPECT_WEIGHT, TRACKED_WEIGHT, TimeBudget, Worth
 from runner.protocol import MeasureSettings, Workload
 from tests.builders import START, make_case
 from tests.fakes import FakeClock, FakeExecutor

@@ -14,8 +14,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from db.records.results import Dtype
+from runner.measure.accuracy.outputs import named_tensors
 from runner.measure.device import Device
-from runner.measure.outputs import named_tensors
 
 
 class ExportError(RuntimeError):

@@ -17,8 +17,8 @@ import torch
 from db.records.results import Dtype
 from models_zoo.building.packages import import_provider
 from runner.measure.device import Device
+from runner.measure.model_transforms import CannotTreatError
 from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
-from runner.measure.treatments import CannotTreatError
 
 PACKAGES = "onnxruntime onnx onnxscript"
 CPU_PROVIDER = "CPUExecutionProvider"

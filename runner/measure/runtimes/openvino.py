@@ -15,8 +15,8 @@ import torch
 from db.records.results import Dtype
 from models_zoo.building.packages import import_provider
 from runner.measure.device import Device
+from runner.measure.model_transforms import CannotTreatError
 from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
-from runner.measure.treatments import CannotTreatError
 
 # Left to itself it computes fp32 models in bf16 where the CPU has instructions for that.
 _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype.FP16: "f16"}

@@ -13,7 +13,7 @@ import torch
 from db.records.results import Dtype
 from models_zoo.building.packages import import_provider
 from runner.measure.device import Device
-from runner.measure.treatments import CannotTreatError
+from runner.measure.model_transforms import CannotTreatError
 
 
 def check(device: Device, _dtype: Dtype) -> None:

@@ -16,10 +16,10 @@ from app.studyrows import (
     table_part,
 )
 from db.records.results import Outcome
-from runner.analysis.stats import Estimate
-from runner.analysis.study import Published, StudyRun, TableSpec
-from runner.analysis.study_list import STUDIES
-from runner.analysis.study_tables import Beside, StudyCell, study_tables
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.catalog import STUDIES
+from runner.analysis.studies.study import Published, StudyRun, TableSpec
+from runner.analysis.studies.tables import Beside, StudyCell, study_tables
 from tests.builders import make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 

@@ -1,0 +1,57 @@
+"""The kernels behind alerts: what changed between the last good and the first bad run.
+
+Nothing of it is stored: kernels stay in the store as long as their results do, so the answer is
+the same whenever it is asked for, and a better diff tells more of old alerts as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from db.errors import RecordError
+from db.queries._merge_kernel_profiles import load_profiled
+from db.records.kernels import ProfiledResult
+from db.records.results import Alert
+from db.store import Store
+from runner.analysis.kernels._merge_analysis_alert_kernels import is_about_slower, kernel_ends
+from runner.analysis.kernels.diff import diff_kernels, kernel_side, share_text, top_kernels
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseKernels:
+    """The top kernels of an alert, as JSON, how much they explain, and how certain that is."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    share: str = ""
+    noise: str = ""
+
+
+def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKernels]:
+    """Return the kernels of each alert by its id; none where a run has no kernels."""
+    sides = {alert.id: kernel_ends(alert) for alert in alerts}
+    names = {name for pair in sides.values() for name in pair}
+    results = load_profiled(store, names)
+    found: dict[str, CauseKernels] = {}
+    for alert in alerts:
+        pair = [results[name] for name in sides[alert.id] if name in results]
+        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
+    return found
+
+
+def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKernels:
+    try:
+        diff = diff_kernels(kernel_side(before), kernel_side(after))
+    except RecordError as error:
+        # One damaged result hides the kernels of its own alert, and no other alert.
+        logger.warning("no kernels for alert %s: %s", alert.id, error)
+        return CauseKernels()
+    rows = top_kernels(diff, is_slower=is_about_slower(alert))
+    explained_s = 1e-6 * math.fsum(row["contribution_us"] for row in rows)
+    share = share_text(explained_s, change_s=diff.change_s, basis=diff.basis) if rows else ""
+    return CauseKernels(rows=tuple(rows), share=share, noise=diff.noise_text)

@@ -1,0 +1,122 @@
+"""The links that messages carry, where hud.toml says where people reach the dashboard."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from db.alerts.action_links import (
+    ACTION_STATES,
+    ACTIONS_PATH,
+    MIN_SECRET_LENGTH,
+    PICTURES_PATH,
+    Action,
+    ActionLink,
+    action_token,
+    picture_token,
+)
+from db.records.notifications import Notification
+from db.records.results import AlertState
+from db.records.triage import ONGOING
+from runner.config.load import Config
+from runner.errors import ConfigError
+from runner.notifications.receivers.factory import NotReady, resolved
+
+SECRET_NAME = "link_secret"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linker:
+    """Makes addresses below `url` that hold for `days`; `key` signs them and is not shown."""
+
+    url: str
+    days: int
+    key: bytes = field(repr=False)
+    now: Callable[[], datetime]
+
+    def actions(
+        self, notification: Notification, *, states: Collection[AlertState], number: int
+    ) -> dict[str, str]:
+        """Return an address for each thing that can be done about alerts in these states.
+
+        `number` is that of the newest change of a state that the message knows of.
+        """
+        ongoing = {state for state in states if state in ONGOING}
+        return {
+            str(action): f"{self.url}/{ACTIONS_PATH}/{self._action(notification, action, number)}"
+            for action, state in ACTION_STATES.items()
+            if ongoing - {state}
+        }
+
+    def picture(self, alert_id: str) -> str:
+        """Return the address of the picture of an alert's trend."""
+        token = picture_token(alert_id, key=self.key, until=self._until())
+        return f"{self.url}/{PICTURES_PATH}/{token}.png"
+
+    def _action(self, notification: Notification, action: Action, number: int) -> str:
+        link = ActionLink(notification_id=notification.id, action=action, number=number)
+        return action_token(link, key=self.key, until=self._until())
+
+    def _until(self) -> datetime:
+        return self.now() + timedelta(days=self.days)
+
+
+def make_linker(
+    config: Config, *, env: Mapping[str, str], now: Callable[[], datetime]
+) -> Linker | None:
+    """Return what makes links, None without `[server] url`; raise ConfigError without a secret."""
+    if not config.public_url:
+        return None
+    key = link_secret(config, env=env).encode("utf-8")
+    return Linker(url=config.public_url, days=config.link_days, key=key, now=now)
+
+
+def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
+    """Return the secret that signs links, made in the state directory where none is named.
+
+    Raises ConfigError when it is not where hud.toml says, too short, or cannot be made.
+    """
+    base = Path() if config.path is None else config.path.parent
+    try:
+        if config.link_secret is not None:
+            found = resolved(SECRET_NAME, config.link_secret, base=base, env=env)
+        else:
+            found = _own_secret(config.state_dir / SECRET_NAME)
+    except NotReady as error:
+        raise ConfigError(f"[server]: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"[server]: cannot make or read {config.state_dir / SECRET_NAME}: {error};"
+            f" `{SECRET_NAME}` can name another place"
+        ) from error
+    if len(found) < MIN_SECRET_LENGTH:
+        raise ConfigError(
+            f"[server]: {SECRET_NAME} has {len(found)} characters, takes {MIN_SECRET_LENGTH} or"
+            " more, such as `openssl rand -hex 32` makes"
+        )
+    return found
+
+
+def _own_secret(path: Path) -> str:
+    """Return what the file at `path` holds; nobody else may read it, and nobody sees half of it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{secrets.token_hex(32)}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            # Of processes that start at the same time the first one wins.
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink()
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,252 @@
+"""Put notifying together from the settings in force."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from db.alerts.outbox import release
+from db.alerts.outbox_maintenance import put_missing
+from db.alerts.sent_messages import load_told
+from db.errors import StoreError
+from db.queries.alerts import load_alerts_with_ids, load_changes_of, newest_change_number
+from db.queries.results import load_alerts, load_changes
+from db.records.notifications import NewsKind, Notification
+from db.records.results import Alert, AlertState
+from db.records.triage import ChangedField
+from db.shared.processes import this_process
+from db.shared.text import counted
+from db.store import Store
+from runner.alerting._merge_alerts_pictures import make_draw
+from runner.alerting.message_links import Linker, make_linker
+from runner.alerting.payload import alerts_json
+from runner.config.load import Config
+from runner.errors import ConfigError
+from runner.events import Notify, Said
+from runner.notifications.alert_changes import is_still_news
+from runner.notifications.dispatcher import (
+    PASS_S,
+    Dispatcher,
+    DispatchReport,
+    Item,
+    Receiver,
+    Updatable,
+)
+from runner.notifications.message_updates import Updater
+from runner.notifications.receivers.factory import make_receiver
+from runner.notifications.routing import Route, Telling
+from runner.notifications.weekly_digest import fixed_between, weekly_notification, weekly_of
+from runner.workspace import Workplace
+
+logger = logging.getLogger(__name__)
+
+# A step in hundreds of series is told by its worst; the dashboard has the rest.
+MAX_ALERTS_TOLD = 50
+
+
+def make_telling(workplace: Workplace, *, is_held: bool = False) -> Telling:
+    """Return what makes notifications; those of one that `is_held` wait for `send_waiting`."""
+    return Telling(
+        routes=routes_of(workplace.config),
+        now=workplace.seams.now,
+        holder=this_process() if is_held else "",
+    )
+
+
+def routes_of(config: Config) -> tuple[Route, ...]:
+    """Return the routes of hud.toml; without any each receiver has one that leads everything."""
+    return config.routes or tuple(Route(name=name, receivers=(name,)) for name in config.receivers)
+
+
+def make_dispatcher(workplace: Workplace, *, limit_s: float = PASS_S) -> Dispatcher:
+    """Return what sends the notifications in the store of `workplace`."""
+    config, seams = workplace.config, workplace.seams
+    return Dispatcher(
+        store=workplace.store(),
+        receivers={
+            name: make_receiver(settings, env=seams.env)
+            for name, settings in config.receivers.items()
+        },
+        compose=lambda items: compose(items, workplace=workplace),
+        now=seams.now,
+        jitter=_drawn_below,
+        draw=make_draw(workplace),
+        quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
+        limit_s=limit_s,
+    )
+
+
+def make_updater(
+    workplace: Workplace, *, receivers: Mapping[str, Receiver], limit_s: float = PASS_S
+) -> Updater:
+    """Return what updates messages that were sent to those of `receivers` that can change them."""
+    seams = workplace.seams
+    return Updater(
+        store=workplace.store(),
+        receivers={name: item for name, item in receivers.items() if isinstance(item, Updatable)},
+        compose=lambda items: compose(items, workplace=workplace, is_update=True),
+        now=seams.now,
+        jitter=_drawn_below,
+        draw=make_draw(workplace),
+        limit_s=limit_s,
+    )
+
+
+def _drawn_below(limit_s: float) -> float:
+    return random.uniform(0.0, limit_s)
+
+
+def compose(
+    notifications: Sequence[Notification], *, workplace: Workplace, is_update: bool = False
+) -> list[Item]:
+    """Return `notifications` with their alerts as they are now, less those that are no news.
+
+    A message that was sent, of which this `is_update`, tells of all its alerts.
+    """
+    store, at = workplace.store(), workplace.seams.now()
+    linker = _linker(workplace)
+    wanted = {id for item in notifications for id in item.alert_ids}
+    # Read before the alerts: a link must not know of a change that its message does not show.
+    number = newest_change_number(store) if linker else 0
+    known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
+    news = [
+        [id for id in notification.alert_ids if id in known]
+        if is_update
+        else _ids_told(notification, known, at=at, store=store)
+        for notification in notifications
+    ]
+    # All at once: what is read of the store for one alert can be read for thousands.
+    told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
+    shown = dict(zip(told, alerts_json(tuple(told.values()), workplace=workplace), strict=True))
+    deciders = _deciders(told.values(), store=store)
+    told_of_week = _weekly(notifications, workplace=workplace)
+    return [
+        told_of_week.get(notification.id)
+        or Item(
+            notification=notification,
+            alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
+            num_alerts=len(ids),
+            deciders=deciders,
+            **_links(notification, [known[id] for id in ids], number=number, linker=linker),
+        )
+        for notification, ids in zip(notifications, news, strict=True)
+        if ids or notification.id in told_of_week
+    ]
+
+
+def _weekly(notifications: Sequence[Notification], *, workplace: Workplace) -> dict[str, Item]:
+    """Return the weekly digests among `notifications`, by their ids."""
+    wanted = [item for item in notifications if item.kind is NewsKind.WEEKLY]
+    if not wanted:
+        return {}
+    store, config = workplace.store(), workplace.config
+    alerts, changes = load_alerts(store), load_changes(store)
+    found = {}
+    for notification in wanted:
+        until = notification.created_at
+        routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
+        since = until - timedelta(days=7)
+        weekly = weekly_of(
+            # A receiver that no route leads to has asked for the digest alone.
+            [alert for alert in alerts if not routes or any(r.covers(alert) for r in routes)],
+            fixed_ids=fixed_between(changes, since=since, until=until),
+            since=since,
+            until=until,
+            url=f"{config.dashboard}/alerts",
+        )
+        found[notification.id] = Item(
+            notification=notification, alerts=(), num_alerts=0, weekly=weekly
+        )
+    return found
+
+
+def queue_weekly(workplace: Workplace) -> None:
+    """Put the weekly digests that are due into the outbox, each once."""
+    at = workplace.seams.now()
+    put_missing(
+        workplace.store(),
+        [
+            weekly_notification(
+                name, due=settings.weekly.last(at, timezone=settings.timezone), at=at
+            )
+            for name, settings in workplace.config.receivers.items()
+            if settings.weekly is not None
+        ],
+    )
+
+
+def _deciders(alerts: Iterable[Alert], *, store: Store) -> dict[str, str]:
+    """Return who set the states of those `alerts` that are not open, by the alerts' ids."""
+    ids = [alert.id for alert in alerts if alert.state is not AlertState.OPEN]
+    changes = load_changes_of(store, ids) if ids else ()
+    return {item.alert_id: item.by for item in changes if item.field is ChangedField.STATE}
+
+
+def _ids_told(
+    notification: Notification, known: Mapping[str, Alert], *, at: datetime, store: Store
+) -> list[str]:
+    """Return the ids of alerts that are still news, none where messages of before say it by now."""
+    ids = [
+        id
+        for id in notification.alert_ids
+        if id in known and is_still_news(notification.kind, known[id], at=at)
+    ]
+    states = {id: str(known[id].state) for id in ids}
+    if notification.kind is not NewsKind.FIXED or set(states.values()) != {AlertState.FIXED}:
+        return ids
+    told = load_told(store, receiver=notification.receiver, states=states)
+    return [] if told == states.keys() else ids
+
+
+def _linker(workplace: Workplace) -> Linker | None:
+    seams = workplace.seams
+    try:
+        return make_linker(workplace.config, env=seams.env, now=seams.now)
+    except ConfigError as error:
+        # A message that has no links is better than none.
+        logger.warning("messages carry no links: %s", error)
+        return None
+
+
+def _links(
+    notification: Notification, alerts: Sequence[Alert], *, number: int, linker: Linker | None
+) -> dict[str, Any]:
+    """Return the addresses of an item, none where there is no linker."""
+    if linker is None:
+        return {}
+    states = {alert.state for alert in alerts}
+    return {
+        "actions": linker.actions(notification, states=states, number=number),
+        "picture_url": linker.picture(alerts[0].id),
+    }
+
+
+def send_waiting(
+    workplace: Workplace, *, notify: Notify, limit_s: float = PASS_S
+) -> DispatchReport:
+    """Send what is due, and what this process held back, and say what did not go out.
+
+    A receiver that answers slowly is sent nothing more after `limit_s`.
+    """
+    if not workplace.config.receivers:
+        return DispatchReport()
+    try:
+        queue_weekly(workplace)
+        release(workplace.store(), holder=this_process(), at=workplace.seams.now())
+        dispatcher = make_dispatcher(workplace, limit_s=limit_s)
+        # First: what a message that was sent says by now needs no other message.
+        trouble = make_updater(workplace, receivers=dispatcher.receivers, limit_s=limit_s).update()
+        report = dispatcher.dispatch()
+    except StoreError as error:
+        text = f"notifications are not sent: {error}. `hud alerts send` does it later"
+        notify(Said(text=text, is_warning=True))
+        return DispatchReport()
+    for name, text in {**trouble, **report.trouble}.items():
+        told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
+        notify(Said(text=told, is_warning=True))
+    if report.num_sent:
+        notify(Said(text=f"{counted(report.num_sent, 'notification')} sent"))
+    return report

@@ -1,0 +1,35 @@
+"""Alerts as JSON objects for people's programs: the command line prints and webhooks carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from db.queries.judge_state import load_events
+from db.records.results import Alert
+from runner.alerting.alert_kernels import cause_kernels
+from runner.analysis.repro import repro_command
+from runner.system.dashboard_urls import series_url
+from runner.workspace import Workplace
+
+
+def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:
+    """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
+    config = workplace.config
+    events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
+    kernels = cause_kernels(alerts, store=workplace.store())
+    return [
+        {
+            **alert.to_json(kernels=kernels[alert.id].rows, noise=kernels[alert.id].noise),
+            "event": events[alert.event_id].to_json() if alert.event_id in events else None,
+            "repro": repro_command(alert.case, toolchain=alert.toolchain),
+            "url": series_url(alert, dashboard=config.dashboard),
+        }
+        for alert in alerts
+    ]
+
+
+def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
+    """Return the regression object of one alert."""
+    (found,) = alerts_json([alert], workplace=workplace)
+    return found

@@ -1,0 +1,275 @@
+"""From alerts to events: a change that shows in many series at once is one change.
+
+Method: no statistics. Alerts of one machine and toolchain that start within a run of each other
+start together: the run with the most of them is the onset, then the next. Of these, alerts of one
+kind of metric that go the same way in two models or more are one event: the revision's, or that of
+the environment where the revision did not change or the machine is to blame. What is left are the
+events of single models, all metrics of a case together. A drift that steps were found in belongs to
+the event of the last of them.
+Assumptions: two changes of one night in one direction and kind are one to whoever looks first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from db.records._merge_events import Event, EventKind
+from db.records._merge_ranking import is_higher_better
+from db.records.alerts import DRIFT, began, leading
+from db.records.metrics import METRICS
+from db.records.results import Alert, Verdict
+from db.records.summaries import PlannedRun
+from db.shared.text import short_revision
+from runner.analysis.detection.series_changes import STEP
+from runner.analysis.judging.attribution import MACHINE
+
+# Noise may show a step a night late or early.
+NUM_RUNS_APART = 1
+# One model alone may have any reason; two in one night have one.
+MIN_MODELS = 2
+
+OUTCOME = "outcome"
+MISSING = "missing"
+_KINDS = {"outcome": OUTCOME, "vanished": MISSING, "late": MISSING}
+_TOPICS = {
+    "latency": "time",
+    "speedup": "time",
+    "compile": "compile time",
+    "peak": "memory",
+    "graph": "graphs",
+    "graphs": "graphs",
+    "recompiles": "graphs",
+    "max": "accuracy",
+    "rmse": "accuracy",
+    "cosine": "accuracy",
+}
+_MISSING_WORDS = (("vanished", "missing"), ("late", "late"))
+# What a title tells first when an event has more than one topic.
+_MOST_TELLING = (OUTCOME, "accuracy", "time", "drift", "memory", "compile time", "graphs")
+_WORDS = {
+    (OUTCOME, Verdict.REGRESSION): "failing",
+    ("time", Verdict.REGRESSION): "slower",
+    ("time", Verdict.IMPROVEMENT): "faster",
+    ("compile time", Verdict.REGRESSION): "slower to compile",
+    ("compile time", Verdict.IMPROVEMENT): "faster to compile",
+    ("memory", Verdict.REGRESSION): "more memory",
+    ("memory", Verdict.IMPROVEMENT): "less memory",
+    ("accuracy", Verdict.REGRESSION): "less accurate",
+    ("accuracy", Verdict.IMPROVEMENT): "more accurate",
+    ("drift", Verdict.REGRESSION): "drifting for the worse",
+    ("drift", Verdict.IMPROVEMENT): "drifting for the better",
+    ("noise", Verdict.INCONCLUSIVE): "noisier",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Alerts that are one event; `subject` is what sets it apart from others with its onset."""
+
+    onset: str
+    subject: str
+    alerts: Sequence[Alert]
+
+
+def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[str, Event]:
+    """Return the event of each alert, by the alert's id; `runs` are all runs, oldest first."""
+    by_place: dict[tuple[str, str], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_place[alert.machine, alert.toolchain].append(alert)
+    known = {run.id: run for run in runs}
+    found = {}
+    for place, here in by_place.items():
+        order = [run.id for run in runs if run.place == place]
+        drifts = _drifts_by_step(here)
+        joining = {drift.id for together in drifts.values() for drift in together}
+        apart = [alert for alert in here if alert.id not in joining]
+        for onset, together in _by_onset(apart, order=order).items():
+            for group in _groups(onset, together):
+                with_drifts = [
+                    each for alert in group.alerts for each in (alert, *drifts[alert.id])
+                ]
+                event = _event(place, group, known.get(onset), alerts=with_drifts)
+                found.update(dict.fromkeys((alert.id for alert in with_drifts), event))
+    return found
+
+
+def topic_of(alert: Alert) -> str:
+    """Return what an alert is about: time, compile time, memory, drift, ..."""
+    if alert.kind in _KINDS:
+        return _KINDS[alert.kind]
+    if alert.kind != STEP:
+        return {"variance": "noise"}.get(alert.kind, alert.kind)
+    return _TOPICS.get(alert.metric.split("_", maxsplit=1)[0], alert.metric)
+
+
+def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
+    """Return the drifts that steps were found in, by the id of the last of these.
+
+    What steps after a drift was first seen is news of its own.
+    """
+    steps: dict[tuple[str, Verdict], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.kind == STEP:
+            steps[alert.series_key, alert.verdict].append(alert)
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for drift in alerts:
+        if drift.kind != DRIFT:
+            continue
+        inside = [
+            step
+            for step in steps[drift.series_key, drift.verdict]
+            if began(drift).at < step.first_bad.at <= drift.first_bad.at
+        ]
+        if inside:
+            last = max(inside, key=lambda step: (step.first_bad.at, step.id))
+            found[last.id].append(drift)
+    return found
+
+
+def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
+    """Return alerts that start together, by the run in which most of them start."""
+    places = {run_id: place for place, run_id in enumerate(order)}
+    starts = Counter(alert.first_bad.run_id for alert in alerts)
+    onsets: dict[str, str] = {}
+    # Of two runs with as many the earlier one; a run that was pruned stands alone.
+    for run_id in sorted(starts, key=lambda item: (-starts[item], places.get(item, -1), item)):
+        if run_id in onsets:
+            continue
+        for other in starts:
+            is_near = (
+                run_id in places
+                and other in places
+                and abs(places[other] - places[run_id]) <= NUM_RUNS_APART
+            )
+            if other == run_id or (is_near and other not in onsets):
+                onsets[other] = run_id
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        found[onsets[alert.first_bad.run_id]].append(alert)
+    return found
+
+
+def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
+    by_topic: dict[tuple[str, str], list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_topic[topic_of(alert), str(alert.verdict)].append(alert)
+    rest: dict[str, list[Alert]] = defaultdict(list)
+    for topic, together in by_topic.items():
+        if len({alert.case.model for alert in together}) >= MIN_MODELS:
+            yield _Group(onset=onset, subject=" ".join(topic), alerts=together)
+            continue
+        for alert in together:
+            rest[alert.case.model].append(alert)
+    for model, together in rest.items():
+        yield _Group(onset=onset, subject=f"model {model}", alerts=together)
+
+
+def _event(
+    place: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
+) -> Event:
+    text = "\n".join((*place, group.onset, group.subject))
+    # A drift is of the case of its step, and says nothing of one night's revision.
+    kind = _kind(group.alerts)
+    return Event(
+        id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        kind=kind,
+        title=_title(kind, alerts, run),
+        size=len(alerts),
+    )
+
+
+def _kind(alerts: Sequence[Alert]) -> EventKind:
+    if len({alert.case.key for alert in alerts}) == 1:
+        return EventKind.CASE
+    if len({alert.case.model for alert in alerts}) == 1:
+        return EventKind.MODEL
+    num_same = sum(
+        alert.cause_kind == MACHINE
+        or (alert.last_good is not None and alert.last_good.revision == alert.first_bad.revision)
+        for alert in alerts
+    )
+    return EventKind.ENVIRONMENT if 2 * num_same > len(alerts) else EventKind.REVISION
+
+
+def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
+    told = leading(alerts)
+    parts = [_who(kind, told, run), _what(told), f"since {_since(told)}"]
+    if kind is EventKind.ENVIRONMENT:
+        parts.append("(not by the revision)")
+    first = alerts[0]
+    return f"{' '.join(parts)} ({first.toolchain} on {first.machine})"
+
+
+def _since(alerts: Sequence[Alert]) -> str:
+    """Return the revision of most alerts, or the day where nothing was measured at one.
+
+    Of several the one that was seen first.
+    """
+    if all(topic_of(alert) == MISSING and alert.metric == OUTCOME for alert in alerts):
+        days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)
+        return min(days, key=lambda day: (-days[day], day))
+    counts = Counter(began(alert).revision for alert in alerts)
+    first = min(alerts, key=lambda item: (-counts[began(item).revision], item.first_bad.at))
+    return short_revision(began(first).revision)
+
+
+def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
+    cases = {alert.case.key for alert in alerts}
+    if kind is EventKind.CASE:
+        return f"{alerts[0].case.key}:"
+    planned = () if run is None else run.plan
+    model = alerts[0].case.model
+    is_model = kind is EventKind.MODEL
+    peers = {
+        case.key
+        for case in planned
+        if not case.is_reference and (case.model == model or not is_model)
+    }
+    text = f"{len(cases)} of {len(peers | cases)} cases"
+    if is_model:
+        return f"{text} of {model}:"
+    return f"{text} in {len({alert.case.model for alert in alerts})} models:"
+
+
+def _what(alerts: Sequence[Alert]) -> str:
+    topics = {topic_of(alert) for alert in alerts}
+    ranked = [topic for topic in _MOST_TELLING if topic in topics]
+    topic = (ranked or sorted(topics))[0]
+    about = [alert for alert in alerts if topic_of(alert) == topic]
+    verdict = max((alert.verdict for alert in about), key=_WORST.index)
+    about = [alert for alert in about if alert.verdict is verdict]
+    if topic == MISSING:
+        return _what_is_missing(about)
+    metrics = ", ".join(sorted({alert.metric for alert in about}))
+    word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
+    changes = sorted(change for alert in about if (change := size_pct(alert)) is not None)
+    if not changes:
+        return word
+    low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"
+    return f"{word} by {low} %" if low == high else f"{word} by {low} to {high} %"
+
+
+def _what_is_missing(alerts: Sequence[Alert]) -> str:
+    kinds = {alert.kind for alert in alerts if alert.metric == OUTCOME}
+    words = [word for kind, word in _MISSING_WORDS if kind in kinds]
+    if metrics := sorted({alert.metric for alert in alerts} - {OUTCOME}):
+        words.append(f"without {', '.join(metrics)}")
+    return " or ".join(words)
+
+
+# The last of them is told.
+_WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)
+
+
+def size_pct(alert: Alert) -> float | None:
+    """Return by how much the cost changed, in percent and without its sign."""
+    if alert.change_pct is None:
+        return None
+    metric = METRICS.get(alert.metric)
+    has_ideal = metric is not None and metric.ideal is not None
+    if is_higher_better(alert) and not has_ideal and alert.change_pct > -100:
+        return abs(100 / (1 + alert.change_pct / 100) - 100)
+    return abs(alert.change_pct)

@@ -1,0 +1,309 @@
+"""What becomes of alerts: when the history is judged again, and when people decide.
+
+An alert keeps its identity for good. A step whose onset moved as later nights came in is the same
+alert, and a step back to the old bad level after it was fixed is the same alert, reopened; only
+what people expect is closed for good, and the next step is another alert.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from db.records._merge_events import Event
+from db.records.alerts import began
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, Revision, SeriesSettings, with_settings
+from runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS
+from runner.analysis.outcomes.outcomes import ENDING_KINDS
+
+# A new level nearer than this share of the old change to the old bad level is that level.
+SAME_LEVEL_SHARE = 0.5
+NOT_FOUND = "no longer found when the history was judged again"
+
+_Place = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """All alerts as they are now, and which of them changed.
+
+    `revisions` have to be saved; `new` are those that were opened (or opened again), `fixed` those
+    that were ongoing and are over; `events` are those of what was found, by the alert's id.
+    """
+
+    alerts: tuple[Alert, ...]
+    revisions: tuple[Revision, ...]
+    new: tuple[Alert, ...]
+    fixed: tuple[Alert, ...]
+    events: Mapping[str, Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the judge found last of one alert; `is_relapse`: it was over, and came back."""
+
+    alert: Alert
+    is_relapse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Match:
+    """What was found once, and the id that it is known by; `replaced` is one that is no alert."""
+
+    found: Alert
+    id: str
+    is_relapse: bool
+    replaced: str
+
+
+def _no_events(_: Iterable[Alert]) -> dict[str, Event]:
+    return {}
+
+
+def update_alerts(
+    found: Iterable[Alert],
+    *,
+    stored: Iterable[Alert],
+    judged_runs: Collection[str],
+    settings: Sequence[SeriesSettings] = (),
+    group: Callable[[Iterable[Alert]], Mapping[str, Event]] = _no_events,
+) -> Update:
+    """Return what to keep of `stored` in the light of `found`.
+
+    What people set stays: expected and noise always, acknowledged until the level is back. An
+    ongoing alert that is found no more, though its first bad run was judged, is over; one whose
+    run is no longer in the store stays as it is. A new one has owner and mute of its series by
+    `settings`. `group` returns the event of each alert, by the alert's id; it is given each alert
+    once, however often it came back.
+    """
+    known = {alert.id: alert for alert in stored}
+    seen = _identified(found, known)
+    events = group([item.alert for item in seen.values()])
+    seen = {id: _with_event(item, events.get(id)) for id, item in seen.items()}
+    revised = {
+        id: _merged(item, known[id]) if id in known else _first_seen(item.alert, settings)
+        for id, item in seen.items()
+    }
+    for id, alert in known.items():
+        if id not in seen:
+            revised[id] = _not_found(alert, judged_runs)
+    revisions = tuple(item for id, item in revised.items() if item.alert != known.get(id))
+    return Update(
+        alerts=tuple(item.alert for item in revised.values()),
+        revisions=revisions,
+        new=tuple(item.alert for item in revisions if _was_opened(item.alert, known, seen=seen)),
+        fixed=tuple(item.alert for item in revisions if _was_fixed(item.alert, known)),
+        events=events,
+    )
+
+
+def _with_event(found: _Found, event: Event | None) -> _Found:
+    if event is None:
+        return found
+    alert = dataclasses.replace(found.alert, event_id=event.id)
+    return dataclasses.replace(found, alert=alert)
+
+
+def known_as(found: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Alert]:
+    """Return which of `stored` each of `found` is, by the id it was found with.
+
+    The onset may have moved since. What is new, or came back in another run, is none of them.
+    """
+    known = {alert.id: alert for alert in stored}
+    return {
+        match.found.id: known[match.id]
+        for match in _matches(found, known)
+        if match.id in known and not match.is_relapse
+    }
+
+
+def _identified(found: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Found]:
+    """Return what was found last of each alert, by the id that it is known by."""
+    seen: dict[str, _Found] = {}
+    for match in _matches(found, known):
+        if match.replaced:
+            del seen[match.replaced]
+        alert = dataclasses.replace(match.found, id=match.id)
+        seen[match.id] = _Found(alert=alert, is_relapse=match.is_relapse)
+    return seen
+
+
+def _matches(found: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
+    """Yield what each of `found` is, those of a series and direction oldest first."""
+    by_place: dict[_Place, list[Alert]] = defaultdict(list)
+    for alert in found:
+        by_place[_place(alert)].append(alert)
+    stored: dict[_Place, list[Alert]] = defaultdict(list)
+    for alert in known.values():
+        stored[_place(alert)].append(alert)
+    for place, alerts in by_place.items():
+        yield from _followed(sorted(alerts, key=_onset), stored[place])
+
+
+def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
+    """Follow one place through the steps of one direction, oldest first."""
+    ids = {alert.first_bad.run_id: alert.id for alert in stored}
+    by_id = {alert.id: alert for alert in stored}
+    moved = _moved(found, stored, ids=ids)
+    # What ended badly in one environment has not come back in another one.
+    lasts: dict[str, Alert] = {}
+    for alert in found:
+        last = lasts.get(alert.series_key)
+        id = ids.get(alert.first_bad.run_id, alert.id)
+        is_relapse, replaced = False, ""
+        if id not in by_id:
+            id = moved.get(alert.id, id)
+        is_known = id in by_id
+        if last is not None and _came_back(alert, last, by_id.get(id if is_known else last.id)):
+            if not is_known:
+                id, is_relapse = last.id, True
+            elif last.id not in by_id:
+                # What came before was stored after it: it is no other alert for that.
+                replaced = last.id
+        lasts[alert.series_key] = dataclasses.replace(alert, id=id)
+        yield _Match(found=alert, id=id, is_relapse=is_relapse, replaced=replaced)
+
+
+def _moved(
+    found: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Return which of `stored` has moved to which of `found`, by its id; each to one at most.
+
+    What was found in the same environment comes first.
+    """
+    known = {alert.id for alert in stored}
+    by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    claimed = set(by_run.values())
+    moved: dict[str, str] = {}
+    for is_same in (True, False):
+        for alert in found:
+            if by_run[alert.id] in known or alert.id in moved:
+                continue
+            free = (
+                item.id
+                for item in stored
+                if item.id not in claimed
+                and (item.series_key == alert.series_key or not is_same)
+                and _overlap(alert, item)
+            )
+            id = next(free, None)
+            if id is not None:
+                moved[alert.id] = id
+                claimed.add(id)
+    return moved
+
+
+def _place(alert: Alert) -> _Place:
+    # How a case ended compares across environments, and its first bad run may be of another one.
+    is_ending = alert.kind in ENDING_KINDS
+    return (
+        f"{alert.case.key}#{alert.metric}" if is_ending else alert.series_key,
+        alert.machine,
+        alert.toolchain,
+        alert.kind,
+        str(alert.verdict),
+    )
+
+
+def _onset(alert: Alert) -> tuple[datetime, str]:
+    return (alert.first_bad.at, alert.first_bad.run_id)
+
+
+def _overlap(found: Alert, stored: Alert) -> bool:
+    """Return whether `found` is what `stored` was, with an onset that moved."""
+    if stored.state is AlertState.EXPECTED and stored.kind not in ENDING_KINDS:
+        # What led to an accepted level is judged by itself and ends where that begins.
+        led_there = found.state is AlertState.OPEN and found.first_bad.at < stored.first_bad.at
+        return led_there and _same_level(found, stored)
+    begins_in_time = found.first_bad.at <= stored.last_seen
+    return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
+
+
+def _came_back(found: Alert, last: Alert, stored: Alert | None) -> bool:
+    # What came back before people accepted it is what they accepted.
+    is_settled = (
+        stored is not None
+        and stored.state is AlertState.EXPECTED
+        and found.first_bad.at >= stored.first_bad.at
+    )
+    return last.state is AlertState.FIXED and not is_settled and _same_level(found, last)
+
+
+def _same_level(alert: Alert, other: Alert) -> bool:
+    """Return whether the bad levels are the same; without numbers they are."""
+    if alert.candidate is None or other.candidate is None or other.baseline is None:
+        return True
+    moved = abs(other.candidate - other.baseline)
+    return abs(alert.candidate - other.candidate) <= SAME_LEVEL_SHARE * moved
+
+
+def _first_seen(alert: Alert, settings: Sequence[SeriesSettings]) -> Revision:
+    return Revision(alert=with_settings(alert, settings), why=f"found: {_since(alert)}")
+
+
+def _merged(found: _Found, stored: Alert) -> Revision:
+    alert = found.alert
+    if stored.state is AlertState.EXPECTED:
+        return Revision(alert=stored)
+    state = alert.state
+    if stored.state is AlertState.NOISE or (
+        stored.state is AlertState.ACKNOWLEDGED
+        and state is AlertState.OPEN
+        and not found.is_relapse
+    ):
+        state = stored.state
+    merged = dataclasses.replace(
+        alert, state=state, owner=stored.owner, muted_until=stored.muted_until, note=stored.note
+    )
+    if not found.is_relapse:
+        merged = _with_evidence(merged, stored)
+    return Revision(alert=merged, why=_reason(merged, stored))
+
+
+def _with_evidence(alert: Alert, stored: Alert) -> Alert:
+    known = {
+        name: getattr(stored, name)
+        for name in ("is_confirmed", "confirmation", "environment_diff")
+        if getattr(alert, name) is None
+    }
+    # With both ends at hand the text of a level is whole. Else it only begins the one that is kept:
+    # the reason of a failure is looked up once, and pruned runs tell nothing any more.
+    is_whole = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
+    is_begun = not is_whole and stored.cause_text.startswith(alert.cause_text)
+    text = stored.cause_text if is_begun else alert.cause_text
+    return dataclasses.replace(alert, cause_text=text, **known)
+
+
+def _reason(alert: Alert, stored: Alert) -> str:
+    if alert.state is AlertState.FIXED:
+        return f"recovered: seen last on {alert.last_seen:%Y-%m-%d}"
+    if stored.state in (AlertState.FIXED, AlertState.ACKNOWLEDGED):
+        return f"came back: {_since(alert)}"
+    return ""
+
+
+def _since(alert: Alert) -> str:
+    first = began(alert)
+    return f"since run {first.run_id} of {first.at:%Y-%m-%d}"
+
+
+def _not_found(stored: Alert, judged_runs: Collection[str]) -> Revision:
+    if stored.state in ONGOING and stored.first_bad.run_id in judged_runs:
+        return Revision(alert=dataclasses.replace(stored, state=AlertState.FIXED), why=NOT_FOUND)
+    return Revision(alert=stored)
+
+
+def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, _Found]) -> bool:
+    if alert.state is not AlertState.OPEN or alert.id not in seen:
+        return False
+    before = known.get(alert.id)
+    return before is None or before.state is not AlertState.OPEN or seen[alert.id].is_relapse
+
+
+def _was_fixed(alert: Alert, known: Mapping[str, Alert]) -> bool:
+    before = known.get(alert.id)
+    return alert.state is AlertState.FIXED and before is not None and before.state in ONGOING

@@ -1,0 +1,225 @@
+"""Find the first bad revision between two ends by measurements that are noisy.
+
+Method: a binary search each of whose answers is a sequential test (Wald, Sequential Analysis, 1947;
+searching by such answers: Karp and Kleinberg, Noisy binary search, 2007). A revision is measured
+against the good end in pairs of launches. Its place is log(revision / good) over log(bad / good), 0
+at the good end and 1 at the bad one, with the interval of paired.py. The revision is good once that
+interval lies below the half and bad once it lies above; until then launches are added, and what
+stays undecided is skipped, never guessed. The error is divided by the looks of a test and by the
+answers of the search (Bonferroni). The ends come first: they differ once the interval lies beyond
+half of the change between them, so that the half-way level does lie between theirs. At last the
+first bad revision is measured against the last good one, which shows a wrong answer on the way.
+Assumptions: those of paired.py; every revision lies on its side of the half-way level, so other
+changes on the way are smaller than half of the one that is looked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from db.records.metrics import METRICS, Direction
+from db.records.results import CaseResult, Outcome, Verdict
+from runner.analysis.comparison.measurements import FAMILY_ERROR
+from runner.analysis.comparison.paired import main_metric
+from runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from runner.analysis.stats.rounds import Pair
+
+# paired.py keeps half of the error of a comparison for one metric: so much of it is a bisection's.
+SEARCH_ERROR = FAMILY_ERROR / 2
+# Half of the way from the good end's level to the bad end's, on the scale that is compared.
+HALF_WAY = 0.5
+
+
+class Mark(StrEnum):
+    """What is known of a revision."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SKIPPED = "skipped"
+
+
+class EndsVerdict(StrEnum):
+    """What is known of the two ends."""
+
+    DIFFER = "differ"
+    SAME = "same"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What two revisions showed of one metric, or of `outcome`, side by side.
+
+    Levels and interval are None where a side has no number; a change of a count from 0 has no
+    ratio. Levels are in `unit`, `num_pairs` are pairs of launches.
+    """
+
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    baseline_outcome: Outcome
+    candidate_outcome: Outcome
+    reason: str = ""
+    num_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspects:
+    """The revisions among which the first bad one is, by their places: after one, up to another.
+
+    `skipped` are those of them that could not be told.
+    """
+
+    last_good: int
+    first_bad: int
+    skipped: tuple[int, ...]
+
+    @property
+    def num_left(self) -> int:
+        """Return how many revisions may be the first bad one."""
+        return self.first_bad - self.last_good
+
+
+def read_pair(
+    baseline: CaseResult,
+    candidate: CaseResult,
+    *,
+    rows: Sequence[CaseComparison],
+    metric: str | None = None,
+) -> Reading:
+    """Return what `rows`, the comparison of the two, say of `metric`.
+
+    None is the time that decides on the device.
+    """
+    name = metric or main_metric(Pair(baseline, candidate))
+    row = next((row for row in rows if row.metric == name), None)
+    found = None if row is None else row.comparison
+    return Reading(
+        metric=name,
+        unit="" if row is None else row.unit,
+        baseline=None if row is None else row.baseline,
+        candidate=None if row is None else row.candidate,
+        ratio=None if found is None else found.ratio,
+        low=None if found is None else found.low,
+        high=None if found is None else found.high,
+        baseline_outcome=baseline.outcome,
+        candidate_outcome=candidate.outcome,
+        reason=candidate.reason or baseline.reason,
+    )
+
+
+def judge_ends(reading: Reading, *, floor: float) -> EndsVerdict:
+    """Return whether the ends that `reading` compares differ by enough to search between them.
+
+    Within `floor` (0.05 is 5 %), the whole interval of the change, they are the same.
+    """
+    if reading.metric == OUTCOME:
+        is_same = reading.baseline_outcome is reading.candidate_outcome
+        return EndsVerdict.SAME if is_same else EndsVerdict.DIFFER
+    if METRICS[reading.metric].is_exact:
+        is_same = reading.baseline == reading.candidate
+    else:
+        is_same = _is_within(reading, floor=floor)
+    if is_same:
+        return EndsVerdict.SAME
+    place = place_of(reading, ends=reading)
+    return EndsVerdict.DIFFER if place and place[0] > HALF_WAY else EndsVerdict.UNCLEAR
+
+
+def answer(reading: Reading, *, ends: Reading) -> Mark | None:
+    """Return on which side of half of the change of `ends` the candidate is, None if unclear.
+
+    What has no number to compare is skipped. A bisection of outcomes skips what ended neither as
+    the good end does nor as the bad one.
+    """
+    if ends.metric == OUTCOME:
+        if reading.candidate_outcome is ends.baseline_outcome:
+            return Mark.GOOD
+        is_bad = reading.candidate_outcome is ends.candidate_outcome
+        return Mark.BAD if is_bad else Mark.SKIPPED
+    place = place_of(reading, ends=ends)
+    if place is None:
+        return Mark.SKIPPED
+    low, high = place
+    if high < HALF_WAY:
+        return Mark.GOOD
+    return Mark.BAD if low >= HALF_WAY else None
+
+
+def place_of(reading: Reading, *, ends: Reading) -> tuple[float, float] | None:
+    """Return the interval of the change of `reading` as a share of that of `ends`.
+
+    None where there is no number.
+    """
+    if reading.baseline is None or reading.candidate is None:
+        return None
+    if METRICS[ends.metric].is_exact:
+        assert ends.baseline is not None
+        assert ends.candidate is not None
+        share = (reading.candidate - reading.baseline) / (ends.candidate - ends.baseline)
+        return share, share
+    if not reading.low or not reading.high or not ends.ratio or ends.ratio == 1:
+        return None
+    shares = [math.log(bound) / math.log(ends.ratio) for bound in (reading.low, reading.high)]
+    return min(shares), max(shares)
+
+
+def verdict_of(reading: Reading) -> Verdict:
+    """Return whether what `reading` shows is a regression or an improvement, by its direction."""
+    if reading.metric == OUTCOME:
+        is_worse = reading.baseline_outcome is Outcome.OK
+    else:
+        assert reading.baseline is not None
+        assert reading.candidate is not None
+        is_higher = reading.candidate > reading.baseline
+        is_worse = is_higher == (METRICS[reading.metric].direction is Direction.LOWER_IS_BETTER)
+    return Verdict.REGRESSION if is_worse else Verdict.IMPROVEMENT
+
+
+def num_answers(num_revisions: int) -> int:
+    """Return how many answers a search of so many revisions takes: ends, halvings, last check."""
+    return 2 + max(0, math.ceil(math.log2(max(1, num_revisions - 1))))
+
+
+def find_suspects(num_revisions: int, marks: Mapping[int, Mark]) -> Suspects:
+    """Return what `marks`, by place, leave of revisions whose first is good and last is bad."""
+    last_good = max((place for place, mark in marks.items() if mark is Mark.GOOD), default=0)
+    first_bad = min(
+        (place for place, mark in marks.items() if mark is Mark.BAD), default=num_revisions - 1
+    )
+    inside = range(last_good + 1, first_bad)
+    skipped = tuple(place for place in inside if marks.get(place) is Mark.SKIPPED)
+    return Suspects(last_good=last_good, first_bad=first_bad, skipped=skipped)
+
+
+def next_place(suspects: Suspects) -> int | None:
+    """Return the place of the revision to measure next, None when there is nothing left to ask.
+
+    The middle one; after so many skipped ones the nearest to another fraction of the way, since
+    what cannot be built or run stands together.
+    """
+    inside = range(suspects.last_good + 1, suspects.first_bad)
+    places = [place for place in inside if place not in suspects.skipped]
+    if not places:
+        return None
+    wanted = suspects.last_good + suspects.num_left * _fraction(len(suspects.skipped))
+    return min(places, key=lambda place: abs(place - wanted))
+
+
+def _fraction(number: int) -> float:
+    """Return 1/2, 1/4, 3/4, 1/8, 5/8 ...: van der Corput's sequence in base 2."""
+    bits = f"{number + 1:b}"[::-1]
+    return int(bits, 2) / (1 << len(bits))
+
+
+def _is_within(reading: Reading, *, floor: float) -> bool:
+    if not reading.low or not reading.high:
+        return False
+    return max(reading.high, 1 / reading.low) < 1 + floor

@@ -1,0 +1,168 @@
+"""Which change of a CPU's clocks is one of the code.
+
+Neighbours move the wall clock of a CPU by any factor, and its CPU time by 20 % and more (shared
+caches, shared cores); the ratio of two functions interleaved in one process stays. So a change of
+an absolute time counts in either of two cases: the machine was quiet on both sides, or the time
+moved against the eager iterations of the same process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from db.records.metrics import Direction
+from db.records.results import CaseResult, Measurement, Verdict
+from db.shared.text import signed_percent
+from runner.analysis.comparison.measurements import (
+    Comparison,
+    Judgement,
+    compare_logs,
+    inconclusive,
+)
+from runner.analysis.stats.launch_levels import launch_levels
+from runner.analysis.stats.launch_noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
+from runner.analysis.stats.rounds import Pair
+
+WALL, CPU = "latency_s", "latency_cpu_s"
+EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
+# A computation that has its core to itself spends its wall time computing, but for 1 to 2 %. One
+# that is preempted a quarter of the time has most of its iterations untouched, so that medians hide
+# it, and computes 10 % slower even in those.
+QUIET_RATIO = 1.1
+
+_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+
+
+def was_quiet(pair: Pair) -> bool:
+    """Return whether all wall time was spent computing, in every launch of both sides.
+
+    Eager's are looked at where they were interleaved: a variant that waits by itself is no sign of
+    a busy machine. Without CPU times nothing is known, which counts as quiet.
+    """
+    for wall_name, cpu_name in ((EAGER_WALL, EAGER_CPU), (WALL, CPU)):
+        walls, cpus = pair.measurements(wall_name), pair.measurements(cpu_name)
+        if walls is not None and cpus is not None:
+            sides = zip(walls, cpus, strict=True)
+            return all(_largest_share(wall, cpu) <= QUIET_RATIO for wall, cpu in sides)
+    return True
+
+
+def judge_clocks(
+    pair: Pair,
+    found: Mapping[str, Comparison],
+    judgements: Mapping[str, Judgement],
+    *,
+    is_quiet: bool,
+) -> dict[str, Comparison]:
+    """Return what to think of the wall clock and the CPU time among `found`."""
+    judged: dict[str, Comparison] = {}
+    if CPU in found:
+        judged[CPU] = _judge_cpu_time(pair, found[CPU], judgements[CPU], is_quiet=is_quiet)
+    if WALL in found:
+        paired = _against_eager(pair, (WALL, EAGER_WALL), judgements[WALL]) if is_quiet else None
+        judged[WALL] = _judge_wall_clock(found[WALL], cpu=judged.get(CPU), paired=paired)
+    return judged
+
+
+def judge_paired_clocks(found: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Return what to think of the wall clock among `found`, where launches were interleaved.
+
+    Neighbours hit both sides alike, which the interval of the CPU time covers; the wall clock still
+    needs it as a witness.
+    """
+    if WALL not in found:
+        return {}
+    return {WALL: _judge_wall_clock(found[WALL], cpu=found.get(CPU), paired=None)}
+
+
+def _judge_cpu_time(
+    pair: Pair, cpu: Comparison, judgement: Judgement, *, is_quiet: bool
+) -> Comparison:
+    if is_quiet or cpu.ratio is None or not cpu.is_relevant:
+        return cpu
+    paired = _against_eager(pair, (CPU, EAGER_CPU), judgement)
+    if paired is not None and paired.verdict is _verdict(cpu.ratio):
+        text = f"CPU time {_percent(cpu)}: it moved against eager{_interval(paired)}"
+        return _vouched(cpu, text)
+    if cpu.verdict not in _CHANGED:
+        return cpu
+    return inconclusive(
+        f"CPU time moved by {_percent(cpu)} while the machine was busy"
+        f"{', and eager with it' if paired is not None else ''}: measure again when it is quiet",
+        of=cpu,
+    )
+
+
+def _judge_wall_clock(
+    wall: Comparison, *, cpu: Comparison | None, paired: Comparison | None
+) -> Comparison:
+    if wall.ratio is None or not wall.is_relevant or (cpu is None and paired is None):
+        return wall
+    for witness, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
+        if witness is not None and witness.verdict is _verdict(wall.ratio):
+            return _vouched(wall, f"wall clock {_percent(wall)}: {text}{_interval(witness)}")
+    return inconclusive(
+        f"wall clock moved by {_percent(wall)}, and nothing vouches for it: the machine was busy",
+        of=wall,
+    )
+
+
+def _verdict(ratio: float) -> Verdict:
+    return Verdict.REGRESSION if ratio > 1 else Verdict.IMPROVEMENT
+
+
+def _vouched(time: Comparison, reason: str) -> Comparison:
+    verdict = _verdict(time.ratio or 1)
+    return dataclasses.replace(time, verdict=verdict, is_significant=True, reason=reason)
+
+
+def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> Comparison | None:
+    sides = [_log_ratios(side, names) for side in (pair.baseline, pair.candidate)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    return compare_logs(
+        sides[0],
+        sides[1],
+        direction=Direction.LOWER_IS_BETTER,
+        judgement=dataclasses.replace(
+            judgement,
+            launch_sd=PAIRED_WALL_SD if names[0] == WALL else PAIRED_CPU_SD,
+            run_sd=run_sd("speedup", device="cpu"),
+        ),
+    )
+
+
+def _log_ratios(result: CaseResult, names: tuple[str, str]) -> np.ndarray | None:
+    """Return the logarithm of the ratio in each launch, None when they cannot be paired."""
+    time, eager = result.measurement(names[0]), result.measurement(names[1])
+    if time is None or eager is None or time.launches != eager.launches:
+        return None
+    if min(*time.samples, *eager.samples) <= 0:
+        return None
+    levels = [launch_levels(result, name) for name in names]
+    return np.asarray(np.log(levels[0] / levels[1]))
+
+
+def _largest_share(wall: Measurement, cpu: Measurement) -> float:
+    """Return the largest wall time over CPU time of any launch, by all of its samples."""
+    if wall.launches != cpu.launches or min(cpu.samples) <= 0:
+        return math.inf
+    places = np.cumsum((0, *(wall.launches[:-1] or ())))
+    sums = [np.add.reduceat(side.samples, places) for side in (wall, cpu)]
+    return float(np.max(sums[0] / sums[1]))
+
+
+def _interval(witness: Comparison) -> str:
+    """Return the interval that decided: the one of what it vouches for may hold no change."""
+    if witness.low is None or witness.high is None:
+        return ""
+    low, high = signed_percent(witness.low - 1), signed_percent(witness.high - 1)
+    return f", by {low} to {high}"
+
+
+def _percent(comparison: Comparison) -> str:
+    return signed_percent((comparison.ratio or 1) - 1)

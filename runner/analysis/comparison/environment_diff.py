@@ -1,0 +1,111 @@
+"""What differs between the environments of the last good and the first bad run of an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from db.records.results import Run
+from db.records.run_warning import RunWarning
+from db.shared.text import short_revision
+from runner.analysis.comparison.runs import SOFTWARE_FACTS, FactDifference, environment_differences
+
+# What a person looks at first, by the fact that tells it.
+_NAMES = {
+    "torch": "torch",
+    "triton_version": "triton",
+    "driver_version": "driver",
+    "cuda_version": "cuda",
+    "python_version": "python",
+    "os": "os",
+    "cxx_compiler": "cxx_compiler",
+}
+MODEL_PREFIX, PACKAGE_PREFIX, WARNING_PREFIX = "models.", "packages.", "warnings."
+_PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
+# A part of another fact, the revision itself, or of no meaning: a container has another host name
+# each night, and the machine has a name of its own; where a history was imported from says nothing
+# of what ran.
+_TOLD_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
+# What the torch of the revision brings along; it stands there already.
+_TORCH_PACKAGES = ("torch", "triton")
+# A sentence has room for so many; the rest is counted.
+NUM_TOLD = 4
+
+# A name, and what stood there before and after; None where there was nothing.
+EnvironmentDiff = Mapping[str, Sequence[Any]]
+
+
+def environment_diff(before: Run, *, after: Run) -> dict[str, list[Any]]:
+    """Return everything that differs, the most telling first, as JSON: `{name: [before, after]}`.
+
+    Packages are `packages.NAME` and the commits of models `models.NAME`. Empty when nothing
+    differs that was recorded.
+    """
+    found = {}
+    if before.revision != after.revision:
+        has_torch = "torch_version" in before.environment
+        found["torch" if has_torch else "revision"] = [before.revision, after.revision]
+    for item in _flat(environment_differences(before, candidate=after)):
+        found.setdefault(item.name, [item.baseline, item.candidate])
+    return dict(sorted(found.items(), key=lambda item: _rank(item[0])))
+
+
+def warnings_diff(before: Sequence[RunWarning], *, after: Sequence[RunWarning]) -> dict[str, Any]:
+    """Return which warnings only one of two results of a case has, as `warnings.CODE`."""
+    sides = [{item.code: item.text for item in side} for side in (before, after)]
+    return {
+        f"{WARNING_PREFIX}{code}": [side.get(code) for side in sides]
+        for code in sorted({*sides[0], *sides[1]})
+        if (code in sides[0]) != (code in sides[1])
+    }
+
+
+def environment_text(difference: EnvironmentDiff) -> str:
+    """Return the difference in words, `torch 2.13.0 -> 2.14.0, numpy 2.1 -> 2.2 and 3 more`.
+
+    Warnings are left out: they belong to a result, not to the environment. Empty for none.
+    """
+    told = [
+        f"{name.removeprefix(PACKAGE_PREFIX)} {_text(before)} -> {_text(after)}"
+        for name, (before, after) in difference.items()
+        if not name.startswith(WARNING_PREFIX)
+    ]
+    more = f" and {len(told) - NUM_TOLD} more" if len(told) > NUM_TOLD else ""
+    return ", ".join(told[:NUM_TOLD]) + more
+
+
+def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
+    for item in differences:
+        if item.name in _TOLD_ELSEWHERE:
+            continue
+        if item.name not in SOFTWARE_FACTS:
+            name = _NAMES.get(item.name, _short(item.name))
+            yield FactDifference(name=name, baseline=item.baseline, candidate=item.candidate)
+            continue
+        # A run of before these were recorded knows nothing of them: that is no difference.
+        if isinstance(item.baseline, Mapping) and isinstance(item.candidate, Mapping):
+            for key in item.baseline:
+                if item.name != "packages" or key not in _TORCH_PACKAGES:
+                    yield FactDifference(
+                        name=f"{_PREFIXES[item.name]}{key}",
+                        baseline=item.baseline[key],
+                        candidate=item.candidate[key],
+                    )
+
+
+def _short(fact: str) -> str:
+    """Return the package whose version a fact tells, so that it is not there twice."""
+    package, _, rest = fact.rpartition("_")
+    return f"{PACKAGE_PREFIX}{package}" if rest == "version" and package else fact
+
+
+def _rank(name: str) -> tuple[int, str]:
+    order = ("revision", *_NAMES.values())
+    if name in order:
+        return order.index(name), name
+    is_model, is_package = name.startswith(MODEL_PREFIX), name.startswith(PACKAGE_PREFIX)
+    return len(order) + (0 if is_model else 2 if is_package else 1), name
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else short_revision(str(value))

@@ -1,0 +1,161 @@
+"""Compare two sides whose launches were interleaved, pair by pair.
+
+Method: Student's interval of the mean logarithm of candidate / baseline over the calm pairs of
+launches that ran next to each other, its variance moderated by the prior of noise.py as in
+comparison.py. What drifts between pairs cancels, so no spread between runs is added, and nothing
+has to vouch for the CPU time. Pairs that something disturbed are left out, told by the sum of both
+sides alone: it knows nothing of their difference, so the choice favours neither side. The data are
+looked at a fixed number of times and measuring may stop at each of them; the error is divided by
+that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999, has sharper ways),
+and half of it is kept for the time, on the steadier of the two clocks.
+Assumptions: which side of a pair goes first alternates; differences of pairs are independent, and
+what disturbs launches hits both sides as often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.records.metrics import METRICS, Direction
+from db.records.results import CaseResult, Measurement, Verdict
+from runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
+from runner.analysis.comparison.measurements import (
+    Comparison,
+    Judgement,
+    compare_log_ratios,
+    compare_measurements,
+)
+from runner.analysis.comparison.runs import (
+    DEFAULT_FAIL_ABOVE,
+    CaseComparison,
+    floor_of,
+    judged_metrics,
+    rows_of,
+)
+from runner.analysis.detection.constants import TRIGGER_OF_FLOOR
+from runner.analysis.stats.launch_noise import PAIR_PRIOR_DEGREES, calm_sd
+from runner.analysis.stats.rounds import Pair
+
+# Looking after each pair would cost more certainty than stopping a pair earlier saves.
+LOOK_GROWTH = 1.5
+# A pair is calm up to so many widths (from the 5th to the 25th percentile) above the calmest
+# quarter: all but 2 % of normal values. The widths come from the calm end, which a neighbour leaves
+# alone until it holds most of the launches.
+CALM_WIDTHS = 3.0
+CALM_QUANTILES = (0.05, 0.25)
+# However the pairs lie, so many of them count: fewer could not tell their own spread.
+MIN_CALM_SHARE = 1 / 3
+MIN_CALM_PAIRS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairStandard:
+    """How strictly a pair is judged: the floor and the half-width that is narrow enough.
+
+    The error is divided by the looks and by the cases that are judged together.
+    """
+
+    fail_above: float = DEFAULT_FAIL_ABOVE
+    target_interval: float = 0.02
+    num_looks: int = 1
+    num_cases: int = 1
+
+
+def looks(min_launches: int, max_launches: int) -> tuple[int, ...]:
+    """Return after how many pairs of launches to look; raise ValueError on impossible limits."""
+    if not 2 <= min_launches <= max_launches:
+        raise ValueError(
+            f"cannot measure {min_launches} to {max_launches} launches a side:"
+            " at least 2 are needed, and the second number may not be the smaller one"
+        )
+    found = [min_launches]
+    while found[-1] < max_launches:
+        found.append(min(max_launches, math.ceil(found[-1] * LOOK_GROWTH)))
+    return tuple(found)
+
+
+def compare_pair(
+    baseline: CaseResult, *, candidate: CaseResult, standard: PairStandard
+) -> list[CaseComparison]:
+    """Return a row for the outcomes and each judged metric of two cases launched side by side."""
+    pair = Pair(baseline, candidate)
+    names = judged_metrics(pair)
+    main = main_metric(pair)
+    num_others = sum(not METRICS[name].is_exact for name in names) - 1
+    found = {}
+    for name in names:
+        share = 1 if name == main else max(1, num_others)
+        judgement = Judgement(
+            floor=floor_of(name, standard.fail_above),
+            num_comparisons=2 * share * standard.num_looks * standard.num_cases,
+            launch_sd=calm_sd(name, device=baseline.case.device),
+        )
+        found[name] = _compare(pair, name, judgement)
+    if baseline.case.device == "cpu":
+        found |= judge_paired_clocks(found)
+    return rows_of(pair, found)
+
+
+def main_metric(pair: Pair) -> str:
+    """Return the time that decides: CPU time where both sides have it, else wall time."""
+    return WALL if pair.measurements(CPU) is None else CPU
+
+
+def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> bool:
+    """Return whether more launches would hardly change what `rows` say of the time."""
+    times = {row.metric: row.comparison for row in rows}
+    time = times.get(CPU) or times.get(WALL)
+    if time is None or time.low is None or time.high is None:
+        return True
+    trigger = 1 + TRIGGER_OF_FLOOR * standard.fail_above
+    is_narrow = math.sqrt(time.high / time.low) <= 1 + standard.target_interval
+    return (
+        (is_narrow and time.verdict is not Verdict.INCONCLUSIVE)
+        or max(time.high, 1 / time.low) < trigger
+        or max(time.low, 1 / time.high) > trigger
+    )
+
+
+def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
+    both = pair.measurements(name)
+    assert both is not None
+    left, right = both
+    before, after = pair.launch_levels(name)
+    metric = METRICS[name]
+    if metric.is_exact or not _are_paired(left, right):
+        return compare_measurements(
+            left, candidate=right, judgement=judgement, levels=(before, after)
+        )
+    # A ratio shows no calm: that of the times it was made of counts.
+    times = (before, after)
+    if metric.direction is Direction.HIGHER_IS_BETTER:
+        times = pair.launch_levels(main_metric(pair))
+    calm = calm_pairs(*times) if len(times[0]) == len(before) else slice(None)
+    return compare_log_ratios(
+        np.log(after / before)[calm],
+        direction=metric.direction,
+        judgement=judgement,
+        prior_degrees=PAIR_PRIOR_DEGREES,
+    )
+
+
+def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return the places of the pairs of times above 0 that nothing disturbed, the calmest first."""
+    sums = np.log(before) + np.log(after)
+    least, quarter = np.quantile(sums, CALM_QUANTILES)
+    num_calm = int(np.sum(sums <= quarter + CALM_WIDTHS * (quarter - least)))
+    num_least = min(len(sums), max(MIN_CALM_PAIRS, math.ceil(MIN_CALM_SHARE * len(sums))))
+    return np.argsort(sums, kind="stable")[: max(num_calm, num_least)]
+
+
+def _are_paired(left: Measurement, right: Measurement) -> bool:
+    """Return whether launch i of one side belongs to launch i of the other."""
+    return (
+        left.unit == right.unit
+        and len(left.launches) == len(right.launches) > 1
+        and min(*left.launches, *right.launches, *left.samples, *right.samples) > 0
+    )

@@ -1,0 +1,105 @@
+"""What two runs are compared by beside their cases: revisions, variants, means over the cohort.
+
+Method: two variants are compared like two runs, each result of the one with that of the other on
+the same model, phase, shape, dtype and device. The mean of a metric is the geometric mean of
+candidate / baseline (`aggregate`) over the cases that are ok and have it on both sides. It has no
+interval: the cases of a run share what that run did to all of them, so that intervals put together
+as if they were independent would be too narrow; the least and the largest ratio are told instead.
+Assumptions: every case weighs the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from db.records.results import CaseResult, Run
+from db.shared.text import short_revision
+from runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from runner.analysis.stats.cohort import geometric_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanRatio:
+    """The geometric mean of a metric's candidate / baseline over the cases of a variant.
+
+    `num_common` of `num_cases` have it on both sides; `least` and `most` are their extremes.
+    """
+
+    variant: str
+    metric: str
+    ratio: float
+    least: float
+    most: float
+    num_common: int
+    num_cases: int
+
+
+def run_at_revision(name: str, runs: Iterable[Run]) -> Run | None:
+    """Return the first of `runs` at the revision, torch version or commit `name`."""
+    return next((run for run in runs if name in _revision_names(run)), None)
+
+
+def run_before(run: Run, runs: Iterable[Run]) -> Run | None:
+    """Return the newest of `runs` that is older than `run` and like it, None without one.
+
+    Like it is a run of its suite on its machine, in its toolchain where there is such a one.
+    """
+    older = [
+        other
+        for other in runs
+        if (other.machine, other.suite) == (run.machine, run.suite)
+        and other.started_at < run.started_at
+    ]
+    return max(
+        older,
+        key=lambda other: (other.toolchain == run.toolchain, other.started_at),
+        default=None,
+    )
+
+
+def of_variant(results: Iterable[CaseResult], variant: str, *, case_of: str) -> list[CaseResult]:
+    """Return the results of `variant`, and of the reference cases, as if they were of `case_of`.
+
+    So that those of two variants are results of one case, and compare.
+    """
+    return [
+        result
+        if result.case.is_reference
+        else dataclasses.replace(result, case=dataclasses.replace(result.case, variant=case_of))
+        for result in results
+        if result.case.is_reference or result.case.variant == variant
+    ]
+
+
+def mean_ratios(rows: Sequence[CaseComparison], *, metrics: Sequence[str]) -> tuple[MeanRatio, ...]:
+    """Return the mean of each of `metrics` for each variant of `rows`, without those of no case."""
+    found = []
+    for variant in dict.fromkeys(row.case.variant for row in rows):
+        own = [row for row in rows if row.case.variant == variant]
+        num_cases = sum(row.metric == OUTCOME for row in own)
+        for metric in metrics:
+            ratios = [
+                row.comparison.ratio
+                for row in own
+                if row.metric == metric and row.comparison.ratio is not None
+            ]
+            if ratios:
+                found.append(
+                    MeanRatio(
+                        variant=variant,
+                        metric=metric,
+                        ratio=geometric_mean(ratios),
+                        least=min(ratios),
+                        most=max(ratios),
+                        num_common=len(ratios),
+                        num_cases=num_cases,
+                    )
+                )
+    return tuple(found)
+
+
+def _revision_names(run: Run) -> tuple[str, ...]:
+    version, _, commit = run.revision.partition("@")
+    return (run.revision, short_revision(run.revision), version, commit)

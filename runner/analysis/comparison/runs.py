@@ -1,0 +1,266 @@
+"""Compare two runs, case by case and metric by metric."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from db.records.metrics import METRICS
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, Verdict
+from runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
+from runner.analysis.comparison.measurements import (
+    Comparison,
+    Judgement,
+    compare_measurements,
+    inconclusive,
+)
+from runner.analysis.judging.machine_state import (
+    ABSOLUTE_METRICS,
+    MachineChange,
+    compare_machine,
+    explained,
+)
+from runner.analysis.stats.launch_noise import prior_sd, run_sd
+from runner.analysis.stats.rounds import Pair, results_by_case
+
+DEFAULT_FAIL_ABOVE = 0.05
+# The name under which an outcome is compared, beside the metrics.
+OUTCOME = "outcome"
+# Facts that say which code ran, not where: a difference in them is what one compares for.
+REVISION_FACTS = ("torch_version", "torch_git", "revision")
+# Facts that are no part of the fingerprint, so that they forbid no comparison.
+SOFTWARE_FACTS = ("packages", "model_commits")
+# What a run measures of its device differs each time, and says nothing of the environment.
+MEASURED_FACTS = ("peaks",)
+
+
+class NotComparableError(ValueError):
+    """Two runs happened in environments whose numbers do not compare; names the facts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactDifference:
+    """One fact of the environment that differs; None where a side does not have it."""
+
+    name: str
+    baseline: Any
+    candidate: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One row: a metric of a case, or its `outcome`, on both sides.
+
+    `baseline` and `candidate` are the geometric means of the launches' levels in `unit`, so that
+    they differ by the ratio beside them (counts: the medians); None for an outcome.
+    """
+
+    case: Case
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    comparison: Comparison
+
+
+Side = RunDocument | Sequence[CaseResult]
+
+
+def compare_results(
+    baseline: Side, candidate: Side, *, fail_above: float = DEFAULT_FAIL_ABOVE
+) -> list[CaseComparison]:
+    """Return a row for each outcome and judged metric of each case, in the baseline's order.
+
+    `fail_above` is the floor of the metrics whose own floor is 5 %; the others' floors scale with
+    it. A case that a side has more than once (measured in rounds) is taken together. The reference
+    cases have no rows: `compare_machine` has them. Raises NotComparableError when both sides are
+    documents with different fingerprints.
+    """
+    if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
+        check_comparable(baseline.run, candidate=candidate.run)
+    before, after = (
+        results_by_case(item for item in _results(side) if not item.case.is_reference)
+        for side in (baseline, candidate)
+    )
+    pairs = [Pair(before[key], after[key]) for key in before if key in after]
+    num_comparisons = sum(_num_noisy(pair) for pair in pairs)
+    rows: list[CaseComparison] = []
+    for key in dict.fromkeys((*before, *after)):
+        if key in before and key in after:
+            pair = Pair(before[key], after[key])
+            rows.extend(_compare_pair(pair, fail_above, num_comparisons))
+        else:
+            rows.append(_one_sided(before.get(key), after.get(key)))
+    changes = compare_machine(_results(baseline), candidate=_results(candidate))
+    return [_unless_machine(row, changes) for row in rows]
+
+
+def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> CaseComparison:
+    """Return `row`, inconclusive where it is an absolute time that moved as the machine did."""
+    has_changed = row.comparison.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    if not has_changed or row.metric not in ABSOLUTE_METRICS:
+        return row
+    mover = explained(row.comparison, by=changes)
+    if mover is None:
+        return row
+    reason = f"the machine moved: {mover.text}; the speedup over eager is judged instead"
+    return dataclasses.replace(row, comparison=inconclusive(reason, of=row.comparison))
+
+
+def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
+    """Return the facts of the two environments that differ, by name; not what was measured.
+
+    Of packages and commits, which are tables, there is only what differs.
+    """
+    left, right = baseline.environment, candidate.environment
+    return tuple(
+        _difference(name, left.get(name), right.get(name))
+        for name in sorted({*left, *right}.difference(MEASURED_FACTS))
+        if left.get(name) != right.get(name)
+    )
+
+
+def _difference(name: str, before: Any, after: Any) -> FactDifference:
+    if name in SOFTWARE_FACTS and isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+        before, after = ({key: side.get(key) for key in keys} for side in (before, after))
+    return FactDifference(name=name, baseline=before, candidate=after)
+
+
+def check_comparable(baseline: Run, *, candidate: Run) -> None:
+    """Raise NotComparableError, naming the facts that differ, unless the fingerprints are equal."""
+    if baseline.fingerprint == candidate.fingerprint:
+        return
+    differences = environment_differences(baseline, candidate=candidate)
+    texts = [
+        f"{item.name}: {item.baseline!r} -> {item.candidate!r}"
+        for item in differences
+        if item.name not in (*REVISION_FACTS, *SOFTWARE_FACTS)
+    ]
+    raise NotComparableError(
+        f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"
+        f" {'; '.join(texts) or 'facts that were not recorded'}."
+        " Measure both sides on the same machine with the same settings; two toolchains that"
+        " differ so are compared by `hud compare --toolchain A --toolchain B`"
+    )
+
+
+def has_failure(rows: Sequence[CaseComparison]) -> bool:
+    """Return whether some row is a significant and relevant change in the bad direction."""
+    return any(row.comparison.is_failure for row in rows)
+
+
+def _results(side: Side) -> Sequence[CaseResult]:
+    return side.results if isinstance(side, RunDocument) else side
+
+
+def judged_metrics(pair: Pair) -> list[str]:
+    """Return the names of the metrics that both sides have and that are judged."""
+    names = [item.metric for item in pair.baseline.measurements]
+    return [
+        name
+        for name in names
+        if name in METRICS and METRICS[name].is_judged and pair.measurements(name)
+    ]
+
+
+def _num_noisy(pair: Pair) -> int:
+    return sum(not METRICS[name].is_exact for name in judged_metrics(pair))
+
+
+def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
+    device = pair.baseline.case.device
+    is_quiet = device != "cpu" or was_quiet(pair)
+    judgements = {
+        name: Judgement(
+            floor=floor_of(name, fail_above),
+            num_comparisons=num_comparisons,
+            launch_sd=prior_sd(name, device=device, is_quiet=is_quiet),
+            run_sd=run_sd(name, device=device),
+        )
+        for name in judged_metrics(pair)
+    }
+    found = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
+    if device == "cpu":
+        found |= judge_clocks(pair, found, judgements, is_quiet=is_quiet)
+    return rows_of(pair, found)
+
+
+def rows_of(pair: Pair, found: Mapping[str, Comparison]) -> list[CaseComparison]:
+    """Return the row of the outcomes and one for each comparison of `found`."""
+    rows = {OUTCOME: _compare_outcomes(pair), **found}
+    return [_row(pair, name, comparison) for name, comparison in rows.items()]
+
+
+def floor_of(metric: str, fail_above: float) -> float:
+    """Return the floor of `metric` where that of a time is `fail_above`."""
+    return METRICS[metric].relevance_floor * fail_above / DEFAULT_FAIL_ABOVE
+
+
+def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison:
+    both = pair.measurements(metric)
+    assert both is not None
+    return compare_measurements(
+        both[0], candidate=both[1], judgement=judgement, levels=pair.launch_levels(metric)
+    )
+
+
+def _compare_outcomes(pair: Pair) -> Comparison:
+    before, after = pair.baseline.outcome, pair.candidate.outcome
+    was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
+    if {Outcome.SKIPPED, Outcome.LOST} & {before, after} and before is not after:
+        return inconclusive(f"{before} -> {after}: nothing was measured on one side")
+    verdict = Verdict.UNCHANGED
+    if was_ok != is_ok:
+        verdict = Verdict.IMPROVEMENT if is_ok else Verdict.REGRESSION
+    text = f"{before} on both sides" if before is after else f"{before} -> {after}"
+    why = pair.candidate.reason if not is_ok else ""
+    return Comparison(
+        ratio=None,
+        low=None,
+        high=None,
+        verdict=verdict,
+        is_significant=was_ok != is_ok,
+        is_relevant=was_ok != is_ok,
+        reason=f"{text}: {why}" if why else text,
+    )
+
+
+def _one_sided(baseline: CaseResult | None, candidate: CaseResult | None) -> CaseComparison:
+    result = baseline or candidate
+    assert result is not None
+    where = "baseline" if candidate is None else "candidate"
+    return CaseComparison(
+        case=result.case,
+        metric=OUTCOME,
+        unit="",
+        baseline=None,
+        candidate=None,
+        comparison=inconclusive(f"only the {where} has this case ({result.outcome})"),
+    )
+
+
+def _row(pair: Pair, metric: str, comparison: Comparison) -> CaseComparison:
+    both = pair.measurements(metric)
+    levels: Sequence[float | None] = (None, None)
+    if both is not None:
+        is_exact = METRICS[metric].is_exact
+        levels = [_typical(side, is_exact=is_exact) for side in pair.launch_levels(metric)]
+    return CaseComparison(
+        case=pair.baseline.case,
+        metric=metric,
+        unit="" if both is None else both[0].unit,
+        baseline=levels[0],
+        candidate=levels[1],
+        comparison=comparison,
+    )
+
+
+def _typical(levels: np.ndarray, *, is_exact: bool) -> float:
+    if is_exact or np.min(levels) <= 0:
+        return float(np.median(levels))
+    return float(np.exp(np.mean(np.log(levels))))

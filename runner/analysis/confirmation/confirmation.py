@@ -1,0 +1,151 @@
+"""What is kept of measuring a suspect again, and what becomes of its alert."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from db.records.results import Alert, AlertState, CaseResult, Verdict
+from db.records.triage import Revision
+from runner.analysis.confirmation.suspects import num_tries
+from runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from runner.analysis.judging.attribution import UNKNOWN
+from runner.analysis.judging.attribution_evidence import with_evidence
+from runner.analysis.stats.launch_levels import launch_levels
+
+# What people decided while a case was measured again stays as they set it.
+_DECIDED = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The alerts to be saved once they were measured again."""
+
+    revisions: tuple[Revision, ...]
+
+
+def confirmation_json(
+    finding: Finding, *, alert: Alert, how: Mapping[str, Any], is_early: bool
+) -> dict[str, Any]:
+    """Return what is stored with `alert`; `how` has what only who measured it knows."""
+    compared = finding.comparison
+    return {
+        "verdict": str(finding.conclusion),
+        "reason": finding.reason,
+        "method": str(finding.method),
+        "num_tries": num_tries(alert) + (finding.method is not Method.NONE),
+        "is_early": is_early,
+        "unit": alert.unit,
+        "baseline": finding.baseline,
+        "candidate": finding.candidate,
+        "change_pct": None if compared is None else change_pct(compared.ratio),
+        "interval_pct": None
+        if compared is None or compared.low is None
+        else [change_pct(compared.low), change_pct(compared.high)],
+        "cause": {"kind": finding.cause.kind, "text": finding.cause.text},
+        **how,
+    }
+
+
+def side_json(result: CaseResult, metric: str, *, toolchain: str, revision: str) -> dict[str, Any]:
+    """Return the summary of one side's new samples that is kept."""
+    measured = result.measurement(metric)
+    return {
+        "toolchain": toolchain,
+        "revision": revision,
+        "outcome": str(result.outcome),
+        "num_launches": result.details.get("num_launches"),
+        "num_samples": 0 if measured is None else len(measured.samples),
+        "median": None if measured is None else measured.median,
+        "interval": None if measured is None else list(measured.interval),
+        "launch_levels": [] if measured is None else launch_levels(result, metric).tolist(),
+    }
+
+
+def concluded(alert: Alert, finding: Finding, *, kept: Mapping[str, Any], is_early: bool) -> Alert:
+    """Return `alert` with what measuring it again found; `kept` is stored with it.
+
+    A case that only this run suspected, and that is not confirmed, is over at once: it is kept as
+    `fixed`, `unchanged` or `inconclusive`, so that its measurements are not lost, and opens when
+    the judge finds it after all.
+    """
+    conclusion = finding.conclusion
+    found = dataclasses.replace(
+        alert,
+        is_confirmed=None
+        if conclusion is Conclusion.INCONCLUSIVE
+        else conclusion is Conclusion.CONFIRMED,
+        confirmation=kept,
+    )
+    if is_early:
+        found = with_evidence(found)
+        if not found.is_confirmed:
+            is_refuted = conclusion is Conclusion.REFUTED
+            verdict = Verdict.UNCHANGED if is_refuted else Verdict.INCONCLUSIVE
+            found = dataclasses.replace(found, state=AlertState.FIXED, verdict=verdict)
+        return found
+    cause = finding.cause
+    return dataclasses.replace(
+        found,
+        cause_kind=alert.cause_kind if cause.kind == UNKNOWN else cause.kind,
+        cause_text="; ".join(part for part in (alert.cause_text, cause.text) if part),
+    )
+
+
+def is_refuted(alert: Alert) -> bool:
+    """Return whether nobody shall be told of `alert`: measured again, it was not there."""
+    return alert.is_confirmed is False
+
+
+def fails_run(alert: Alert) -> bool:
+    """Return whether `alert` fails a run: it was confirmed, or nobody wanted it measured again.
+
+    What was to be measured again and could not be is not confirmed. What is never measured again,
+    a drift or a case that vanished, counts by its history.
+    """
+    return bool(alert.is_confirmed) or alert.confirmation is None
+
+
+def told(alert: Alert) -> str:
+    """Return one line about what measuring `alert` again said."""
+    found = alert.confirmation or {}
+    baseline = found.get("baseline_side") or {}
+    how = {
+        Method.IN_TURN: f" in turn with toolchain {baseline.get('toolchain')}",
+        Method.HISTORY: " against the history",
+    }.get(found.get("method", Method.NONE), "")
+    what = f"{alert.case.key} {alert.metric}"
+    return f"{found.get('verdict')}{how}: {what}: {found.get('reason')}"
+
+
+def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:
+    """Return `alerts` with what people set on those that are stored `now`, and why they changed."""
+    known = {alert.id: alert for alert in now}
+    return Confirmed(
+        tuple(
+            Revision(
+                alert=_with_decisions(alert, known.get(alert.id)),
+                why=f"measured again: {(alert.confirmation or {})['verdict']}",
+            )
+            for alert in alerts
+        )
+    )
+
+
+def _with_decisions(alert: Alert, known: Alert | None) -> Alert:
+    if known is None:
+        return alert
+    return dataclasses.replace(
+        alert,
+        state=known.state if known.state in _DECIDED else alert.state,
+        owner=known.owner,
+        muted_until=known.muted_until,
+        note=known.note,
+    )
+
+
+def change_pct(ratio: float | None) -> float | None:
+    """Return the change in per cent that a ratio is, None for none."""
+    return None if ratio is None else 100 * (ratio - 1)

@@ -1,0 +1,295 @@
+"""Which cases of a run are measured again before anyone is told.
+
+Two kinds: alerts that the judge raised and that this run is the newest point of, and **early
+suspects**: series whose newest one or two points already lie beyond the trigger and outside the
+noise of the level before, by Student's interval over its runs as in machine.py. The judge waits for
+three of them, since blips are gone when one looks; measuring again is looking at once.
+Times on a CPU are held against each other at one pace (pacing.py), as the judge does.
+Assumptions: those of machine.level_change; the newest points are those of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from db.records._merge_points import points_at
+from db.records.metrics import METRICS, Direction
+from db.records.results import Alert, AlertState, Run, Verdict
+from db.records.summaries import Point, Series
+from db.records.triage import ONGOING
+from runner.analysis.detection.constants import (
+    BASELINE_POINTS,
+    SUSTAINED_POINTS,
+    TRIGGER_OF_FLOOR,
+    middle,
+)
+from runner.analysis.detection.series_changes import STEP
+from runner.analysis.judging.cost_step import Shift
+from runner.analysis.judging.judge import alert_id, sighting
+from runner.analysis.judging.machine_pace import series_at_one_pace
+from runner.analysis.judging.machine_state import level_change
+from runner.analysis.judging.series_rules import SeriesRules
+from runner.analysis.outcomes.outcomes import OUTCOME
+
+# A verdict that three measurements in three nights could not reach will not come from a fourth.
+MAX_TRIES = 3
+# A case that vanished cannot be measured at all.
+_KINDS = (STEP, OUTCOME)
+# Slower, larger or worse by so much counts as much as a case that fails.
+_FAILURE = math.inf
+
+
+def suspects_among(alerts: Iterable[Alert], *, run: Run) -> list[Alert]:
+    """Return the open regressions with their newest point in `run` that want measuring again.
+
+    Those that were confirmed, or tried often enough, are left alone.
+    """
+    return [
+        alert
+        for alert in alerts
+        if alert.state is AlertState.OPEN
+        and alert.verdict is Verdict.REGRESSION
+        and alert.kind in _KINDS
+        and not alert.case.is_reference
+        and (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
+        and run.started_at in (alert.last_seen, alert.first_bad.at)
+        and not alert.is_confirmed
+        and num_tries(alert) < MAX_TRIES
+    ]
+
+
+def early_suspects(
+    histories: Iterable[Series], *, run: Run, alerts: Sequence[Alert], rules: SeriesRules
+) -> list[Alert]:
+    """Return the series whose newest points, the last of `run`, deviate too shortly for the judge.
+
+    `histories` have the pace of their cases beside the times; `alerts` are all that is stored. On a
+    CPU the wall clock alone is no suspect.
+    """
+    place = (run.machine, run.toolchain)
+    stored: Mapping[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if (alert.machine, alert.toolchain) == place:
+            stored[alert.series_key].append(alert)
+    found = [
+        suspect
+        for series in series_at_one_pace(histories, place=place)
+        if (suspect := _early_suspect(series, run=run, stored=stored, rules=rules)) is not None
+    ]
+    with_cpu_time = {alert.case.key for alert in found if alert.metric == "latency_cpu_s"}
+    return [
+        alert
+        for alert in found
+        if alert.metric != "latency_s"
+        or alert.case.device != "cpu"
+        or alert.case.key in with_cpu_time
+    ]
+
+
+def worst_first(suspects: Iterable[Alert]) -> dict[str, list[Alert]]:
+    """Return the suspects by case, the case with the largest change first."""
+    by_case: dict[str, list[Alert]] = defaultdict(list)
+    for alert in sorted(suspects, key=lambda alert: (-_size(alert), alert.id)):
+        by_case[alert.case.key].append(alert)
+    return by_case
+
+
+def num_tries(alert: Alert) -> int:
+    """Return how often the alert was measured again so far."""
+    return int((alert.confirmation or {}).get("num_tries", 0))
+
+
+def is_early(alert: Alert) -> bool:
+    """Return whether measuring again alone stands for this alert, not yet the judge."""
+    return bool((alert.confirmation or {}).get("is_early", False))
+
+
+def _early_suspect(
+    series: Series, *, run: Run, stored: Mapping[str, Sequence[Alert]], rules: SeriesRules
+) -> Alert | None:
+    header = series.header
+    metric = METRICS.get(header.metric)
+    if metric is None or not metric.is_judged or header.case.is_reference:
+        return None
+    # What has no noise, or is judged by its distance from an ideal, the judge knows at once.
+    if metric.is_exact or metric.ideal is not None:
+        return None
+    rule = rules.rule_of(header.key)
+    known = stored.get(header.key, ())
+    starts = {alert.first_bad.run_id for alert in known if alert.state is not AlertState.FIXED}
+    recent = points_of(series, run=run)[-(BASELINE_POINTS + SUSTAINED_POINTS - 1) :]
+    points = _level(list(recent), starts=starts | rule.baseline_run_ids)
+    if not points or points[-1].run_id != run.id:
+        return None
+    floor = metric.relevance_floor if rule.floor is None else rule.floor
+    for num_new in range(SUSTAINED_POINTS - 1, 0, -1):
+        suspect = _deviation(series, points, num_new=num_new, floor=floor)
+        if suspect is not None:
+            earlier = {alert.id: alert.confirmation for alert in known}
+            return dataclasses.replace(suspect, confirmation=earlier.get(suspect.id))
+    return None
+
+
+def points_of(series: Series, *, run: Run) -> Sequence[Point]:
+    """Return the points of the machine and toolchain of `run`, oldest first, all above 0."""
+    return points_at(series.header.key, series.points, place=(run.machine, run.toolchain))
+
+
+def _level(points: Sequence[Point], *, starts: set[str]) -> Sequence[Point]:
+    """Return the points since the last of the runs in which a level started."""
+    begins = [place for place, point in enumerate(points) if point.run_id in starts]
+    return points[begins[-1] :] if begins else points
+
+
+def _deviation(
+    series: Series, points: Sequence[Point], *, num_new: int, floor: float
+) -> Alert | None:
+    """Return the alert that the last `num_new` points would be, None when they do not deviate."""
+    old, new = points[-num_new - BASELINE_POINTS : -num_new], points[-num_new:]
+    header = series.header
+    case, metric = header.case, header.metric
+    is_higher_better = METRICS[metric].direction is Direction.HIGHER_IS_BETTER
+    sides = [
+        [1 / point.median if is_higher_better else point.median for point in side]
+        for side in (old, new)
+    ]
+    found = level_change(case.model, sides[0], sides[1], metric=metric, device=case.device)
+    if found.change is None or found.low is None or found.high is None:
+        return None
+    assert found.baseline is not None
+    trigger = 1 + TRIGGER_OF_FLOOR * floor
+    if found.low <= 0 or min(sides[1]) <= trigger * found.baseline:
+        return None
+    ends = (1 + found.change, 1 + found.low, 1 + found.high)
+    change, low, high = (1 / end for end in ends) if is_higher_better else ends
+    baseline = 1 / found.baseline if is_higher_better else found.baseline
+    return Alert(
+        id=alert_id(header.key, kind=STEP, first_bad_run_id=new[0].run_id),
+        series_key=header.key,
+        kind=STEP,
+        state=AlertState.OPEN,
+        verdict=Verdict.REGRESSION,
+        case=case,
+        metric=metric,
+        unit=header.unit,
+        machine=new[0].machine,
+        toolchain=new[0].toolchain,
+        fingerprint=header.fingerprint,
+        first_bad=sighting(new[0]),
+        last_good=sighting(old[-1]),
+        last_seen=new[-1].at,
+        baseline=baseline,
+        candidate=baseline * change,
+        change_pct=100 * (change - 1),
+        interval_pct=(100 * (min(low, high) - 1), 100 * (max(low, high) - 1)),
+        is_relevant=found.change >= floor,
+    )
+
+
+def _size(alert: Alert) -> float:
+    if (
+        alert.baseline is None
+        or alert.candidate is None
+        or min(alert.baseline, alert.candidate) <= 0
+    ):
+        return _FAILURE
+    return abs(math.log(alert.candidate / alert.baseline))
+
+
+class Standing:
+    """The early suspects that were confirmed and that no step of the judge stands for yet.
+
+    They stand until the level is back for three points, as a step of the judge does.
+    """
+
+    def __init__(self, stored: Iterable[Alert], *, rules: SeriesRules) -> None:
+        self._rules = rules
+        self._alerts: Mapping[str, list[Alert]] = defaultdict(list)
+        self._found: list[Alert] = []
+        for alert in stored:
+            if alert.is_confirmed and is_early(alert) and alert.state in ONGOING:
+                self._alerts[alert.series_key].append(alert)
+
+    def case_keys(self) -> set[str]:
+        """Return the cases whose histories have to be watched."""
+        return {alert.case.key for alerts in self._alerts.values() for alert in alerts}
+
+    def watch(self, histories: Iterable[Series]) -> Iterator[Series]:
+        """Yield `histories` as they are, and look meanwhile whose level is back."""
+        for _, group in groupby(histories, key=lambda series: series.header.case.key):
+            together = list(group)
+            for series in together:
+                for alert in self._alerts.get(series.header.key, ()):
+                    self._found.append(_seen_again(alert, together, rules=self._rules))
+            yield from together
+
+    def beside(self, found: Sequence[Alert]) -> list[Alert]:
+        """Return those of the histories watched that are not among what the judge `found`."""
+        judged: Mapping[tuple[str, str, str], list[Alert]] = defaultdict(list)
+        for alert in found:
+            if alert.kind == STEP and alert.verdict is Verdict.REGRESSION:
+                judged[_place(alert)].append(alert)
+        return [
+            alert
+            for alert in self._found
+            if not any(_overlap(alert, other) for other in judged[_place(alert)])
+        ]
+
+
+def _place(alert: Alert) -> tuple[str, str, str]:
+    return (alert.series_key, alert.machine, alert.toolchain)
+
+
+def _overlap(alert: Alert, other: Alert) -> bool:
+    return alert.first_bad.at <= other.last_seen and other.first_bad.at <= alert.last_seen
+
+
+def _seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
+    """Return `alert` as the points since then leave it: open, or fixed where the level is back.
+
+    `histories` are those of its case.
+    """
+    place = (alert.machine, alert.toolchain)
+    points = [
+        point
+        for series in series_at_one_pace(histories, place=place)
+        if series.header.key == alert.series_key
+        for point in series.points
+        if point.median > 0
+    ]
+    start = next((n for n, point in enumerate(points) if point.at >= alert.first_bad.at), None)
+    if start is None or alert.baseline is None or alert.candidate is None:
+        return alert
+    metric = METRICS[alert.metric]
+    floor = rules.rule_of(alert.series_key).floor
+    is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+    costs = tuple(1 / point.median if is_inverted else point.median for point in points)
+    old = range(max(0, start - BASELINE_POINTS), start)
+    before, after = (
+        1 / value if is_inverted else value for value in (alert.baseline, alert.candidate)
+    )
+    # The pace may be another than when the alert was raised: older nights were pruned, or came in.
+    factor = middle(sorted(costs[old.start : old.stop])) / before if old else 1.0
+    shift = Shift(
+        points=points,
+        costs=costs,
+        old=old,
+        new=range(start, len(points)),
+        before=factor * before,
+        after=factor * after,
+        interval=None,
+        floor=metric.relevance_floor if floor is None else floor,
+        num_points_to_return=SUSTAINED_POINTS,
+        is_inverted=is_inverted,
+    )
+    end = shift.place_of_return()
+    last = points[-1 if end is None else max(start, end - 1)]
+    return dataclasses.replace(
+        alert,
+        state=AlertState.OPEN if end is None else AlertState.FIXED,
+        last_seen=last.at,
+    )

@@ -1,0 +1,215 @@
+"""Find slow drifts: levels that move a little every night and far in the end.
+
+Method: the last 10, 20, 40 and 80 points are each cut into five blocks of equal length. Such a
+window drifts when, on logarithms,
+- the medians of its blocks rise (or fall) one after the other, the last one by a quarter of the
+  mean or more;
+- the line through them moves by the floor or more from end to end (by 1.7 floors in 10 or 20
+  points), and by 4 standard errors or more;
+- that line fits better than any one step (ratio of likelihoods under Laplace noise); across steps
+  that were found it has to fit clearly better, than the levels between them too;
+- its last block is half a floor beyond every block before the window, of the whole history where
+  it reaches across a step, else since the step before it: a season comes back.
+Overlapping windows that drift the same way are one drift.
+Assumptions: those of detector.py. Only the order of the points counts: of a nightly series 1 % a
+week is found in 40 to 80 points, of a weekly one in 10. Half a season is a drift until it turns.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from runner.analysis.detection.constants import MEDIAN_INEFFICIENCY, checked
+from runner.analysis.stats.estimates import CONFIDENCE, robust_sd, sliding_medians, student_quantile
+
+NUM_BLOCKS = 5
+# 1 % a week is 10 % in 70 nights, or in ten points of a weekly series.
+BLOCK_POINTS = (2, 4, 8, 16)
+# Half a season of a month rises through 10 to 20 points as a drift does.
+SHORT_BLOCK_POINTS = 4
+SHORT_FLOORS = 1.7
+# Four windows are looked at every night for years: 2 standard errors would cry wolf every month.
+MIN_ERRORS = 4.0
+# Less than that from the last block but one to the last: the drift is over.
+MIN_LAST_SHARE = 0.25
+# e^3: twenty to one for a line rather than a step.
+MIN_LOG_LIKELIHOOD_RATIO = 3.0
+# e^5: a step that was found is likelier than one that nobody found.
+MIN_LOG_RATIO_ACROSS = 5.0
+# Least squares through five points, one apart: weights of the slope.
+_SLOPE_WEIGHTS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 10
+# The farthest that a line through five medians rises, over the range that they lie in.
+_MAX_RISE = NUM_BLOCKS * float(np.abs(_SLOPE_WEIGHTS).sum()) / 2
+# Standard error of a line's rise through five blocks, in standard errors of one block's median.
+_RISE_ERRORS = NUM_BLOCKS * math.sqrt(float(_SLOPE_WEIGHTS @ _SLOPE_WEIGHTS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A stretch in which the level moves slowly in one direction.
+
+    `start` is its first point, `index` the point with which it was first seen, `end` one past the
+    last point known to belong to it; `start` and `index` stay as points arrive, unless a step is
+    found in it. `before` and
+    `after` are the medians of its first and last block, `change` after over before less 1, `low`
+    and `high` its 95 % interval.
+    """
+
+    start: int
+    index: int
+    end: int
+    before: float
+    after: float
+    change: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window that drifts: where it is, and on logarithms its first and last block's medians."""
+
+    start: int
+    end: int
+    begin: float
+    finish: float
+    error: float
+
+    @property
+    def is_up(self) -> bool:
+        return self.finish > self.begin
+
+
+def find_drifts(values: np.ndarray, *, floor: float, breaks: Iterable[int] = ()) -> list[Drift]:
+    """Return every slow drift in `values`, upwards or downwards, oldest first.
+
+    `breaks` are the first points of new levels (the steps that were found): a drift reaches across
+    some only where a line fits clearly better than the levels between them. Raises ValueError
+    unless all values are finite and above 0.
+    """
+    numbers = checked(values)
+    places = sorted({place for place in breaks if 0 < place < numbers.size})
+    windows = _drifting_windows(np.log(numbers), needed=math.log1p(floor), breaks=places)
+    return [_describe(group) for group in _overlapping(windows)]
+
+
+def _drifting_windows(logs: np.ndarray, *, needed: float, breaks: Sequence[int]) -> list[_Window]:
+    """Return the windows that drift, by the night on which they end, the longest first."""
+    windows: list[_Window] = []
+    blocks = logs
+    for size in BLOCK_POINTS:
+        # A median lies between those of the halves: longer blocks reach no farther than these.
+        if NUM_BLOCKS * size > logs.size or _reach(blocks) < needed:
+            break
+        blocks = sliding_medians(logs, size)
+        windows += _windows_of(logs, blocks, needed=needed * _floors(size), breaks=breaks)
+    return sorted(windows, key=lambda window: (window.end, window.start))
+
+
+def _floors(size: int) -> float:
+    return SHORT_FLOORS if size <= SHORT_BLOCK_POINTS else 1.0
+
+
+def _reach(blocks: np.ndarray) -> float:
+    """Return how far a line through any five of `blocks` may rise at most."""
+    return _MAX_RISE * float(blocks.max() - blocks.min())
+
+
+def _windows_of(
+    logs: np.ndarray, blocks: np.ndarray, *, needed: float, breaks: Sequence[int]
+) -> Iterator[_Window]:
+    """Yield the windows that drift of five `blocks`, the sliding medians of `logs`."""
+    if _reach(blocks) < needed:
+        return
+    size = logs.size - blocks.size + 1
+    # One row a window: the medians of its five blocks.
+    rows = sliding_window_view(blocks, (NUM_BLOCKS - 1) * size + 1)[:, ::size]
+    rises = NUM_BLOCKS * (rows @ _SLOPE_WEIGHTS)
+    signs = np.sign(rises)
+    moves = np.diff(rows, axis=1) * signs[:, None]
+    goes_on = moves[:, -1] >= MIN_LAST_SHARE * moves.mean(axis=1)
+    is_drift = (moves > 0).all(axis=1) & goes_on & (np.abs(rises) >= needed)
+    for start in np.flatnonzero(is_drift).tolist():
+        end = start + NUM_BLOCKS * size
+        first, last = bisect_right(breaks, start), bisect_left(breaks, end)
+        # Across a step it has to be news in the whole history, else since the step before it.
+        since = breaks[first - 1] if first and first == last else 0
+        earlier = blocks[since : max(since, start - size + 1)] * signs[start]
+        if earlier.size and earlier.max() > rows[start, -1] * signs[start] - needed / 2:
+            continue
+        error = _error(
+            logs[start:end],
+            middle=float(rows[start].mean()),
+            rise=float(rises[start]),
+            breaks=[place - start for place in breaks[first:last]],
+        )
+        if error is not None:
+            begin, finish = float(rows[start, 0]), float(rows[start, -1])
+            yield _Window(start, end, begin, finish, error)
+
+
+def _error(
+    points: np.ndarray, *, middle: float, rise: float, breaks: Sequence[int]
+) -> float | None:
+    """Return the standard error of a block's median; None unless a line fits, beyond noise.
+
+    It has to fit better than any one step, and better than the levels between `breaks`.
+    """
+    places = (np.arange(points.size) + 0.5) / points.size - 0.5
+    rest = points - middle - rise * places
+    size = points.size // NUM_BLOCKS
+    error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
+    if abs(rise) < MIN_ERRORS * _RISE_ERRORS * error:
+        return None
+    one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
+    # The steps that were found first: true ones decide at once.
+    rivals = chain([breaks] if breaks else [], one_step)
+    needed = MIN_LOG_RATIO_ACROSS if breaks else MIN_LOG_LIKELIHOOD_RATIO
+    least = math.exp(needed / points.size) * float(np.abs(rest).sum())
+    return error if all(_misfit(points, splits=splits) >= least for splits in rivals) else None
+
+
+def _misfit(points: np.ndarray, *, splits: Sequence[int]) -> float:
+    """Return how far `points` are in sum from the medians of the levels between `splits`."""
+    return sum(map(_spread, np.split(points, splits)))
+
+
+def _spread(points: np.ndarray) -> float:
+    return float(np.abs(points - np.median(points)).sum())
+
+
+def _overlapping(windows: list[_Window]) -> Iterator[list[_Window]]:
+    group: list[_Window] = []
+    for window in windows:
+        if group and (window.start >= group[-1].end or window.is_up != group[0].is_up):
+            yield group
+            group = []
+        group.append(window)
+    if group:
+        yield group
+
+
+def _describe(windows: list[_Window]) -> Drift:
+    first, last = windows[0], windows[-1]
+    change = last.finish - first.begin
+    degrees = last.end - last.start - 2
+    margin = student_quantile((1 + CONFIDENCE) / 2, degrees=degrees) * math.hypot(
+        first.error, last.error
+    )
+    return Drift(
+        start=first.start,
+        index=first.end - 1,
+        end=last.end,
+        before=math.exp(first.begin),
+        after=math.exp(last.finish),
+        change=math.expm1(change),
+        low=math.expm1(change - margin),
+        high=math.expm1(change + margin),
+    )

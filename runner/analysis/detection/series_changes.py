@@ -1,0 +1,262 @@
+"""From one series, on one machine in one toolchain, to what changed in it: no causes, no alerts.
+
+Method: steps, drifts and changes of the noise on costs (values, inverted where higher is better, or
+distances from the ideal); counts by a rule of their own, since they have no noise and may be 0: a
+value outside everything seen in the last 14 points is news at once.
+Assumptions: those of detector.py, drift.py and variance.py; points are ordered by their runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.records._merge_points import PointColumns
+from db.records.alerts import DRIFT
+from db.records.metrics import Direction, Metric
+from runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.detection.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
+from runner.analysis.detection.false_discovery import (
+    FALSE_DISCOVERY_RATE,
+    LOOKS,
+    interval_p_value,
+    step_p_value,
+)
+from runner.analysis.detection.variance import AFTER_POINTS, NoiseChange, find_noise_changes
+from runner.analysis.detector import Step, describe_steps
+from runner.analysis.judging.attribution import TIMED_METRICS
+from runner.analysis.judging.cost_step import Shift, Track, relative
+
+STEP = "step"
+VARIANCE = "variance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change in a series, from after the point `last_good` to the point `first`.
+
+    Those are neighbours, but of a drift, which begins at the one and is first seen with the other;
+    `last_good` is -1 where nothing was before. Only a change of the noise has a `noise`; its shift
+    is that from the old noise to the new one.
+    """
+
+    kind: str
+    shift: Shift
+    last_good: int
+    first: int
+    p_value: float | None
+    noise: NoiseChange | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Costs:
+    """What is judged of a track: points with a cost, which is above 0."""
+
+    points: PointColumns
+    values: np.ndarray
+    floor: float
+    metric: Metric
+
+    def shift(self, *, old: range, new: range, found: Step | Drift) -> Shift:
+        return Shift(
+            points=self.points,
+            costs=tuple(self.values.tolist()),
+            old=old,
+            new=new,
+            before=found.before,
+            after=found.after,
+            interval=(found.low, found.high),
+            floor=self.floor,
+            num_points_to_return=SUSTAINED_POINTS,
+            is_inverted=self.metric.direction is Direction.HIGHER_IS_BETTER,
+            ideal=self.metric.ideal,
+        )
+
+
+def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+    """Return what changed in `track`; the way back from a regression is its end and no news."""
+    if metric.is_exact:
+        return _news(_count_changes(track, metric))
+    costs = _costs(track, metric, floor=floor)
+    steps = describe_steps(costs.values, floor=floor)
+    stepped = list(_step_changes(costs, steps))
+    found = _news(stepped)
+    drifts = find_drifts(costs.values, floor=floor, breaks=_rivals(steps, stepped))
+    found += [_drift_change(costs, drift) for drift in drifts]
+    if metric.name in TIMED_METRICS:
+        breaks = [step.index for step in steps]
+        found += [
+            _noise_change(costs, change)
+            for change in find_noise_changes(costs.values, breaks=breaks)
+            if change.grew
+        ]
+    return found
+
+
+def _rivals(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
+    """Return the first points of the levels that a drift has to fit better than.
+
+    A step that no run believes (fdr.py), and that no later look can make more of, hides no drift.
+    """
+    untold = {
+        change.first
+        for change in changes
+        if change.p_value is not None and change.p_value > FALSE_DISCOVERY_RATE
+    }
+    end = steps[-1].end if steps else 0
+    return [
+        step.index
+        for step in steps
+        if step.index not in untold or (step.end == end and end - step.index < LOOKS[-1])
+    ]
+
+
+def _news(changes: Sequence[Change]) -> list[Change]:
+    kept: list[Change] = []
+    for change in changes:
+        # Back to where a regression started from is the end of that one, not news of its own.
+        if not any(change.shift.is_end_of(earlier.shift) for earlier in kept):
+            kept.append(change)
+    return kept
+
+
+def _costs(track: Track, metric: Metric, *, floor: float) -> _Costs:
+    if metric.ideal is not None:
+        points = track.points
+        values = np.maximum(abs(metric.ideal - points.medians), metric.resolution)
+    else:
+        # A number of 0 or below has no relative change.
+        points = track.points.above_zero()
+        is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
+        values = 1 / points.medians if is_inverted else points.medians
+    return _Costs(points=points, values=values, floor=floor, metric=metric)
+
+
+def _step_change(costs: _Costs, step: Step) -> Change:
+    old = range(max(step.start, step.index - BASELINE_POINTS), step.index)
+    values = costs.values
+    return Change(
+        kind=STEP,
+        shift=costs.shift(old=old, new=range(step.index, step.end), found=step),
+        last_good=step.index - 1,
+        first=step.index,
+        p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
+    )
+
+
+def _step_changes(costs: _Costs, steps: Sequence[Step]) -> Iterator[Change]:
+    """Yield each step, and after one that was a short one each relapse to its level."""
+    places = [step.index for step in steps]
+    for number, step in enumerate(steps):
+        if step.is_return:
+            continue
+        change = _step_change(costs, step)
+        yield change
+        if number + 1 < len(steps) and steps[number + 1].is_return:
+            yield from _relapses(costs, change, places=places)
+
+
+def _relapses(costs: _Costs, step: Change, *, places: Sequence[int]) -> Iterator[Change]:
+    """Yield the times at which the level of `step` came back before the detector says so.
+
+    What came and went within two weeks is noise to the detector, which then asks for more before
+    it calls it a step again. Whoever was told of the first time wants to know of the second.
+    """
+    shift = step.shift
+    while (returned := shift.place_of_return()) is not None:
+        place = shift.place_of_relapse(returned)
+        if place is None or any(abs(place - other) < SUSTAINED_POINTS for other in places):
+            return
+        if any(returned + SUSTAINED_POINTS <= other < place for other in places):
+            # Another level lies between: it has its own story.
+            return
+        shift = dataclasses.replace(
+            shift, old=range(returned, place), new=range(place, len(shift.costs))
+        )
+        end = shift.place_of_return()
+        after = float(np.median(costs.values[place:end]))
+        shift = dataclasses.replace(shift, after=after)
+        # It was decided about when it came for the first time.
+        yield dataclasses.replace(step, shift=shift, last_good=place - 1, first=place)
+
+
+def _drift_change(costs: _Costs, drift: Drift) -> Change:
+    block = max(1, (drift.end - drift.start) // NUM_BLOCKS)
+    old = range(drift.start, drift.start + block)
+    new = range(drift.end - block, drift.end)
+    p_value = interval_p_value(
+        math.log1p(drift.change),
+        low=math.log1p(drift.low),
+        high=math.log1p(drift.high),
+        degrees=max(1, drift.end - drift.start - 2),
+    )
+    return Change(
+        kind=DRIFT,
+        shift=costs.shift(old=old, new=new, found=drift),
+        last_good=drift.start,
+        first=drift.index,
+        # One for each length of window.
+        p_value=min(1.0, len(BLOCK_POINTS) * p_value),
+    )
+
+
+def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
+    p_value = interval_p_value(
+        math.log(change.factor),
+        low=math.log(change.low),
+        high=math.log(change.high),
+        degrees=change.degrees,
+    )
+    shift = Shift(
+        points=costs.points,
+        costs=tuple(costs.values.tolist()),
+        old=range(change.start, change.index),
+        new=range(change.index, change.end),
+        before=change.before,
+        after=change.after,
+        interval=(change.low - 1, change.high - 1),
+        floor=0.0,
+        num_points_to_return=SUSTAINED_POINTS,
+        is_inverted=False,
+    )
+    return Change(
+        kind=VARIANCE,
+        shift=shift,
+        last_good=change.index - 1,
+        first=change.index,
+        p_value=min(1.0, len(AFTER_POINTS) * p_value),
+        noise=change,
+    )
+
+
+def _count_changes(track: Track, metric: Metric) -> list[Change]:
+    values = track.points.medians
+    if values.size == 0 or (values == values[0]).all():
+        return []
+    sign = 1.0 if metric.direction is Direction.LOWER_IS_BETTER else -1.0
+    costs = tuple((sign * values).tolist())
+    found = []
+    for index in range(1, len(costs)):
+        old = range(max(0, index - BASELINE_POINTS), index)
+        seen = costs[old.start : index]
+        if min(seen) <= costs[index] <= max(seen):
+            continue
+        change = relative(costs[index], to=costs[index - 1])
+        shift = Shift(
+            points=track.points,
+            costs=costs,
+            old=old,
+            new=range(index, len(costs)),
+            before=costs[index - 1],
+            after=costs[index],
+            interval=None if change is None else (change, change),
+            floor=0.0,
+            num_points_to_return=1,
+            is_inverted=False,
+        )
+        found.append(Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None))
+    return found

@@ -1,0 +1,204 @@
+"""Whose fault a step is, as far as what was measured in the same runs tells."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from db.shared.text import signed_percent
+from runner.analysis.detection.constants import SUSTAINED_POINTS
+from runner.analysis.judging.cost_step import Shift, Track
+from runner.analysis.judging.machine_state import (
+    ABSOLUTE_METRICS,
+    KINDS,
+    MachineChange,
+    level_change,
+)
+
+UNKNOWN = "unknown"
+COMPILER = "compiler"
+EAGER = "eager"
+MACHINE = "machine"
+EAGER_OR_MACHINE = "eager_or_machine"
+MEASUREMENT = "measurement"
+# A witness that moved by half of the step explains it; one that moved by less than a quarter
+# (noise, mostly) is no part of it. In between nothing is said.
+EXPLAINING_SHARE = 0.5
+INNOCENT_SHARE = 0.25
+
+# Runs on each side of a step in which a reference case must have moved: with more, one that moved
+# another week would count.
+NUM_RUNS_AT_ONSET = 7
+
+# Nights whose own intervals are so much wider than those before, and wider than the step itself,
+# were measured worse: they do not tell that anything moved.
+NOISE_GROWTH = 2.0
+
+# What a clock measures; sizes and counts do not care for what else the machine does.
+TIMED_METRICS = (*ABSOLUTE_METRICS, "speedup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Who made the step, and how that is known."""
+
+    kind: str = UNKNOWN
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnesses:
+    """What moved beside `metric`, whose cost changed by `change`; all relative, above 0 is slower.
+
+    `eager` is None where no eager iterations were interleaved. With `ran_in_turn` both sides ran
+    side by side on one machine, which is then no part of the change.
+    """
+
+    metric: str
+    change: float
+    eager: float | None = None
+    references: Sequence[MachineChange] = ()
+    ran_in_turn: bool = False
+
+    def share(self, moved: float) -> float:
+        """Return which part of the change the move of a witness is."""
+        return moved / self.change if self.change else 0.0
+
+
+def wall_clock_is_alone(shift: Shift, track: Track, siblings: Mapping[str, Track]) -> bool:
+    """Return whether this is a CPU's wall clock that moved while its CPU time did not."""
+    if track.header.metric != "latency_s" or track.header.case.device != "cpu":
+        return False
+    moved, change = _change_of(siblings.get("latency_cpu_s"), shift), shift.cost_change
+    return moved is not None and (not change or moved / change < EXPLAINING_SHARE)
+
+
+def cause_of(
+    shift: Shift,
+    track: Track,
+    siblings: Mapping[str, Track],
+    references: Sequence[Track] = (),
+) -> Cause:
+    """Return who made the step: compiler, eager, the machine or the measuring itself.
+
+    The witnesses are the eager iterations interleaved with the variant's, and `references`, the
+    tracks of the reference cases in the same runs.
+    """
+    metric, case = track.header.metric, track.header.case
+    if metric not in TIMED_METRICS:
+        return Cause()
+    if case.is_reference:
+        return Cause(kind=MACHINE, text=_reference_text(case.model, shift.change or 0.0))
+    if grown := _grown_noise(shift):
+        return Cause(kind=MEASUREMENT, text=grown)
+    clock = "eager_latency_cpu_s" if "eager_latency_cpu_s" in siblings else "eager_latency_s"
+    changes = [_reference_change(reference, shift) for reference in references]
+    witnesses = Witnesses(
+        metric=metric,
+        change=shift.cost_change or 0.0,
+        eager=_change_of(siblings.get(clock), shift),
+        references=[change for change in changes if change is not None],
+    )
+    return blame(witnesses, is_eager=case.is_eager)
+
+
+def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:
+    """Return who changed a time, of an eager case or of a compiled one."""
+    if is_eager:
+        return _beyond_compiler(witnesses, told="nothing is compiled in an eager case")
+    moved = witnesses.eager
+    if moved is None:
+        return Cause()
+    told = f"eager latency in the same processes moved by {signed_percent(moved)}"
+    # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
+    share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
+    if share >= EXPLAINING_SHARE:
+        if witnesses.metric == "speedup" and not witnesses.ran_in_turn:
+            # A ratio within one process: a machine moves both of its sides, so that a reference
+            # case that moved explains nothing.
+            return _acquitted(witnesses, told=f"{told}: not the compiler")
+        return _beyond_compiler(witnesses, told=f"{told}: not the compiler")
+    if abs(share) < INNOCENT_SHARE:
+        return Cause(kind=COMPILER, text=f"{told}: compiler side")
+    return Cause(text=told)
+
+
+def _beyond_compiler(witnesses: Witnesses, *, told: str) -> Cause:
+    """Return whether eager torch, the model or the machine made the change."""
+    if witnesses.ran_in_turn:
+        return Cause(kind=EAGER, text=f"{told}; both sides ran in turn: eager side")
+    known = witnesses.references
+    for found in sorted(known, key=lambda item: -witnesses.share(item.change or 0.0)):
+        share = witnesses.share(found.change or 0.0)
+        if share >= EXPLAINING_SHARE and _leaves_out_no_change(found):
+            text = _reference_text(found.model, found.change or 0.0)
+            return Cause(kind=MACHINE, text=f"{text}; {told}")
+    return _acquitted(witnesses, told=told)
+
+
+def _acquitted(witnesses: Witnesses, *, told: str) -> Cause:
+    """Return that it was eager's side where all reference cases stayed; else it stays open."""
+    known = witnesses.references
+    if known and all(abs(witnesses.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
+        return Cause(kind=EAGER, text=f"{told}; the reference cases stayed: eager side")
+    return Cause(kind=EAGER_OR_MACHINE, text=told)
+
+
+def _reference_text(model: str, change: float) -> str:
+    return f"machine side: {model} ({KINDS.get(model, model)}) moved {signed_percent(change)}"
+
+
+def _leaves_out_no_change(change: MachineChange) -> bool:
+    return change.low is not None and change.high is not None and not change.low <= 0 <= change.high
+
+
+def _grown_noise(shift: Shift) -> str:
+    """Return that the nights since the step tell too little to show one, empty when they do."""
+    before, after = (_half_width(shift, places) for places in (shift.old, shift.new))
+    change = abs(shift.cost_change or 0.0)
+    if before <= 0 or after < NOISE_GROWTH * before or after < change:
+        return ""
+    return (
+        f"the interval of a night's result grew from +-{100 * before:.1f} % to"
+        f" +-{100 * after:.1f} %, more than the step itself: measurement side"
+    )
+
+
+def _half_width(shift: Shift, places: range) -> float:
+    """Return the median half-width of the nights' own intervals, relative to their values."""
+    points = [shift.points[place] for place in places]
+    return statistics.median((point.high - point.low) / (2 * point.median) for point in points)
+
+
+def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
+    """Return how a reference case moved from just before the step to just after it."""
+    values = {point.run_id: point.median for point in track.points if point.median > 0}
+    sides = [
+        [values[run] for run in runs if run in values]
+        for runs in (
+            [shift.points[place].run_id for place in shift.old[-NUM_RUNS_AT_ONSET:]],
+            [shift.points[place].run_id for place in shift.new[:NUM_RUNS_AT_ONSET]],
+        )
+    ]
+    if min(map(len, sides)) < SUSTAINED_POINTS:
+        return None
+    case = track.header.case
+    return level_change(
+        case.model, sides[0], sides[1], metric=track.header.metric, device=case.device
+    )
+
+
+def _change_of(witness: Track | None, shift: Shift) -> float | None:
+    """Return the relative change of `witness` over the runs on both sides of `shift`."""
+    if witness is None:
+        return None
+    values = {point.run_id: point.median for point in witness.points}
+    sides = []
+    for places in (shift.old, shift.new):
+        runs = [shift.points[place].run_id for place in places]
+        found = [values[run] for run in runs if run in values]
+        if len(found) < SUSTAINED_POINTS:
+            return None
+        sides.append(statistics.median(found))
+    return sides[1] / sides[0] - 1 if sides[0] > 0 else None

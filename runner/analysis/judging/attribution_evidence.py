@@ -1,0 +1,115 @@
+"""What else tells whose fault a step is: how both ends differ, and what measuring again showed.
+
+What the witnesses of cause.py leave open is settled by what only the bad side has: warnings of its
+result, another driver where nothing else is another, another commit of the model. A case that was
+measured again is told by that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from db.records.alerts import DRIFT
+from db.records.results import Alert
+from runner.analysis.comparison.environment_diff import (
+    MODEL_PREFIX,
+    WARNING_PREFIX,
+    EnvironmentDiff,
+    environment_text,
+)
+from runner.analysis.detection.series_changes import STEP
+from runner.analysis.judging.attribution import (
+    EAGER,
+    EAGER_OR_MACHINE,
+    MACHINE,
+    MEASUREMENT,
+    TIMED_METRICS,
+    UNKNOWN,
+    Cause,
+)
+
+# Warnings of results, by what they speak against.
+MACHINE_WARNINGS = ("throttled", "clock-change", "shared-gpu")
+MEASUREMENT_WARNINGS = (
+    "bimodal",
+    "noisy-neighbour",
+    "launches-disagree",
+    "unsettled",
+    "drift",
+    "few-samples",
+    "few-launches",
+)
+# Begins the last part of a cause's text: what else is different.
+SINCE_LAST_GOOD = "since the last good run: "
+# The same of a drift, for which none of it stands alone.
+WHILE_DRIFTING = "changed while it drifted: "
+# Alerts whose cause is told anew whenever they are found: those about a level.
+EXPLAINED_KINDS = (STEP, DRIFT)
+_MACHINE_FACTS = ("driver", "os")
+_OPEN = (UNKNOWN, EAGER_OR_MACHINE)
+
+
+def with_evidence(alert: Alert) -> Alert:
+    """Return `alert`, whose cause is that of the witnesses, with all else that is known of it.
+
+    That is its `environment_diff` and its `confirmation`; the same comes out whenever the history
+    is judged, as long as both are kept.
+    """
+    difference = alert.environment_diff or {}
+    found = Cause(kind=alert.cause_kind, text=alert.cause_text)
+    is_drift = alert.kind == DRIFT
+    # What changed in one night, or is so in one, is no cause of what took weeks. Where no level
+    # moved it is none either: that cause is not told anew, so that it would be gone the next time.
+    is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
+    settled = _settled(found, alert, difference) if is_settled else Cause(kind=found.kind)
+    measured = confirmed_cause(alert.confirmation)
+    told = environment_text(difference)
+    parts = (
+        found.text,
+        measured.text,
+        settled.text,
+        f"{WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD}{told}" if told else "",
+    )
+    return dataclasses.replace(
+        alert,
+        cause_kind=settled.kind if measured.kind == UNKNOWN else measured.kind,
+        cause_text="; ".join(part for part in parts if part),
+    )
+
+
+def confirmed_cause(confirmation: Mapping[str, Any] | None) -> Cause:
+    """Return whose fault measuring again said it is; unknown and no text where nothing was."""
+    cause = (confirmation or {}).get("cause") or {}
+    return Cause(kind=str(cause.get("kind", UNKNOWN)), text=str(cause.get("text", "")))
+
+
+def _is_timed(alert: Alert) -> bool:
+    return alert.metric in TIMED_METRICS and not alert.case.is_reference
+
+
+def _settled(found: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
+    """Return the cause by what only the bad side has, with that part of the text."""
+    new = [
+        name.removeprefix(WARNING_PREFIX)
+        for name, (before, after) in difference.items()
+        if name.startswith(WARNING_PREFIX) and before is None and after is not None
+    ]
+    warned = [code for code in (*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS) if code in new]
+    changed = [name for name in difference if not name.startswith(WARNING_PREFIX)]
+    has_new_system = any(name in _MACHINE_FACTS for name in changed)
+    # Of two things that changed in one night, nobody can tell which it was.
+    is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
+    has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
+    parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
+    parts += ["the model itself is at another commit"] if has_new_model else []
+    kind = found.kind
+    is_disturbed = any(code in MACHINE_WARNINGS for code in warned)
+    if kind in _OPEN and (is_system_alone or is_disturbed):
+        kind = MACHINE
+    elif kind == EAGER_OR_MACHINE and has_new_model and not has_new_system:
+        kind = EAGER
+    elif kind in _OPEN and warned:
+        kind = MEASUREMENT
+    return Cause(kind=kind, text="; ".join(parts))

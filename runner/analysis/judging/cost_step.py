@@ -1,0 +1,131 @@
+"""A step in a series as the judge handles it: in costs, of which less is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from db.records._merge_points import PointColumns
+from db.records.summaries import Point, SeriesHeader
+from runner.analysis.detection.constants import BACK_SHARE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """A series on one machine in one toolchain, oldest point first."""
+
+    header: SeriesHeader
+    machine: str
+    toolchain: str
+    points: PointColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A change of level at `new.start`; costs are the values, inverted where higher is better.
+
+    `old` and `new` are the places whose medians `before` and `after` are; `interval` is that of the
+    relative change of the cost, None where there is none. Where `ideal` is set, a cost is the
+    distance from it instead.
+    """
+
+    points: Sequence[Point]
+    costs: tuple[float, ...]
+    old: range
+    new: range
+    before: float
+    after: float
+    interval: tuple[float, float] | None
+    floor: float
+    num_points_to_return: int
+    is_inverted: bool
+    ideal: float | None = None
+
+    @property
+    def is_regression(self) -> bool:
+        """Return whether the cost went up."""
+        return self.after > self.before
+
+    @property
+    def cost_change(self) -> float | None:
+        """Return the relative change of the cost, None from 0."""
+        return relative(self.after, to=self.before)
+
+    @property
+    def change(self) -> float | None:
+        """Return the relative change of the metric itself, None from 0."""
+        return relative(self.shown(self.after), to=self.shown(self.before))
+
+    @property
+    def interval_pct(self) -> tuple[float, float] | None:
+        """Return the interval of the metric's own change in percent, low end first."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        if self.ideal is not None:
+            best = self.shown(self.before)
+            ends = [self.shown(self.before * (1 + end)) / best - 1 for end in (low, high)]
+            low, high = min(ends), max(ends)
+        elif self.is_inverted:
+            low, high = 1 / (1 + high) - 1, 1 / (1 + low) - 1
+        return 100 * low, 100 * high
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the interval leaves out no change; a count's change always does."""
+        return self.interval is None or not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def is_relevant(self) -> bool:
+        """Return whether the change reaches the metric's floor."""
+        change = self.change if self.ideal is None else self.cost_change
+        return change is None or abs(change) >= self.floor
+
+    @property
+    def limit(self) -> float:
+        """Return the cost that parts being back from being at the new level."""
+        moved = self.after - self.before
+        margin = min(self.floor * abs(self.before), BACK_SHARE * abs(moved))
+        return self.before + math.copysign(margin, moved)
+
+    def shown(self, cost: float) -> float:
+        """Return `cost` as a value of the metric."""
+        if self.ideal is not None:
+            return self.ideal - cost
+        return 1 / cost if self.is_inverted else abs(cost)
+
+    def is_back(self, cost: float) -> bool:
+        """Return whether `cost` is as good as before a regression, or as bad as before a gain."""
+        return cost <= self.limit if self.is_regression else cost >= self.limit
+
+    def is_end_of(self, earlier: Shift) -> bool:
+        """Return whether this is the way back from `earlier`, a regression, to where it began."""
+        if self.is_regression or earlier.is_back(self.before):
+            return False
+        return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
+
+    def place_of_return(self) -> int | None:
+        """Return where the costs start to be back for good enough, None when they never are.
+
+        A level that costs near slowly begins before it is reached: that is no way back.
+        """
+        reached = self._first_stay(self.new.start, end=self.new.stop, is_back=False)
+        return self._first_stay(self.new.start if reached is None else reached, is_back=True)
+
+    def place_of_relapse(self, returned: int) -> int | None:
+        """Return where, after `returned`, the costs are away again for as long, None if never."""
+        return self._first_stay(returned, is_back=False)
+
+    def _first_stay(self, start: int, *, end: int | None = None, is_back: bool) -> int | None:
+        num_points = 0
+        for place in range(start, len(self.costs) if end is None else end):
+            num_points = num_points + 1 if self.is_back(self.costs[place]) is is_back else 0
+            if num_points == self.num_points_to_return:
+                return place - num_points + 1
+        return None
+
+
+def relative(value: float, *, to: float) -> float | None:
+    """Return value / to - 1, None when `to` is 0."""
+    return value / to - 1 if to else None

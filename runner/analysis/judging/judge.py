@@ -1,0 +1,227 @@
+"""From the histories of a case's metrics to alerts about steps.
+
+Method: changes.py on each series of each machine and toolchain. A series is one environment class,
+so nothing is ever compared across a change of the fingerprint, nor across a run from which people
+expect another level. Which claims are told is decided over all series of a run (fdr.py).
+Assumptions: those of changes.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+
+from db.records._merge_points import point_columns
+from db.records.metrics import METRICS, Direction, Metric, metric_of
+from db.records.results import Alert, AlertState, Verdict
+from db.records.run_ref import Sighting
+from db.records.summaries import OutcomePoint, Point, Series
+from runner.analysis.detection.false_discovery import Claim
+from runner.analysis.detection.series_changes import Change, changes_of
+from runner.analysis.detection.variance import NoiseChange
+from runner.analysis.judging.attribution import MEASUREMENT, Cause, cause_of, wall_clock_is_alone
+from runner.analysis.judging.cost_step import Track
+from runner.analysis.judging.machine_pace import at_one_pace
+from runner.analysis.judging.machine_state import CLOCKS
+from runner.analysis.judging.series_rules import SeriesRule, SeriesRules
+from runner.analysis.stats.launch_levels import PACE
+
+NO_RULES = SeriesRules()
+# What the judge has to read: what it judges, and what tells whose fault a step is. What others
+# named and `metric_of` knows comes on top.
+NEEDED_METRICS = (
+    *(name for name, metric in METRICS.items() if metric.is_judged),
+    "eager_latency_s",
+    "eager_latency_cpu_s",
+    PACE,
+)
+
+
+def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
+    """Return the identity of an alert: the same however often the history is judged."""
+    text = "\n".join((series_key, kind, first_bad_run_id))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def sighting(point: Point | OutcomePoint) -> Sighting:
+    """Return where `point` is on the time axis."""
+    return Sighting(run_id=point.run_id, revision=point.revision, at=point.at)
+
+
+def judge_histories(
+    histories: Iterable[Series],
+    *,
+    references: Sequence[Series] = (),
+    rules: SeriesRules = NO_RULES,
+) -> Iterator[Claim]:
+    """Yield what is found in all series; those of one case must come one after the other.
+
+    `references` are the series of the reference cases, which witness for the machine; `rules` are
+    the floors and new baselines that people set.
+    """
+    witnesses = _steadiest([track for series in references for track in _tracks(series)])
+    for _, group in groupby(histories, key=lambda series: series.header.case.key):
+        yield from judge_case(list(group), witnesses=witnesses, rules=rules)
+
+
+def judge_batch(
+    histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
+) -> list[Claim]:
+    """Return what `judge_histories` yields: what another process is asked for."""
+    return list(judge_histories(histories, references=references, rules=rules))
+
+
+def judge_case(
+    histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
+) -> list[Claim]:
+    """Return what changed in the series of one case, what is over too.
+
+    `witnesses` are the tracks of the reference cases.
+    """
+    tracks = [track for series in histories for track in _tracks(series)]
+    by_place: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
+    for track in tracks:
+        by_place[_place(track)][track.header.metric] = track
+    by_place = {place: at_one_pace(siblings) for place, siblings in by_place.items()}
+    found = []
+    for track in _judged([by_place[_place(track)][track.header.metric] for track in tracks]):
+        metric = _metric(track)
+        assert metric is not None
+        siblings = by_place[_place(track)]
+        seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
+        rule = rules.rule_of(track.header.key)
+        floor = metric.relevance_floor if rule.floor is None else rule.floor
+        for part in _parts(track, rule):
+            for change in changes_of(part, metric, floor=floor):
+                if _is_news(change, part, siblings):
+                    found.append(_claim(change, part, siblings, seen_by))
+    return found
+
+
+def _is_news(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
+    if change.noise is not None:
+        # A neighbour makes the wall clock noisy; the CPU time tells of the code.
+        return track.header.metric != "latency_s" or "latency_cpu_s" not in siblings
+    return not wall_clock_is_alone(change.shift, track, siblings)
+
+
+def _claim(
+    change: Change, track: Track, siblings: Mapping[str, Track], witnesses: Sequence[Track]
+) -> Claim:
+    points = change.shift.points
+    if change.noise is None:
+        alert = _alert(track, change, cause_of(change.shift, track, siblings, witnesses))
+    else:
+        alert = _noise_alert(track, change, change.noise)
+    return Claim(alert=alert, run_id=points[change.first].run_id, p_value=change.p_value)
+
+
+def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
+    """Yield the points of `track` from each new baseline to the next."""
+    if not rule.baseline_run_ids:
+        yield track
+        return
+    starts = [
+        place for place, point in enumerate(track.points) if point.run_id in rule.baseline_run_ids
+    ]
+    for start, end in pairwise(sorted({0, *starts, len(track.points)})):
+        yield dataclasses.replace(track, points=track.points[start:end])
+
+
+def _metric(track: Track) -> Metric | None:
+    header = track.header
+    return metric_of(header.metric, unit=header.unit, stated=header.direction)
+
+
+def _judged(tracks: Sequence[Track]) -> list[Track]:
+    """Return the tracks that can raise an alert; of a reference case its steadiest clock alone."""
+    models = [track for track in tracks if not track.header.case.is_reference]
+    judged = []
+    for track in (*models, *_steadiest(tracks)):
+        metric = _metric(track)
+        if metric is not None and metric.is_judged and metric.direction is not Direction.NEITHER:
+            judged.append(track)
+    return judged
+
+
+def _steadiest(tracks: Sequence[Track]) -> list[Track]:
+    """Return one track for each reference case and place: that of its steadiest clock."""
+    found: dict[tuple[str, ...], Track] = {}
+    for clock in reversed(CLOCKS):
+        for track in tracks:
+            if track.header.case.is_reference and track.header.metric == clock:
+                found[(track.header.case.key, *_place(track))] = track
+    return list(found.values())
+
+
+def _place(track: Track) -> tuple[str, str, str, str]:
+    header = track.header
+    return (track.machine, track.toolchain, header.fingerprint, header.case.device)
+
+
+def _tracks(series: Series) -> list[Track]:
+    # Machines of one kind share a series, and so do toolchains; each has its own level.
+    columns = point_columns(series.header.key, series.points)
+    return [
+        Track(header=series.header, machine=machine, toolchain=toolchain, points=points)
+        for (machine, toolchain), points in columns.by_place().items()
+    ]
+
+
+def _alert(track: Track, change: Change, cause: Cause) -> Alert:
+    shift = change.shift
+    end = shift.place_of_return()
+    moved = shift.change
+    return dataclasses.replace(
+        _bare_alert(track, change),
+        state=AlertState.OPEN if end is None else AlertState.FIXED,
+        verdict=Verdict.REGRESSION if shift.is_regression else Verdict.IMPROVEMENT,
+        last_seen=shift.points[-1 if end is None else max(change.first, end - 1)].at,
+        baseline=shift.shown(shift.before),
+        candidate=shift.shown(shift.after),
+        change_pct=None if moved is None else 100 * moved,
+        interval_pct=shift.interval_pct,
+        is_significant=shift.is_significant,
+        is_relevant=shift.is_relevant,
+        cause_kind=cause.kind,
+        cause_text=cause.text,
+    )
+
+
+def _noise_alert(track: Track, change: Change, noise: NoiseChange) -> Alert:
+    """Return the alert of a noise that grew: no verdict on the code, and one on the verdicts."""
+    is_over = noise.end < len(change.shift.points)
+    return dataclasses.replace(
+        _bare_alert(track, change),
+        state=AlertState.FIXED if is_over else AlertState.OPEN,
+        verdict=Verdict.INCONCLUSIVE,
+        last_seen=change.shift.points[noise.end - 1].at,
+        change_pct=100 * (noise.factor - 1),
+        interval_pct=(100 * (noise.low - 1), 100 * (noise.high - 1)),
+        cause_kind=MEASUREMENT,
+        cause_text=f"noise grew from {100 * noise.before:.1f} to {100 * noise.after:.1f} %",
+    )
+
+
+def _bare_alert(track: Track, change: Change) -> Alert:
+    header, points = track.header, change.shift.points
+    first_bad = points[change.first]
+    return Alert(
+        id=alert_id(header.key, kind=change.kind, first_bad_run_id=first_bad.run_id),
+        series_key=header.key,
+        kind=change.kind,
+        state=AlertState.OPEN,
+        verdict=Verdict.INCONCLUSIVE,
+        case=header.case,
+        metric=header.metric,
+        unit=header.unit,
+        machine=track.machine,
+        toolchain=track.toolchain,
+        fingerprint=header.fingerprint,
+        first_bad=sighting(first_bad),
+        last_good=sighting(points[change.last_good]) if change.last_good >= 0 else None,
+        last_seen=first_bad.at,
+    )

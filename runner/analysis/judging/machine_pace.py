@@ -1,0 +1,74 @@
+"""Histories of times on a CPU at one pace of the machine.
+
+Method: each point of a time is multiplied by the first known pace of the history over the pace of
+its own run, medians both (docs/methodology.md, "The level of a launch"). Which pace is the common
+one makes no difference to a change; the first one stays when nights are added. Runs without a pace
+are left as they are.
+Assumptions: those of levels.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from db.records._merge_points import PointColumns, point_columns
+from db.records.summaries import Series
+from runner.analysis.judging.cost_step import Track
+from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+
+
+def at_one_pace(siblings: Mapping[str, Track]) -> dict[str, Track]:
+    """Return the tracks of one case and place by metric, times as they were at one pace.
+
+    A reference case is left alone: it tells how the machine moved.
+    """
+    is_reference = any(track.header.case.is_reference for track in siblings.values())
+    return dict(siblings) if is_reference else _at_one_pace(siblings)
+
+
+def series_at_one_pace(
+    histories: Iterable[Series], *, place: tuple[str, str], has_references: bool = False
+) -> list[Series]:
+    """Return what one place (machine and toolchain) has of `histories`, times at one pace.
+
+    Those of reference cases too with `has_references`: beside times at one pace they tell what else
+    slowed the machine.
+    """
+    cases: Mapping[tuple[str, str], dict[str, Track]] = defaultdict(dict)
+    for series in histories:
+        header = series.header
+        points = point_columns(header.key, series.points).by_place().get(place)
+        if points is not None:
+            track = Track(header=header, machine=place[0], toolchain=place[1], points=points)
+            cases[header.case.key, header.fingerprint][header.metric] = track
+    bring = _at_one_pace if has_references else at_one_pace
+    return [
+        Series(header=track.header, points=track.points)
+        for tracks in cases.values()
+        for track in bring(tracks).values()
+    ]
+
+
+def common_pace_s(points: PointColumns) -> float | None:
+    """Return the pace that times are brought to beside these `points` of it, None for none."""
+    known = points.above_zero()
+    return float(known.medians[0]) if len(known) else None
+
+
+def _at_one_pace(siblings: Mapping[str, Track]) -> dict[str, Track]:
+    found = dict(siblings)
+    common = common_pace_s(found[PACE].points) if PACE in found else None
+    if common is None:
+        return found
+    known = found[PACE].points.above_zero()
+    for metric in PACED_TIMES:
+        if metric in found:
+            points = found[metric].points
+            factors = common / points.values_of(known)
+            scaled = points.scaled(np.where(np.isnan(factors), 1.0, factors))
+            found[metric] = dataclasses.replace(found[metric], points=scaled)
+    return found

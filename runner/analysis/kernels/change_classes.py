@@ -1,0 +1,256 @@
+"""What became of a kernel: the class of its change, what it contributes, and why, in a sentence.
+
+A change of calls and of time per call splits the contribution: (n2 - n1) times the average of both
+means, and (mean2 - mean1) times the average of both counts, which add up to n2 mean2 - n1 mean1.
+Of the same code the larger of the two decides the class. Whether a time moved at all says
+kernel_noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from db.records.kernels import Kernel
+from db.shared.text import shortened, signed_percent
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernels.code_similarity import choices_of, likeness, without_choices
+from runner.analysis.kernels.fusion import is_as_often
+from runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
+from runner.analysis.kernels.matching import Match
+from runner.analysis.kernels.noise import Move, Noise, move_of
+
+# A sentence has room for so many operators.
+_NUM_TOLD = 4
+# Names of C++ templates fill pages.
+_MAX_NAME = 120
+_PARTS = {
+    "idle": "The device had no work",
+    "python": "Outside all kernels and operators",
+    "dispatch": "Operators outside their kernels",
+    "overlap": "Time that kernels ran beside others, which their rows count twice",
+}
+
+
+def change_of(match: Match, *, noise: Noise) -> KernelChange:
+    """Return the row for `match`; `noise` is that of both sides."""
+    if not match.baseline or not match.candidate:
+        return _one_sided(match)
+    if len(match.baseline) + len(match.candidate) > 2:
+        return _fusion(match)
+    return _pair(match, noise=noise)
+
+
+def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelChange:
+    """Return the row for a part of the profile that no kernel accounts for."""
+    what = _PARTS.get(name, f"{name}, which no kernel accounts for")
+    return KernelChange(
+        kind=ChangeKind.PART,
+        baseline=(),
+        candidate=(),
+        contribution_s=candidate_s - baseline_s,
+        text=f"{what}: {_us(baseline_s)} -> {_us(candidate_s)} us an iteration.",
+        matched_by=MatchedBy.NOTHING,
+        part=name,
+    )
+
+
+def _one_sided(match: Match) -> KernelChange:
+    is_new = not match.baseline
+    (group,) = match.candidate or match.baseline
+    sign, other = (1, "baseline") if is_new else (-1, "candidate")
+    number = "1 call" if group.count == 1 else f"{_number(group.count)} calls"
+    return KernelChange(
+        kind=ChangeKind.NEW if is_new else ChangeKind.VANISHED,
+        baseline=() if is_new else group.kernels,
+        candidate=group.kernels if is_new else (),
+        contribution_s=sign * group.total_s,
+        text=f"Nothing of the {other} does this; {number} of {_us(group.mean_s)} us an iteration.",
+        matched_by=MatchedBy.NOTHING,
+    )
+
+
+def _fusion(match: Match) -> KernelChange:
+    num_before, num_after = len(match.baseline), len(match.candidate)
+    kind = ChangeKind.REGROUPED
+    if num_before != num_after:
+        kind = ChangeKind.SPLIT if num_before < num_after else ChangeKind.MERGED
+    before_s, after_s = (math.fsum(group.total_s for group in side) for side in _sides(match))
+    verb = "One kernel does" if num_after == 1 else f"{num_after} kernels do"
+    return KernelChange(
+        kind=kind,
+        baseline=_kernels(match.baseline),
+        candidate=_kernels(match.candidate),
+        contribution_s=after_s - before_s,
+        text=f"{verb} what {num_before} did ({_computed(match)}):"
+        f" {_us(before_s)} -> {_us(after_s)} us an iteration{_calls_text(match)}.",
+        matched_by=match.matched_by,
+    )
+
+
+def _calls_text(match: Match) -> str:
+    """Return of which kernels only some calls are meant."""
+    told = [
+        f"{_number(group.count)} of the {_number(group.of_count)} calls of {group.first.label}"
+        for side in _sides(match)
+        for group in side
+        if group.count < group.of_count
+    ]
+    return f"; with {', '.join(told)}" if told else ""
+
+
+def _computed(match: Match) -> str:
+    if match.matched_by is MatchedBy.ATTENTION:
+        return "attention"
+    groups = [group for side in _sides(match) for group in side]
+    names = sorted({name for group in groups for name in group.words or group.operators})
+    more = f" and {len(names) - _NUM_TOLD} more" if len(names) > _NUM_TOLD else ""
+    return ", ".join(names[:_NUM_TOLD]) + more
+
+
+def _pair(match: Match, *, noise: Noise) -> KernelChange:
+    (before,), (after,) = _sides(match)
+    move = move_of(before, after, noise=noise)
+    contribution_s = after.total_s - before.total_s
+    count_s = (after.count - before.count) * (after.mean_s + before.mean_s) / 2
+    time_s = contribution_s - count_s
+    kind, what = _what_changed(before, after)
+    clauses = [what, _time_clause(before, after, move=move)]
+    if not has_same_inputs(before, after):
+        clauses.append("with other shapes")
+    has_other_calls = not is_as_often(before, after)
+    if has_other_calls:
+        clauses.append(
+            f"called {_number(before.count)} -> {_number(after.count)} times an iteration"
+            f" ({_signed_us(count_s)} by calls, {_signed_us(time_s)} by the time of one)"
+        )
+        if not (move.is_beyond_noise and abs(time_s) > abs(count_s)):
+            is_more = after.count > before.count
+            kind = kind or (ChangeKind.MORE_OFTEN if is_more else ChangeKind.LESS_OFTEN)
+    return KernelChange(
+        kind=kind or _kind_of_time(move),
+        baseline=before.kernels,
+        candidate=after.kernels,
+        contribution_s=contribution_s,
+        text="; ".join(clauses) + ".",
+        matched_by=match.matched_by,
+        count_s=count_s,
+        time_s=time_s,
+        # Calls that pull the other way do not stand behind what the noise of times leaves.
+        is_beyond_noise=move.is_beyond_noise or (has_other_calls and count_s * contribution_s > 0),
+    )
+
+
+def _kind_of_time(move: Move) -> ChangeKind:
+    if not move.is_beyond_noise:
+        return ChangeKind.UNCHANGED
+    return ChangeKind.SLOWER if move.is_slower else ChangeKind.FASTER
+
+
+def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
+    """Return the class if not only times or calls changed, and the beginning of the sentence."""
+    is_same = bool(before.code.identity) and before.code.identity == after.code.identity
+    if before.is_generated != after.is_generated:
+        return ChangeKind.OTHER_CODE, _algorithms(before.first, after.first)
+    if not after.is_generated:
+        if not is_same:
+            return ChangeKind.OTHER_ALGORITHM, _algorithms(before.first, after.first)
+        what = "Same operator, outside of kernels" if after.is_dispatch else "Same library kernel"
+    elif is_same or _is_same_but_for_choices(before, after):
+        what = "Same code"
+    elif before.code.is_recorded and after.code.is_recorded:
+        return ChangeKind.OTHER_CODE, _other_code(before, after)
+    else:
+        what = "Its code was not recorded on both sides"
+    chosen = _other_choices(before, after)
+    if chosen:
+        told = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
+        return ChangeKind.OTHER_CONFIG, f"{what}, other configuration: {told}"
+    registers = [group.first.launch.get("registers") for group in (before, after)]
+    if None not in registers and registers[0] != registers[1]:
+        what += f", compiled to {registers[0]} -> {registers[1]} registers"
+    return None, what
+
+
+def _is_same_but_for_choices(before: Group, after: Group) -> bool:
+    one, other = before.code.text, after.code.text
+    return bool(one and other) and without_choices(one) == without_choices(other)
+
+
+def _other_choices(before: Group, after: Group) -> dict[str, tuple[Any, Any]]:
+    """Return what the autotuner chose otherwise; what one side alone tells is not known to be."""
+    pairs = [(before.first.config, after.first.config)]
+    if before.code.identity != after.code.identity:
+        pairs.append((choices_of(before.code.text), choices_of(after.code.text)))
+    found = {name: values for sides in pairs for name, values in _differing(*sides).items()}
+    if not found and before.first.shapes and before.first.shapes == after.first.shapes:
+        launches = [
+            {name: group.first.launch.get(name) for name in ("grid", "block")}
+            for group in (before, after)
+        ]
+        found = {
+            name: values for name, values in _differing(*launches).items() if None not in values
+        }
+    return found
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {
+        name: (one[name], other[name])
+        for name in sorted(one.keys() & other.keys())
+        if one[name] != other[name]
+    }
+
+
+def _other_code(before: Group, after: Group) -> str:
+    if not (before.code.text and after.code.text):
+        return "Other code"
+    return f"Other code, {100 * likeness(before.code.pairs, after.code.pairs):.0f} % alike"
+
+
+def _algorithms(before: Kernel, after: Kernel) -> str:
+    # Labels are for people, but leave out what two algorithms may differ in.
+    sides = (before.label, after.label)
+    if before.label == after.label:
+        sides = (before.name, after.name)
+    names = " -> ".join(shortened(name, limit=_MAX_NAME) for name in sides)
+    if before.library == after.library:
+        return f"{before.library} chose another algorithm: {names}"
+    return f"{before.library} before, {after.library} now: {names}"
+
+
+def _time_clause(before: Group, after: Group, *, move: Move) -> str:
+    times = f"{_us(before.mean_s)} -> {_us(after.mean_s)} us"
+    if move.is_beyond_noise:
+        return f"{_percent(before.mean_s, after.mean_s)}{times}"
+    if move.why:
+        return f"{times} a call, but {move.why}"
+    return f"no change of time beyond noise, {times} a call"
+
+
+def _percent(before_s: float, after_s: float) -> str:
+    return f"{signed_percent(after_s / before_s - 1, decimals=0)} a call, " if before_s else ""
+
+
+def _sides(match: Match) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    return match.baseline, match.candidate
+
+
+def _kernels(groups: Sequence[Group]) -> tuple[Kernel, ...]:
+    return tuple(kernel for group in groups for kernel in group.kernels)
+
+
+def _number(count: float) -> str:
+    return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
+
+
+def _us(time_s: float) -> str:
+    """Return the microseconds with three significant digits or all before the point."""
+    time_us = 1e6 * time_s
+    digits = 0 if abs(time_us) >= 100 else 1 if abs(time_us) >= 10 else 2
+    return f"{time_us:,.{digits}f}"
+
+
+def _signed_us(time_s: float) -> str:
+    return f"{'+' if time_s >= 0 else ''}{_us(time_s)} us"

@@ -1,0 +1,308 @@
+"""What became of the kernels of one result in another, and how much each explains.
+
+The contributions are differences of the times under the profiler, the latencies were measured
+without it: what the rows do not explain (`unexplained_s`) holds how much the cost of profiling
+changed, and noise. Explained and unexplained add up to the difference of the latencies.
+The diff the other way round is the mirror image: the same kernels belong together, with `new` for
+`vanished`, `split` for `merged`, and every contribution negated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from db.records.kernels import ProfiledResult, profile_of
+from db.records.results import CaseResult
+from db.records.run_warning import RunWarning
+from db.shared.text import signed, signed_us
+from runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
+from runner.analysis.kernels.change_classes import change_of, part_change
+from runner.analysis.kernels.grouping import KernelSide
+from runner.analysis.kernels.matching import match_kernels
+from runner.analysis.kernels.noise import (
+    Noise,
+    codes_text,
+    deviation_of,
+    noise_between,
+    noise_warnings,
+)
+
+# What both sides of a diff are measured by; the first that both have.
+LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
+OVERLAP = "overlap"
+# Times are told to a tenth of a microsecond; what is less is left of rounding.
+TOLD_DIGITS = 7
+# Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
+MIN_PART = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChange:
+    """Seconds an iteration of one part of the profile on both sides."""
+
+    name: str
+    baseline_s: float
+    candidate_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the part as a JSON object; times are microseconds an iteration."""
+        return {
+            "name": self.name,
+            "baseline_us": 1e6 * self.baseline_s,
+            "candidate_us": 1e6 * self.candidate_s,
+            "change_us": 1e6 * (self.candidate_s - self.baseline_s),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDiff:
+    """The changes of all kernels, the largest contribution first.
+
+    `baseline_s` and `candidate_s` are what `basis` names: the latencies, or, where one side has
+    none, the iterations under the profiler, or the sums of the kernels. `parts` are those of both
+    profiles, empty where one has none. `noise` says how far the times can be trusted, `warnings`
+    are those of both results that say so as well.
+    """
+
+    rows: tuple[KernelChange, ...]
+    basis: str
+    baseline_s: float
+    candidate_s: float
+    parts: tuple[PartChange, ...]
+    noise: Noise = Noise()
+    warnings: tuple[tuple[RunWarning, ...], tuple[RunWarning, ...]] = ((), ())
+
+    @property
+    def change_s(self) -> float:
+        """Return how much longer the candidate takes, in seconds an iteration."""
+        return self.candidate_s - self.baseline_s
+
+    @property
+    def explained_s(self) -> float:
+        """Return the sum of all contributions."""
+        return math.fsum(row.contribution_s for row in self.rows)
+
+    @property
+    def unexplained_s(self) -> float:
+        """Return what is left of the change when the contributions are taken off."""
+        return self.change_s - self.explained_s
+
+    @property
+    def has_unexplained(self) -> bool:
+        """Return whether anything is unexplained in the digits that are told."""
+        return round(self.unexplained_s, TOLD_DIGITS) != 0
+
+    @property
+    def unexplained_text(self) -> str:
+        """Return what the unexplained part is, "" where there is none."""
+        if not self.has_unexplained:
+            return ""
+        if self.noise.is_profile_off:
+            return "the profiled iterations were disturbed"
+        if self.noise.apart_s:
+            return "more than profiling costs: one side was disturbed"
+        return "what profiling costs, and noise"
+
+    @property
+    def noise_text(self) -> str:
+        """Return a line on what makes the times uncertain, "" where nothing is known to."""
+        noisy = [
+            f"the {name} is {codes_text(found)}"
+            for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
+            if found
+        ]
+        if self.noise.apart_s:
+            profiled, sampled = (
+                signed(1e6 * part_s, decimals=0) for part_s in (self.explained_s, self.change_s)
+            )
+            noisy.append(
+                f"the profiled iterations changed by {profiled} us and the latency by {sampled} us:"
+                f" {self.unexplained_text}"
+            )
+        return f"Noise: {'; '.join(noisy)}." if noisy else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the diff as a JSON object; times are microseconds an iteration."""
+        return {
+            "basis": self.basis,
+            "baseline_us": 1e6 * self.baseline_s,
+            "candidate_us": 1e6 * self.candidate_s,
+            "change_us": 1e6 * self.change_s,
+            "explained_us": 1e6 * self.explained_s,
+            "unexplained_us": 1e6 * self.unexplained_s if self.has_unexplained else 0.0,
+            "unexplained": self.unexplained_text,
+            "noise": self.noise_text,
+            "warnings": {
+                name: [warning.to_json() for warning in found]
+                for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
+            },
+            "parts": [part.to_json() for part in self.parts],
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
+    """Return what became of each kernel of `baseline` in `candidate`."""
+    basis, baseline_s, candidate_s = _measured(baseline, candidate)
+    parts = _parts(baseline, candidate)
+    # The kernels of a kind are rows already.
+    kinds = {kernel.kind for side in (baseline, candidate) for kernel in side.kernels}
+    rows = [
+        part_change(part.name, baseline_s=part.baseline_s, candidate_s=part.candidate_s)
+        for part in (*parts, *_overlap(baseline, candidate))
+        if part.name not in kinds
+    ]
+    noise = noise_between(
+        baseline,
+        candidate,
+        explained_s=math.fsum(row.contribution_s for row in rows)
+        + _kernels_s(candidate)
+        - _kernels_s(baseline),
+        change_s=candidate_s - baseline_s if basis == LATENCY else None,
+    )
+    rows += [
+        change_of(match, noise=noise) for match in match_kernels(baseline, candidate=candidate)
+    ]
+    return KernelDiff(
+        rows=_ordered(rows),
+        noise=noise,
+        warnings=(noise_warnings(baseline.warnings), noise_warnings(candidate.warnings)),
+        basis=basis,
+        baseline_s=baseline_s,
+        candidate_s=candidate_s,
+        parts=parts,
+    )
+
+
+def side_of(result: CaseResult) -> KernelSide:
+    """Return `kernel_side` of a result with everything; raise RecordError if that is damaged."""
+    latency = result.measurement("latency_s")
+    return kernel_side(
+        ProfiledResult(
+            kernels=result.kernels,
+            sources=result.sources,
+            details=result.details,
+            latency_s=None if latency is None else latency.median,
+            samples=() if latency is None else latency.samples,
+            warnings=result.warnings,
+        )
+    )
+
+
+def kernel_side(result: ProfiledResult) -> KernelSide:
+    """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
+    return KernelSide(
+        kernels=result.kernels,
+        sources={source.hash: source.text for source in result.sources},
+        profile=profile_of(result.details),
+        latency_s=result.latency_s,
+        deviation=deviation_of(result.samples),
+        warnings=result.warnings,
+    )
+
+
+def top_rows(
+    diff: KernelDiff, *, is_slower: bool | None = None, num_rows: int = 3
+) -> tuple[KernelChange, ...]:
+    """Return the rows that made the candidate slower, the largest first.
+
+    Those that made it faster where not `is_slower`, which by default is what the times of both
+    sides say. What is within noise is left out, and so are parts of the profile that are less than
+    a twentieth of the change (MIN_PART).
+    """
+    sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
+    least_s = MIN_PART * abs(diff.change_s)
+    causes = [
+        row
+        for row in diff.rows
+        if sign * row.contribution_s > 0
+        and row.is_beyond_noise
+        and (not row.part or sign * row.contribution_s >= least_s)
+    ]
+    return tuple(causes[:num_rows])
+
+
+def top_kernels(diff: KernelDiff, *, is_slower: bool | None = None) -> list[dict[str, Any]]:
+    """Return `top_rows` as JSON."""
+    return [
+        {
+            "label": row.label,
+            "class": str(row.kind),
+            "contribution_us": 1e6 * row.contribution_s,
+            "text": row.text,
+        }
+        for row in top_rows(diff, is_slower=is_slower)
+    ]
+
+
+def share_text(explained_s: float, *, change_s: float, basis: str) -> str:
+    """Return how much of a change some rows explain, for people."""
+    return (
+        f"{signed_us(explained_s)} us of the {signed_us(change_s)} us by which the {basis} changed"
+        " between the two runs."
+    )
+
+
+def _measured(baseline: KernelSide, candidate: KernelSide) -> tuple[str, float, float]:
+    if baseline.latency_s is not None and candidate.latency_s is not None:
+        return LATENCY, baseline.latency_s, candidate.latency_s
+    if baseline.profile is not None and candidate.profile is not None:
+        return ITERATION, baseline.profile.iteration_s, candidate.profile.iteration_s
+    return KERNELS, _kernels_s(baseline), _kernels_s(candidate)
+
+
+def _kernels_s(side: KernelSide) -> float:
+    return math.fsum(kernel.total_s for kernel in side.kernels)
+
+
+def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
+    if baseline.profile is None or candidate.profile is None:
+        return ()
+    before, after = baseline.profile.parts, candidate.profile.parts
+    if baseline.latency_s is not None and candidate.latency_s is not None:
+        before, after = baseline.profile.parts_of_latency, candidate.profile.parts_of_latency
+    return tuple(
+        PartChange(name=name, baseline_s=before.get(name, 0.0), candidate_s=after.get(name, 0.0))
+        for name in sorted(before.keys() | after.keys())
+    )
+
+
+def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
+    """Return the time that the rows of kernels count several times, as a part that takes it off."""
+    if baseline.profile is None or candidate.profile is None:
+        return ()
+    before_s, after_s = baseline.profile.overlap_s, candidate.profile.overlap_s
+    if before_s == after_s == 0:
+        return ()
+    return (PartChange(name=OVERLAP, baseline_s=-before_s, candidate_s=-after_s),)
+
+
+def _ordered(rows: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
+    """Return the rows, the largest first, in an order that the mirror image of a diff has too."""
+    by_size = sorted(rows, key=_size_of)
+    # What is equal in size is rare, and to tell kernels apart is slow.
+    return tuple(
+        row for _, equal in groupby(by_size, key=_size_of) for row in _in_place(list(equal))
+    )
+
+
+def _size_of(row: KernelChange) -> float:
+    return -abs(row.contribution_s)
+
+
+def _in_place(rows: list[KernelChange]) -> list[KernelChange]:
+    return rows if len(rows) == 1 else sorted(rows, key=_name_of)
+
+
+def _name_of(row: KernelChange) -> tuple[list[str], str]:
+    """Return what tells a row from others, the same as for its mirror image."""
+    kernels = [
+        json.dumps(kernel.to_json(), sort_keys=True, default=str)
+        for kernel in (*row.baseline, *row.candidate)
+    ]
+    return sorted(kernels), row.part

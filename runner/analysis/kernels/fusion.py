@@ -1,0 +1,279 @@
+"""Which kernels of one side do together what others did: the compiler fused them otherwise.
+
+Method: a kernel computes nodes of the graph, and operators. It was split where several kernels of
+the other side, all called as often as it or from its module, compute nothing that it did not, and
+together at least MIN_SHARED of what it did; merged is the same the other way round. Parts may
+overlap, since the compiler computes cheap operators again in each kernel that needs them. What a
+kernel that was split computed may be in a kernel that was there already: both are one change then,
+since what one of them saves the other one costs. What is left and computes common things is one
+change if all of it together is the same on both sides and they are few. Nodes are looked at first:
+where they are known they are certain, since a fusion leaves the graph as it is. A graph break does
+not, there operators tell; and where one side is eager, or nobody recorded operators, the words of
+the labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from runner.analysis.kernels.grouping import Group, MatchedBy
+
+# So much of what both sides compute must be the same.
+MIN_SHARED = 0.75
+# Of more kernels nobody could say any more what became of which.
+MAX_TOGETHER = 8
+# Calls are counted over whole iterations; a trace that begins or ends within one is off by less.
+_COUNT_TOLERANCE = 0.01
+
+_Contents = Callable[[Group], frozenset[str]]
+
+
+_RULES: tuple[tuple[MatchedBy, _Contents], ...] = (
+    (MatchedBy.NODES_OF_FUSION, attrgetter("nodes")),
+    (MatchedBy.OPERATORS_OF_FUSION, attrgetter("operators")),
+    (MatchedBy.WORDS_OF_FUSION, attrgetter("words")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """Kernels of one side, `groups`, that together do what `others` of the other side do."""
+
+    groups: tuple[Group, ...]
+    others: tuple[Group, ...]
+    matched_by: MatchedBy
+
+
+def shared_part(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return Jaccard's index: the part of everything in both that is in each; 0 for nothing."""
+    union = one | other
+    return len(one & other) / len(union) if union else 0.0
+
+
+def is_as_often(one: Group, other: Group) -> bool:
+    """Return whether both are called as often an iteration."""
+    return is_same_count(one.count, other.count)
+
+
+def is_same_count(one: float, other: float) -> bool:
+    """Return whether both are the same number of calls an iteration."""
+    return math.isclose(one, other, rel_tol=_COUNT_TOLERANCE)
+
+
+def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusion]:
+    """Return the fusions that changed, each kernel in one at most."""
+    found: list[Fusion] = []
+    for rule, contents in _RULES:
+        taken = {id(group) for item in found for group in (*item.groups, *item.others)}
+        ours, theirs = (
+            [item for item in side if _may_be_fused(item, contents=contents, taken=taken)]
+            for side in (groups, others)
+        )
+        for one, other in _fused_otherwise(ours, theirs, contents=contents):
+            found.append(Fusion(groups=tuple(one), others=tuple(other), matched_by=rule))
+    return found
+
+
+def _may_be_fused(group: Group, *, contents: _Contents, taken: set[int]) -> bool:
+    return bool(contents(group)) and not group.is_dispatch and id(group) not in taken
+
+
+_Sides = tuple[list[Group], list[Group]]
+
+
+def _fused_otherwise(
+    groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
+) -> list[_Sides]:
+    splits = [([whole], parts) for whole, parts in _wholes(groups, others, contents=contents)]
+    merges = [(parts, [whole]) for whole, parts in _wholes(others, groups, contents=contents)]
+    found: list[_Sides] = []
+    taken: set[int] = set()
+    # The largest first: it explains most.
+    for sides in sorted([*splits, *merges], key=lambda item: -len(item[0]) - len(item[1])):
+        members = {id(group) for side in sides for group in side}
+        if not members & taken:
+            taken |= members
+            found.append(sides)
+    ours, theirs = ([item for item in side if id(item) not in taken] for side in (groups, others))
+    rests = _connected_sides(ours, theirs, contents=contents)
+    for place, sides in enumerate(found):
+        found[place], rests = _with_moved(sides, rests, contents=contents)
+    return [*found, *(rest for rest in rests if _is_regrouped(rest, contents=contents))]
+
+
+def _wholes(
+    wholes: Sequence[Group], parts: Sequence[Group], *, contents: _Contents
+) -> list[tuple[Group, list[Group]]]:
+    """Return the wholes that are made of several of the parts, with these."""
+    choices = {
+        place: _choices(part, wholes=wholes, contents=contents) for place, part in enumerate(parts)
+    }
+    found: list[tuple[Group, list[Group]]] = []
+    excluded: set[int] = set()
+    while chosen := _chosen(choices, excluded=excluded):
+        covered = {
+            number: _covered(
+                wholes[number],
+                [parts[place] for place in places],
+                rivals=wholes,
+                contents=contents,
+            )
+            for number, places in chosen.items()
+        }
+        ranked = sorted(chosen, key=lambda number: (-covered[number], number))
+        # What makes up no whole is offered to the others in the next round.
+        whole = ranked[0] if covered[ranked[0]] >= MIN_SHARED else ranked[-1]
+        excluded.add(whole)
+        if covered[whole] >= MIN_SHARED:
+            found.append((wholes[whole], [parts[place] for place in chosen[whole]]))
+            for place in chosen[whole]:
+                del choices[place]
+    return found
+
+
+def _chosen(choices: Mapping[int, list[int]], *, excluded: set[int]) -> dict[int, list[int]]:
+    """Return the parts that choose each whole, by its place."""
+    chosen: dict[int, list[int]] = {}
+    for place, ranked in choices.items():
+        best = next((number for number in ranked if number not in excluded), None)
+        if best is not None:
+            chosen.setdefault(best, []).append(place)
+    return chosen
+
+
+def _choices(part: Group, *, wholes: Sequence[Group], contents: _Contents) -> list[int]:
+    """Return the places of the wholes that `part` may belong to, the likeliest first."""
+    fits = {
+        place: _fit(part, whole)
+        for place, whole in enumerate(wholes)
+        if contents(part) <= contents(whole) and _is_related(part, whole)
+    }
+    return sorted(fits, key=lambda place: (-fits[place], len(contents(wholes[place])), place))
+
+
+def _fit(part: Group, whole: Group) -> int:
+    return (
+        2 * is_as_often(part, whole)
+        + _is_in_module(part, whole)
+        + (part.first.shapes == whole.first.shapes)
+    )
+
+
+def _covered(
+    whole: Group, parts: Sequence[Group], *, rivals: Sequence[Group], contents: _Contents
+) -> float:
+    """Return how much of `whole` the parts compute.
+
+    0 where they are not several, or each is what `whole` is and so could be one of the `rivals`.
+    """
+    alike = [rival for rival in rivals if contents(rival) == contents(whole)]
+    if len(parts) <= len(alike) and all(contents(part) == contents(whole) for part in parts):
+        return 0.0
+    union = _union(parts, contents=contents)
+    return len(union) / len(contents(whole)) if len(parts) > 1 else 0.0
+
+
+def _with_moved(
+    sides: _Sides, rests: list[_Sides], *, contents: _Contents
+) -> tuple[_Sides, list[_Sides]]:
+    """Return `sides` with those of `rests` that some of their contents moved to, and the others.
+
+    Nothing joins `sides` where that explains no more, or is too much.
+    """
+    lost, gained = _moved(sides, contents=contents)
+    near: list[_Sides] = []
+    far: list[_Sides] = []
+    for rest in rests:
+        lost_there, gained_there = _moved(rest, contents=contents)
+        has_moved = lost & gained_there or gained & lost_there
+        (near if has_moved and _are_related(sides, rest) else far).append(rest)
+    together = (
+        [group for item in (sides, *near) for group in item[0]],
+        [group for item in (sides, *near) for group in item[1]],
+    )
+    is_better = _shared(together, contents=contents) > _shared(sides, contents=contents)
+    is_too_much = len(together[0]) + len(together[1]) > MAX_TOGETHER
+    return (together, far) if is_better and not is_too_much else (sides, rests)
+
+
+def _moved(sides: _Sides, *, contents: _Contents) -> tuple[frozenset[str], frozenset[str]]:
+    """Return what is on the first side alone, and what on the second."""
+    before, after = (_union(side, contents=contents) for side in sides)
+    return before - after, after - before
+
+
+def _union(side: Sequence[Group], *, contents: _Contents) -> frozenset[str]:
+    return frozenset[str]().union(*map(contents, side))
+
+
+def _shared(sides: _Sides, *, contents: _Contents) -> float:
+    return shared_part(*(_union(side, contents=contents) for side in sides))
+
+
+def _are_related(sides: _Sides, others: _Sides) -> bool:
+    return any(
+        _is_related(one, other)
+        for one in (*sides[0], *sides[1])
+        for other in (*others[0], *others[1])
+    )
+
+
+def _connected_sides(
+    groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
+) -> list[_Sides]:
+    """Return the groups of both sides, those together that are connected by common contents."""
+    found: list[_Sides] = []
+    unseen = [*groups, *others]
+    our_ids = {id(group) for group in groups}
+    while unseen:
+        together = _connected(unseen, contents=contents)
+        members = {id(group) for group in together}
+        unseen = [group for group in unseen if id(group) not in members]
+        ours = [group for group in together if id(group) in our_ids]
+        theirs = [group for group in together if id(group) not in our_ids]
+        found.append((ours, theirs))
+    return found
+
+
+def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
+    """Return whether both sides together do the same, each kernel another part of it."""
+    return (
+        2 < len(sides[0]) + len(sides[1]) <= MAX_TOGETHER
+        and not _is_alike(*sides, contents=contents)
+        and _shared(sides, contents=contents) >= MIN_SHARED
+    )
+
+
+def _is_alike(groups: list[Group], others: list[Group], *, contents: _Contents) -> bool:
+    """Return whether each kernel has one on the other side that does the same: none was fused."""
+    return Counter(map(contents, groups)) == Counter(map(contents, others))
+
+
+def _connected(groups: Sequence[Group], *, contents: _Contents) -> list[Group]:
+    """Return the first group and all that are connected with it, over others as well."""
+    reached, waiting = [groups[0]], list(groups[1:])
+    for one in reached:
+        near = [
+            other
+            for other in waiting
+            if contents(one) & contents(other) and _is_related(one, other)
+        ]
+        reached += near
+        near_ids = {id(other) for other in near}
+        waiting = [other for other in waiting if id(other) not in near_ids]
+    return reached
+
+
+def _is_related(one: Group, other: Group) -> bool:
+    return is_as_often(one, other) or _is_in_module(one, other)
+
+
+def _is_in_module(one: Group, other: Group) -> bool:
+    """Return whether both are in one module, or one of them in a module of the other's."""
+    paths = [group.first.module for group in (one, other)]
+    short, long = sorted(paths, key=len)
+    return bool(short) and (long == short or long.startswith(f"{short}."))

@@ -1,0 +1,334 @@
+"""Which kernels of one side are which of the other.
+
+Method: rules from the most to the least certain (`MatchedBy` has them in this order), each over
+what the rules before it left. Within a rule the pairs with the best total score are taken
+(scipy's linear_sum_assignment; Crouse, On implementing 2D rectangular assignment algorithms, 2016),
+so neither the order of the kernels nor the numbers in their names decide. Where several kernels of
+one side do what one of the other did, kernel_fusion finds them.
+Both sides are brought into an order of their own first, and the side that comes first in it always
+is the rows of the assignment: the other way round the same kernels belong together.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+import numpy as np
+
+from runner.analysis.kernels._merge_analysis_kernel_shares import share_calls
+from runner.analysis.kernels.attention import find_attention
+from runner.analysis.kernels.code_similarity import likeness, token_pairs
+from runner.analysis.kernels.fusion import (
+    MIN_SHARED,
+    Fusion,
+    find_fusions,
+    is_as_often,
+    shared_part,
+)
+from runner.analysis.kernels.grouping import (
+    Group,
+    KernelSide,
+    MatchedBy,
+    group_kernels,
+    has_same_inputs,
+)
+
+# Of two versions of one kernel at least so much is alike. Two kernels of one small model that have
+# nothing to do with each other are at 0.63 to 0.68, one with another activation is at 0.91.
+MIN_LIKENESS = 0.75
+# A rule looks at so many of each side closely, those that take longest: the work grows with the
+# square of it, and likeness costs 70 us a pair.
+MAX_COMPARED = 150
+# And at so many pairs in all, however they are spread.
+MAX_PAIRS = MAX_COMPARED**2
+# What a library has several algorithms for; by far the most time is spent in these.
+_HEAVY = ("gemm", "convolution", "attention")
+
+# "float32 8x4, float32 4" are the inputs of a call as text.
+_SIZES = re.compile(r"\b\d+(?:x\d+)*\b")
+
+_Pair = tuple[Group, Group]
+# Groups with an equal key may belong together; those without one (None) may not.
+_Key = Callable[[Group], Hashable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Groups that belong together; one side is empty where a kernel is new or vanished."""
+
+    baseline: tuple[Group, ...]
+    candidate: tuple[Group, ...]
+    matched_by: MatchedBy
+
+
+def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]:
+    """Return what belongs together; each kernel of both sides is in exactly one match."""
+    sources = {**baseline.sources, **candidate.sources}
+    before, after = (group_kernels(side, sources=sources) for side in (baseline, candidate))
+    if [group.order for group in after] < [group.order for group in before]:
+        return [
+            Match(baseline=found.candidate, candidate=found.baseline, matched_by=found.matched_by)
+            for found in _match(after, others=before)
+        ]
+    return _match(before, others=after)
+
+
+def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
+    left = _Left(groups=groups, others=others)
+    found: list[Match] = []
+    for rule, key in _RULES:
+        found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
+    found += left.take_shares()
+    found += left.take_fusions(find_fusions(*left.heaviest()))
+    found += left.take_fusions(find_attention(*left.heaviest()))
+    pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
+    found += left.take_pairs(pairs, MatchedBy.WORDS)
+    found += left.take_pairs(_assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS)
+    nothing = MatchedBy.NOTHING
+    found += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
+    found += [Match(baseline=(), candidate=(item,), matched_by=nothing) for item in left.others]
+    return found
+
+
+@dataclass(slots=True)
+class _Left:
+    """What no rule has matched yet, in order."""
+
+    groups: list[Group]
+    others: list[Group]
+
+    def heaviest(self) -> tuple[list[Group], list[Group]]:
+        """Return those of both sides that are looked at closely, in order."""
+        return _heaviest(self.groups), _heaviest(self.others)
+
+    def take_pairs(self, pairs: Sequence[_Pair], rule: MatchedBy) -> list[Match]:
+        """Return the pairs as matches, and leave the others."""
+        found = [
+            Match(baseline=(one,), candidate=(other,), matched_by=rule) for one, other in pairs
+        ]
+        return self._take(found)
+
+    def take_fusions(self, fusions: Sequence[Fusion]) -> list[Match]:
+        """Return the fusions as matches, and leave the others."""
+        found = [
+            Match(baseline=item.groups, candidate=item.others, matched_by=item.matched_by)
+            for item in fusions
+        ]
+        return self._take(found)
+
+    def take_shares(self) -> list[Match]:
+        """Return what generated kernels do of operators of the other side, and leave the rest."""
+        ours, theirs = self.heaviest()
+        merged = share_calls(ours, theirs)
+        self.groups = _replaced(self.groups, ours, merged.left)
+        found = self.take_fusions(merged.fusions)
+        ours, theirs = self.heaviest()
+        split = share_calls(theirs, ours)
+        self.others = _replaced(self.others, theirs, split.left)
+        swapped = [replace(item, groups=item.others, others=item.groups) for item in split.fusions]
+        return found + self.take_fusions(swapped)
+
+    def _take(self, found: list[Match]) -> list[Match]:
+        taken = {id(group) for match in found for group in (*match.baseline, *match.candidate)}
+        self.groups = [group for group in self.groups if id(group) not in taken]
+        self.others = [group for group in self.others if id(group) not in taken]
+        return found
+
+
+def _replaced(groups: list[Group], looked_at: list[Group], left: Sequence[Group]) -> list[Group]:
+    """Return `groups` with what is left of those that were looked at, in order."""
+    others = _without(groups, looked_at)
+    return sorted([*others, *left], key=attrgetter("order"))
+
+
+def _same_code_and_shapes(group: Group) -> Hashable:
+    code = _same_code(group)
+    return None if code is None else (code, group.first.shapes)
+
+
+def _same_code(group: Group) -> Hashable:
+    if not group.code.identity:
+        return None
+    # One library kernel serves many operators.
+    return group.code.identity, None if group.is_generated else group.operators
+
+
+def _same_name_and_shapes(group: Group) -> Hashable:
+    return _same_name(group), group.first.shapes
+
+
+def _same_name(group: Group) -> Hashable:
+    # The label of a generated kernel names its operators, also where nobody recorded them.
+    return group.first.label, None if group.is_generated else group.operators
+
+
+def _same_operators_and_shapes(group: Group) -> Hashable:
+    if not group.operators:
+        return None
+    return group.operators, group.first.kind, group.first.shapes
+
+
+def _same_operators(group: Group) -> Hashable:
+    is_heavy = group.first.kind in _HEAVY
+    return (group.operators, group.first.kind) if is_heavy and group.operators else None
+
+
+def _same_words(group: Group) -> Hashable:
+    # An operator of a library that the compiler wrote anew, as often as before.
+    if group.is_dispatch or not group.words:
+        return None
+    return group.words, round(group.count, 1)
+
+
+_RULES: tuple[tuple[MatchedBy, _Key], ...] = (
+    (MatchedBy.CODE_AND_SHAPES, _same_code_and_shapes),
+    (MatchedBy.NAME_AND_SHAPES, _same_name_and_shapes),
+    (MatchedBy.NAME, _same_name),
+    (MatchedBy.CODE, _same_code),
+    (MatchedBy.OPERATORS_AND_SHAPES, _same_operators_and_shapes),
+    (MatchedBy.OPERATORS, _same_operators),
+)
+
+
+def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
+    """Return the best pairs of groups with one key; of both sides in the order of `groups`."""
+    pairs: list[_Pair] = []
+    num_left = MAX_PAIRS
+    named = _by_key(others, key=key)
+    shared = [
+        (ours, named[name]) for name, ours in _by_key(groups, key=key).items() if name in named
+    ]
+    for ours, theirs in sorted(shared, key=lambda sides: -_total_s(*sides)):
+        close = _heaviest(ours), _heaviest(theirs)
+        num_pairs = len(close[0]) * len(close[1])
+        if num_pairs == 1 or num_pairs <= num_left:
+            num_left -= num_pairs
+            pairs += _assigned(*close, score=_nearness)
+        else:
+            close = [], []
+        pairs += _by_time(_without(ours, close[0]), _without(theirs, close[1]))
+    return pairs
+
+
+def _by_key(groups: list[Group], *, key: _Key) -> dict[Hashable, list[Group]]:
+    found: dict[Hashable, list[Group]] = defaultdict(list)
+    for group in groups:
+        if (name := key(group)) is not None:
+            found[name].append(group)
+    return found
+
+
+def _by_time(groups: list[Group], others: list[Group]) -> list[_Pair]:
+    """Return the groups in pairs, the longest with the longest: too many to look at closely."""
+    sides = [sorted(side, key=lambda group: -group.total_s) for side in (groups, others)]
+    return list(zip(*sides, strict=False))
+
+
+def _without(groups: list[Group], taken: list[Group]) -> list[Group]:
+    ids = {id(group) for group in taken}
+    return [group for group in groups if id(group) not in ids]
+
+
+def _total_s(*sides: list[Group]) -> float:
+    return math.fsum(group.total_s for side in sides for group in side)
+
+
+def _assigned(
+    groups: list[Group], others: list[Group], *, score: Callable[[Group, Group], float]
+) -> list[_Pair]:
+    """Return the pairs with the best total score; a pair with a score of 0 is none."""
+    if len(groups) == len(others) == 1:
+        return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
+    if not groups or not others:
+        return []
+    # It loads 250 modules, of which no other command has use.
+    from scipy.optimize import linear_sum_assignment
+
+    scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)
+    rows, columns = linear_sum_assignment(scores, maximize=True)
+    return [
+        (groups[row], others[column])
+        for row, column in zip(rows, columns, strict=True)
+        if scores[row, column] > 0
+    ]
+
+
+def _heaviest(groups: list[Group]) -> list[Group]:
+    if len(groups) <= MAX_COMPARED:
+        return groups
+    kept = sorted(groups, key=lambda group: -group.total_s)[:MAX_COMPARED]
+    return sorted(kept, key=attrgetter("order"))
+
+
+def _nearness(one: Group, other: Group) -> float:
+    """Return how much speaks for it that both are one kernel; above 0, code counts most."""
+    first, second = one.first, other.first
+    return (
+        8.0 * (bool(one.code.identity) and one.code.identity == other.code.identity)
+        + 4.0 * _likeness_of_codes(one, other)
+        + 2.0 * has_same_inputs(one, other)
+        + 2.0 * shared_part(one.operators, other.operators)
+        + 1.0 * ((first.library, first.kind) == (second.library, second.kind))
+        + 1.0 * (first.module == second.module)
+        + 1.0 * shared_part(one.nodes, other.nodes)
+        + 1.0 * (first.config == second.config)
+        + 0.5 * _ratio(one.count, other.count)
+        + 0.5 * _ratio(one.mean_s, other.mean_s)
+    )
+
+
+def _likeness_score(one: Group, other: Group) -> float:
+    """Return the nearness of two kernels that may be versions of one, 0 where they are not."""
+    if _have_in_common(one, other):
+        return _nearness(one, other)
+    if not one.is_generated and not other.is_generated:
+        is_one = (
+            one.first.kind == other.first.kind
+            and one.first.kind in _HEAVY
+            and is_as_often(one, other)
+            and _inputs(one) == _inputs(other)
+        )
+        return _nearness(one, other) + _likeness_of_names(one, other) if is_one else 0.0
+    are_alike = (
+        one.first.kind == other.first.kind
+        and one.first.shapes == other.first.shapes
+        and _likeness_of_codes(one, other) >= MIN_LIKENESS
+    )
+    return _nearness(one, other) if are_alike else 0.0
+
+
+def _have_in_common(one: Group, other: Group) -> bool:
+    """Return whether most operators are the same; of generated kernels labels name them too."""
+    shared = shared_part(one.operators, other.operators)
+    if one.is_generated and other.is_generated and not (one.operators and other.operators):
+        shared = shared_part(one.words, other.words)
+    return shared >= MIN_SHARED
+
+
+def _inputs(group: Group) -> list[list[str]]:
+    """Return the sizes of the inputs in an order of their own: libraries take them in another."""
+    tensors = group.first.shapes.partition(";")[0]
+    return sorted(sorted(sizes.split("x")) for sizes in _SIZES.findall(tensors))
+
+
+def _likeness_of_codes(one: Group, other: Group) -> float:
+    if not (one.code.text and other.code.text):
+        return 0.0
+    if one.code.text == other.code.text:
+        return 1.0
+    return likeness(one.code.pairs, other.code.pairs)
+
+
+def _likeness_of_names(one: Group, other: Group) -> float:
+    pairs = [token_pairs(group.first.name.replace("_", " ")) for group in (one, other)]
+    return likeness(*pairs)
+
+
+def _ratio(one: float, other: float) -> float:
+    """Return the smaller over the larger; 1 for two zeros."""
+    return min(one, other) / max(one, other) if one != other else 1.0

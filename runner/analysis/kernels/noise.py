@@ -1,0 +1,189 @@
+"""Whether a kernel takes longer, or its calls only vary.
+
+Method: of a kernel's calls number, mean and minimum are kept, and no spread. If times lie above
+their minimum as an exponential distribution does, mean - minimum is their standard deviation, and
+(mean - minimum) / sqrt(n) that of the mean over n calls. A kernel moved when the means differ by
+more than TOLERANCE_ERRORS of what both sides make together and by more than a floor, and the minima
+by more than the floor as well, in the same direction: what disturbs some calls moves the mean, but
+leaves the fastest call as it was. The floor is FLOOR, or where it is more what the samples of the
+latency vary by, MAX_DEVIATIONS of both sides: who disturbs all calls for a while disturbs samples
+as well, and they are taken over minutes, where a profile is one look of less than a second.
+What the profiled iterations changed by and the latencies did not is what profiling costs, as far as
+calls that it records can cost that (MAX_COST_S each); beyond that one of the two was disturbed.
+Then a kernel that moved the way the profiled iterations did has no evidence for it.
+Assumption: calls are independent but for what the samples of the latency show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.records.kernels import Kernel, Profile
+from db.records.metrics import METRICS
+from db.records.run_warning import RunWarning
+from runner.analysis.judging.attribution_evidence import MACHINE_WARNINGS, MEASUREMENT_WARNINGS
+from runner.analysis.kernels.grouping import Group, KernelSide
+
+# By chance one kernel in four hundred is beyond three standard errors.
+TOLERANCE_ERRORS = 3.0
+# By chance one sample in twenty is further from the others than that.
+MAX_DEVIATIONS = 2.0
+# What is not worth anyone's time in a whole iteration is not in a kernel either.
+FLOOR = METRICS["latency_s"].relevance_floor
+# Twice what recording a call was seen to cost: 2.0 and 4.6 us in two results of a CPU.
+MAX_COST_S = 10e-6
+# How far a few iterations may be from the median of the samples when nobody disturbs either.
+MAX_APART = 0.1
+# These say how much there is, and nothing of noise.
+_OF_NUMBERS = ("few-samples", "few-launches")
+_NOISE_CODES = frozenset((*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS)) - {*_OF_NUMBERS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How far the times of two sides can be trusted.
+
+    `num_iterations` is over how many each was profiled; `deviation` is the standard deviation of
+    the logarithms of the samples of both sides together. `apart_s` is how much more the profiled
+    iterations changed than the latencies, 0 where that can be what profiling costs; of the two
+    `is_profile_off` says that the profiled iterations changed most.
+    """
+
+    num_iterations: tuple[int, int] = (1, 1)
+    deviation: float = 0.0
+    apart_s: float = 0.0
+    is_profile_off: bool = False
+
+    @property
+    def floor(self) -> float:
+        """Return the logarithm of the ratio up to which a change is none."""
+        return max(math.log1p(FLOOR), MAX_DEVIATIONS * self.deviation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """How the time of one call moved; where that is within noise `why` can say what noise."""
+
+    is_slower: bool
+    is_beyond_noise: bool
+    why: str = ""
+
+
+def deviation_of(samples: Sequence[float]) -> float:
+    """Return the standard deviation of the logarithms of samples, about their relative one.
+
+    Half of what lies between the 16th and the 84th percentile, so that a few samples that were
+    disturbed decide nothing. 0 for less than two samples, and where one took no time.
+    """
+    if len(samples) < 2 or min(samples) <= 0:
+        return 0.0
+    low, high = np.quantile(np.log(samples), (0.1587, 0.8413))
+    return float(high - low) / 2
+
+
+def noise_between(
+    baseline: KernelSide, candidate: KernelSide, *, explained_s: float, change_s: float | None
+) -> Noise:
+    """Return the noise of two sides whose rows and latencies changed by so much.
+
+    `change_s` is None where a side has no latency.
+    """
+    sides = (baseline, candidate)
+    counts = [1 if side.profile is None else side.profile.num_iterations for side in sides]
+    apart_s = 0.0 if change_s is None else explained_s - change_s
+    is_apart = abs(apart_s) > _cost_s(sides)
+    return Noise(
+        num_iterations=(counts[0], counts[1]),
+        deviation=math.hypot(*(side.deviation for side in sides)),
+        apart_s=apart_s if is_apart else 0.0,
+        is_profile_off=is_apart and abs(explained_s) > abs(change_s or 0.0),
+    )
+
+
+def noise_warnings(warnings: Iterable[RunWarning]) -> tuple[RunWarning, ...]:
+    """Return those that say that times of the result are noisy."""
+    return tuple(warning for warning in warnings if warning.code in _NOISE_CODES)
+
+
+def codes_text(warnings: Iterable[RunWarning]) -> str:
+    """Return the codes of `warnings`, each once."""
+    return ", ".join(dict.fromkeys(warning.code for warning in warnings))
+
+
+def result_noise(
+    warnings: Iterable[RunWarning], *, profile: Profile | None, kernels: Sequence[Kernel]
+) -> str:
+    """Return a line on what makes the times of one result uncertain, "" where nothing does."""
+    noisy = [f"the result is {codes_text(found)}"] if (found := noise_warnings(warnings)) else []
+    if profile is not None and profile.latency_s:
+        most_s = MAX_COST_S * _num_calls(kernels) + MAX_APART * profile.latency_s
+        if abs(profile.latency_s - math.fsum(profile.parts_of_latency.values())) > most_s:
+            noisy.append(
+                "the profiled iterations and the samples are further apart than profiling costs,"
+                " so one of them was disturbed"
+            )
+    return f"Noise: {'; '.join(noisy)}." if noisy else ""
+
+
+def move_of(before: Group, after: Group, *, noise: Noise) -> Move:
+    """Return how the time of one call moved."""
+    mean = _log_ratio(before.mean_s, after.mean_s)
+    minimum = _log_ratio(before.fastest_s, after.fastest_s)
+    is_slower = mean > 0
+    if not _is_mean_beyond(before, after, noise=noise):
+        return Move(is_slower=is_slower, is_beyond_noise=False)
+    why = ""
+    if (minimum > 0) != is_slower or abs(minimum) <= math.log1p(FLOOR):
+        why = "the fastest call did not follow: some calls were disturbed"
+    elif min(abs(mean), abs(minimum)) <= noise.floor:
+        why = f"samples of the latency vary by {100 * math.expm1(noise.floor):.0f} % as well"
+    elif noise.is_profile_off and (noise.apart_s > 0) == is_slower:
+        why = "the profiled iterations were disturbed"
+    return Move(is_slower=is_slower, is_beyond_noise=not why, why=why)
+
+
+def _is_mean_beyond(before: Group, after: Group, *, noise: Noise) -> bool:
+    """Return whether the calls that were recorded differ by more than they vary."""
+    errors_s = [
+        _standard_error(group, num_iterations=number)
+        for group, number in zip((before, after), noise.num_iterations, strict=True)
+    ]
+    is_relevant = abs(_log_ratio(before.mean_s, after.mean_s)) > math.log1p(FLOOR)
+    return is_relevant and (
+        abs(after.mean_s - before.mean_s) > TOLERANCE_ERRORS * math.hypot(*errors_s)
+    )
+
+
+def _cost_s(sides: Sequence[KernelSide]) -> float:
+    """Return what profiling can cost on one side more than on the other, in seconds."""
+    calls = [_num_calls(side.kernels) for side in sides]
+    latency_s = min(side.latency_s or 0.0 for side in sides)
+    return MAX_COST_S * abs(calls[1] - calls[0]) + MAX_APART * latency_s
+
+
+def _num_calls(kernels: Sequence[Kernel]) -> float:
+    return math.fsum(kernel.count for kernel in kernels)
+
+
+def _standard_error(group: Group, *, num_iterations: int) -> float:
+    """Return that of the mean call, in seconds: kernels at other places may take another time."""
+    errors_s = [
+        kernel.count
+        * (kernel.mean_s - kernel.min_s)
+        / math.sqrt(max(1.0, kernel.count * num_iterations))
+        for kernel in group.kernels
+    ]
+    return math.hypot(*errors_s) / group.count if group.count else 0.0
+
+
+def _log_ratio(before_s: float, after_s: float) -> float:
+    """Return the logarithm of after / before; infinite where one of them took no time."""
+    if before_s == after_s:
+        return 0.0
+    if before_s == 0 or after_s == 0:
+        return math.inf if before_s == 0 else -math.inf
+    return math.log(after_s) - math.log(before_s)

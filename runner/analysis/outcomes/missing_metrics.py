@@ -1,0 +1,249 @@
+"""Metrics that the ok results of a case no longer have: it still passes, and is timed no longer.
+
+Method: no statistics. The ok results of a case in a suite, on a machine in a toolchain, are in the
+order of their runs. A metric is lost where three in a row lack it and nearly all of the eight
+before had it. What comes back for fewer than fourteen goes to and fro, as failures do
+(stretches.py). Each suite is judged by itself: another one may run the same cases for their
+accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed,
+nor is what any suite of the place still measures as often as it was.
+Like outcomes it compares across environments: a new driver that leaves no room for eager is news.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from db.records.alerts import VANISHED
+from db.records.results import Alert, Case, Outcome
+from db.records.summaries import OkResults, OutcomePoint, PlannedRun
+from runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from runner.analysis.outcomes.cadence import NUM_GAPS, late_from
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from runner.analysis.outcomes.spans import (
+    Stretch,
+    Subject,
+    is_soon_after,
+    joined,
+    stretch_alert,
+    while_it_lasts,
+)
+
+# A result without them says little; sizes and counts may come and go with what a host can measure.
+HEADLINE_METRICS: Final = ("latency_s", "speedup")
+# How many results before a loss are looked at, and how many of them may lack the metric: one night
+# without it is no reason to miss what comes after, two may be how this case is measured.
+POINTS_BEFORE: Final = 8
+MAX_WITHOUT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """The runs of the ok results of one case in one suite, oldest first; which have the metric?
+
+    `onsets` are the places of those that three in a row lack from there on, after having had it;
+    `times` are those at which any suite of the place has it, oldest first.
+    """
+
+    case_key: str
+    metric: str
+    runs: Sequence[PlannedRun]
+    has: np.ndarray
+    onsets: Collection[int]
+    times: Sequence[datetime]
+
+    def is_late(self, first: int, after: int) -> bool:
+        """Return whether some suite should have had it again before a result in these bounds.
+
+        Not where one had it since the first of them: there it is not lost, or by that suite.
+        """
+        begun = self.runs[first].at
+        for place in range(first + SUSTAINED_POINTS - 1, after):
+            at = self.runs[place].at
+            times = self._times_before(at)
+            if times and times[-1] >= begun:
+                return False
+            late = late_from(times)
+            if late is not None and at >= late:
+                return True
+        return False
+
+    def is_missed(self, first: int, after: int) -> bool:
+        """Return whether at a result in these bounds it was gone for half its usual gap or more."""
+        for place in range(first, after):
+            at = self.runs[place].at
+            times = self._times_before(at)
+            gaps = sorted(after - before for before, after in pairwise(times))
+            if gaps and at - times[-1] >= gaps[len(gaps) // 2] / 2:
+                return True
+        return False
+
+    def _times_before(self, at: datetime) -> Sequence[datetime]:
+        stop = bisect_left(self.times, at)
+        return self.times[max(0, stop - NUM_GAPS - 1) : stop]
+
+
+def judge_lost_metrics(found: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
+    """Return an alert of kind `vanished` for each metric that ok results no longer have.
+
+    Those that are fixed are among them. `runs` are all runs, oldest first, which `found` numbers.
+    """
+    histories = list(_losing(found, runs))
+    cases = _planned({history.case_key for history in histories}, runs)
+    return [
+        _alert(history, stretch, cases[history.case_key])
+        for history in histories
+        if history.case_key in cases
+        for stretch in _lost(history)
+    ]
+
+
+def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
+    """Yield the histories in which a metric was lost at any time."""
+    suite = _suite_numbers(runs)[found.runs]
+    counts = np.flatnonzero(suite >= 0)
+    order = counts[np.lexsort((found.runs[counts], found.cases[counts], suite[counts]))]
+    suite, case = suite[order], found.cases[order]
+    is_first = np.ones(order.size, dtype=bool)
+    is_first[1:] = (suite[1:] != suite[:-1]) | (case[1:] != case[:-1])
+    bounds = np.append(np.flatnonzero(is_first), order.size)
+    times = _Times(found, runs=runs, counts=counts)
+    for column, metric in enumerate(found.metrics):
+        has = found.has[order, column]
+        for start, stop, onsets in _with_onsets(has, bounds):
+            yield _History(
+                case_key=found.case_keys[case[start]],
+                metric=metric,
+                runs=[runs[number] for number in found.runs[order[start:stop]]],
+                has=has[start:stop],
+                onsets=onsets,
+                times=times.of(found.runs[order[start]], case[start], column),
+            )
+
+
+class _Times:
+    """When the suites of a place had a metric of a case; `counts` are the rows that count."""
+
+    def __init__(self, found: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray) -> None:
+        self._found = found
+        self._runs = runs
+        self._counts = counts
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        numbers: dict[tuple[str, str], int] = {}
+        places = [numbers.setdefault(run.place, len(numbers)) for run in self._runs]
+        return np.array(places, dtype=np.int64)
+
+    @cached_property
+    def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows by place and case, then by run, and the key of each row."""
+        runs = self._found.runs[self._counts]
+        keys = self._key(runs, self._found.cases[self._counts])
+        order = np.lexsort((runs, keys))
+        return self._counts[order], keys[order]
+
+    def _key(self, runs: np.ndarray, cases: np.ndarray) -> np.ndarray:
+        key: np.ndarray = self._places[runs] * len(self._found.case_keys) + cases
+        return key
+
+    def of(self, run: np.ndarray, case: np.ndarray, column: int) -> list[datetime]:
+        """Return those of `case` where `run` was measured, oldest first."""
+        rows, keys = self._by_key
+        key = self._key(run, case)
+        start, stop = np.searchsorted(keys, [key, key + 1])
+        has = rows[start:stop][self._found.has[rows[start:stop], column]]
+        return [self._runs[number].at for number in self._found.runs[has]]
+
+
+def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
+    """Return a number for the machine, toolchain and suite of each run; -1 was made by hand."""
+    numbers: dict[tuple[str, str, str], int] = {}
+    found = [
+        -1
+        if run.suite == CUSTOM_SUITE
+        else numbers.setdefault((run.machine, run.toolchain, run.suite), len(numbers))
+        for run in runs
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int, set[int]]]:
+    """Yield start, stop and onsets, counted from the start, of each history that has one.
+
+    `bounds` are where histories start, and the end of the last.
+    """
+    sizes = np.diff(bounds)
+    start, stop = np.repeat(bounds[:-1], sizes), np.repeat(bounds[1:], sizes)
+    place = np.arange(has.size)
+    num_without = np.concatenate(([0], np.cumsum(~has)))
+    since = np.maximum(start, place - POINTS_BEFORE)
+    without = num_without[place] - num_without[since]
+    until = np.minimum(stop, place + SUSTAINED_POINTS)
+    is_onset = (
+        (num_without[until] - num_without[place] == SUSTAINED_POINTS)
+        & (without <= MAX_WITHOUT)
+        & (place - since - without >= MIN_BASELINE_POINTS)
+    )
+    onsets = np.flatnonzero(is_onset)
+    by_history: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for onset in onsets.tolist():
+        by_history[int(start[onset]), int(stop[onset])].add(onset - int(start[onset]))
+    for (first, last), found in by_history.items():
+        yield first, last, found
+
+
+def _lost(history: _History) -> list[Stretch]:
+    """Return the times in which the metric was lost, each that goes to and fro as one."""
+    found: list[Stretch] = []
+    padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
+    for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():
+        is_soon = bool(found) and is_soon_after(first, found[-1])
+        if is_soon and history.is_missed(first, after):
+            found[-1] = joined(found[-1], _stretch(history.runs, first, after))
+        elif first in history.onsets and history.is_late(first, after):
+            found.append(_stretch(history.runs, first, after))
+    return [while_it_lasts(item, len(history.runs)) for item in found]
+
+
+def _stretch(runs: Sequence[PlannedRun], first: int, after: int) -> Stretch:
+    return Stretch(
+        good=_point(runs[first - 1]),
+        bad=_point(runs[first]),
+        last_bad=_point(runs[after - 1]),
+        end=_point(runs[after]) if after < len(runs) else None,
+        first=first,
+        after=after,
+    )
+
+
+def _point(run: PlannedRun) -> OutcomePoint:
+    return run.point(outcome=Outcome.OK)
+
+
+def _planned(case_keys: Collection[str], runs: Sequence[PlannedRun]) -> dict[str, Case]:
+    """Return the cases with these keys, of those that any run planned."""
+    found: dict[str, Case] = {}
+    # Runs that planned the same share one tuple.
+    for plan in {id(run.plan): run.plan for run in reversed(runs)}.values():
+        if len(found) == len(case_keys):
+            break
+        found |= {case.key: case for case in plan if case.key in case_keys}
+    return found
+
+
+def _alert(history: _History, stretch: Stretch, case: Case) -> Alert:
+    run = history.runs[0]
+    subject = Subject(
+        case=case, metric=history.metric, machine=run.machine, toolchain=run.toolchain
+    )
+    text = f"no longer there in suite {run.suite}, though the case is ok"
+    return stretch_alert(subject, VANISHED, stretch, text)

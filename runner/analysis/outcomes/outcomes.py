@@ -1,0 +1,287 @@
+"""From how cases ended to alerts: ok became failed, and what is no longer measured at all.
+
+Method: no statistics; an outcome has no noise. A case has vanished when a finished run planned it
+and has no result of it, or when its suite ran three times more on the machine without planning it
+and it is late by its own cadence (cadence.py). What its suite leaves out between its points comes
+seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
+What ends badly again in the same way within 14 points goes to and fro, and is one alert.
+A case that its run put off, for lack of time, was planned: it neither ended nor vanished.
+Outcomes compare across environments: a new driver that breaks a model is news.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from db.records.alerts import VANISHED
+from db.records.results import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
+from db.records.run_ref import Sighting
+from db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from runner.analysis.judging.attribution import UNKNOWN
+from runner.analysis.judging.judge import alert_id
+from runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
+from runner.analysis.outcomes.spans import (
+    Subject,
+    ended_alert,
+    one_of_each,
+    stretch_alert,
+    stretches_of,
+)
+
+OUTCOME = "outcome"
+LATE = "late"
+# What is told of how a case ended, and not of its numbers.
+ENDING_KINDS = (OUTCOME, VANISHED, LATE)
+# Fewer could be somebody trying a smaller selection under the suite's name.
+RUNS_WITHOUT = 3
+# A run that plans less than this share of a case's former companions is another selection.
+MIN_COMPANIONS = 0.5
+
+# The suite of a selection made by hand: nobody expects the next one to be alike.
+CUSTOM_SUITE = "custom"
+
+_BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SuiteRuns:
+    """The runs of one suite in one toolchain on one machine, oldest first."""
+
+    runs: Sequence[PlannedRun]
+    times: Sequence[datetime]
+    # What each run planned together with those of other machines, by its id.
+    planned: Mapping[str, frozenset[str]]
+
+    def after(self, start: datetime, *, before: datetime | None) -> list[PlannedRun]:
+        """Return the finished runs between two times."""
+        first = bisect_right(self.times, start)
+        last = len(self.runs) if before is None else bisect_left(self.times, before)
+        return [run for run in self.runs[first:last] if run.state is RunState.FINISHED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """A time without a case: the points of its history up to it, and the suite's runs in it.
+
+    `good` is the last point that was ok; those after it, if any, were put off. `end` is the point
+    that ended it, None where none did yet.
+    """
+
+    history: OutcomeHistory
+    good: OutcomePoint
+    until: Sequence[OutcomePoint]
+    end: OutcomePoint | None
+    suite: _SuiteRuns
+    runs: Sequence[PlannedRun]
+
+    @property
+    def last(self) -> OutcomePoint:
+        return self.until[-1]
+
+    @property
+    def late_from(self) -> datetime | None:
+        return late_from([point.at for point in self.until])
+
+
+def judge_outcomes(
+    histories: Sequence[OutcomeHistory],
+    *,
+    runs: Sequence[PlannedRun],
+    timetable: Timetable | None = None,
+) -> list[Alert]:
+    """Return the alerts of kinds `outcome`, `vanished` and `late`, the fixed ones too.
+
+    `runs` are all runs, oldest first. Histories of cases that every run of their suite planned, and
+    that were ok or put off each time, may be left out. Without a `timetable` no suite is late.
+    """
+    suites = _suites(runs)
+    found = []
+    for history in histories:
+        found.extend(_failures(history))
+        found.extend(_missing_results(history))
+        for gap in _gaps(history, suites):
+            found.extend(_missed(gap))
+    if timetable is not None:
+        found.extend(_late_suites(suites, timetable))
+    return found
+
+
+def _failures(history: OutcomeHistory) -> list[Alert]:
+    points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
+    found = stretches_of(points, is_good=lambda item: item.outcome is Outcome.OK)
+    told = one_of_each(found, text_of=_failure_text, num_points=len(points))
+    subject = _subject(history)
+    return [stretch_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in told]
+
+
+def _failure_text(point: OutcomePoint) -> str:
+    return f"{Outcome.OK} -> {point.outcome}"
+
+
+def _missing_results(history: OutcomeHistory) -> list[Alert]:
+    points = [
+        point
+        for point in history.points
+        if (point.outcome is not None or point.run_state is RunState.FINISHED)
+        and not point.is_put_off
+    ]
+    without = stretches_of(points, is_good=_has_result)
+    found = [item for item in without if item.good.outcome is Outcome.OK]
+    told = one_of_each(found, text_of=_missing_text, num_points=len(points))
+    subject = _subject(history)
+    return [stretch_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in told]
+
+
+def _missing_text(point: OutcomePoint) -> str:
+    return f"planned, but {point.outcome}" if point.outcome else "planned, but without a result"
+
+
+def _has_result(point: OutcomePoint) -> bool:
+    return point.outcome not in (None, Outcome.SKIPPED, Outcome.LOST)
+
+
+def _subject(history: OutcomeHistory) -> Subject:
+    return Subject(
+        case=history.case,
+        metric=OUTCOME,
+        machine=history.machine,
+        toolchain=history.toolchain,
+    )
+
+
+def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns]:
+    by_suite: dict[tuple[str, str, str], list[PlannedRun]] = defaultdict(list)
+    for run in runs:
+        by_suite[run.machine, run.toolchain, run.suite].append(run)
+    # Runs that planned the same share one tuple.
+    shared = {id(run.plan): run.plan for run in runs}
+    plans = {number: frozenset(case.key for case in plan) for number, plan in shared.items()}
+    together: dict[tuple[str, str, datetime], frozenset[str]] = defaultdict(frozenset)
+    for run in runs:
+        together[_execution(run)] |= plans[id(run.plan)]
+    return {
+        key: _SuiteRuns(
+            runs=found,
+            times=[run.at for run in found],
+            planned={run.id: together[_execution(run)] for run in found},
+        )
+        for key, found in by_suite.items()
+    }
+
+
+def _execution(run: PlannedRun) -> tuple[str, str, datetime]:
+    """Return what runs share that machines executed together: what one left, another one had."""
+    return (run.toolchain, run.suite, run.at)
+
+
+def _gaps(
+    history: OutcomeHistory, suites: Mapping[tuple[str, str, str], _SuiteRuns]
+) -> Iterator[_Gap]:
+    """Yield the times in which finished runs of its suite did not plan a case that was ok."""
+    good: OutcomePoint | None = None
+    for number, point in enumerate(history.points):
+        if not point.is_put_off:
+            good = point if point.outcome is Outcome.OK else None
+        if good is None or point.suite == CUSTOM_SUITE:
+            continue
+        after = history.points[number + 1 :]
+        end = after[0] if after else None
+        suite = suites[history.machine, history.toolchain, point.suite]
+        runs = [
+            run
+            for run in suite.after(point.at, before=None if end is None else end.at)
+            if history.case.key not in suite.planned[run.id]
+        ]
+        if runs:
+            until = history.points[: number + 1]
+            yield _Gap(history=history, good=good, until=until, end=end, suite=suite, runs=runs)
+
+
+def _missed(gap: _Gap) -> list[Alert]:
+    """Return the alert that a gap is, none while it is not longer than the case's cadence."""
+    limit = gap.late_from
+    if limit is None or gap.runs[-1].at <= limit:
+        return []
+    without = _runs_without(gap)
+    if len(without) >= RUNS_WITHOUT:
+        text = f"no longer planned in suite {gap.last.suite}"
+        return [_gap_alert(gap, VANISHED, without, text)]
+    if _comes_seldom(gap):
+        beyond = [run for run in gap.runs if run.at > limit]
+        return [_gap_alert(gap, LATE, beyond, _late_text(gap))]
+    return []
+
+
+def _runs_without(gap: _Gap) -> list[PlannedRun]:
+    """Return the runs of a gap that planned enough of the former companions of its case."""
+    planned = gap.suite.planned
+    companions = planned[gap.last.run_id] - {gap.history.case.key}
+    return [
+        run
+        for run in gap.runs
+        if companions and len(companions & planned[run.id]) >= MIN_COMPANIONS * len(companions)
+    ]
+
+
+def _comes_seldom(gap: _Gap) -> bool:
+    """Return whether the suite ran without the case between its last two points already."""
+    before, last = gap.until[-2:]
+    return bool(gap.suite.after(before.at, before=last.at))
+
+
+def _late_text(gap: _Gap) -> str:
+    cadence = cadence_of([point.at for point in gap.until])
+    assert cadence is not None
+    return f"every {_days(cadence)} so far, none since {gap.last.at:%Y-%m-%d}"
+
+
+def _days(cadence: timedelta) -> str:
+    days = cadence / timedelta(days=1)
+    return f"{days:.0f} days" if days >= 2 else f"{24 * days:.0f} hours"
+
+
+def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
+    points = [run.point() for run in bad]
+    return ended_alert(_subject(gap.history), kind, points, gap.good, text, end=gap.end)
+
+
+def _late_suites(
+    suites: Mapping[tuple[str, str, str], _SuiteRuns], timetable: Timetable
+) -> Iterator[Alert]:
+    """Yield an alert for each case of a suite that its schedule should have run again."""
+    for (machine, toolchain, name), suite in suites.items():
+        last = suite.runs[-1]
+        limit = timetable.late_from(name, toolchain, last.at)
+        if machine != timetable.machine or limit is None or timetable.now <= limit:
+            continue
+        for case in last.plan:
+            if not case.is_reference:
+                yield _late_by_schedule(case, last, limit)
+
+
+def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
+    key = series_key(case, metric=OUTCOME, fingerprint=last.fingerprint)
+    good = Sighting(run_id=last.id, revision=last.revision, at=last.at)
+    return Alert(
+        id=alert_id(key, kind=LATE, first_bad_run_id=last.id),
+        series_key=key,
+        kind=LATE,
+        state=AlertState.OPEN,
+        verdict=Verdict.REGRESSION,
+        case=case,
+        metric=OUTCOME,
+        unit="",
+        machine=last.machine,
+        toolchain=last.toolchain,
+        fingerprint=last.fingerprint,
+        # There is no bad run; this is when the next one was due.
+        first_bad=Sighting(run_id=last.id, revision=last.revision, at=limit),
+        last_good=good,
+        last_seen=limit,
+        cause_kind=UNKNOWN,
+        cause_text=f"suite {last.suite} has not run since {last.at:%Y-%m-%d %H:%M}",
+    )

@@ -1,0 +1,145 @@
+"""Times in which something was bad, and which of them are one that goes to and fro.
+
+Method: no statistics. What was bad again after fewer than BASELINE_POINTS good points is the same
+trouble still; it is over only after as many in a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from db.records.results import Alert, AlertState, Case, Verdict, series_key
+from db.records.summaries import OutcomePoint
+from runner.analysis.detection.constants import BASELINE_POINTS
+from runner.analysis.judging.attribution import UNKNOWN
+from runner.analysis.judging.judge import alert_id, sighting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What an alert without numbers is about: how a case ended, or a metric of it."""
+
+    case: Case
+    metric: str
+    machine: str
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A time in which a case was bad: its first and last bad point, and the good ones around.
+
+    Of the points that were looked at `first` is the place of the first bad one and `after` that of
+    `end`, the good one that ended it; `end` is None while it lasts. `num_times` counts the times
+    that a stretch that goes to and fro was bad.
+    """
+
+    good: OutcomePoint
+    bad: OutcomePoint
+    last_bad: OutcomePoint
+    end: OutcomePoint | None
+    first: int
+    after: int
+    num_times: int = 1
+
+
+def stretches_of(
+    points: Sequence[OutcomePoint], *, is_good: Callable[[OutcomePoint], bool]
+) -> Iterator[Stretch]:
+    """Yield each stretch of bad points that has a good one before it."""
+    good: OutcomePoint | None = None
+    first = 0
+    for place, point in enumerate((*points, None)):
+        if point is not None and not is_good(point):
+            continue
+        if good is not None and first < place:
+            yield Stretch(
+                good=good,
+                bad=points[first],
+                last_bad=points[place - 1],
+                end=point,
+                first=first,
+                after=place,
+            )
+        good, first = point, place + 1
+
+
+def one_of_each(
+    stretches: Iterable[Stretch], *, text_of: Callable[[OutcomePoint], str], num_points: int
+) -> list[Stretch]:
+    """Return the stretches, oldest first, those that are one going to and fro as one.
+
+    It goes to and fro when it began in the same way, in the same environment, with fewer than
+    BASELINE_POINTS good points in between, and is over only after as many.
+    """
+    found: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
+    for item in stretches:
+        alike = found[text_of(item.bad), item.bad.fingerprint]
+        if alike and is_soon_after(item.first, alike[-1]):
+            alike[-1] = joined(alike[-1], item)
+        else:
+            alike.append(item)
+    told = [while_it_lasts(item, num_points) for alike in found.values() for item in alike]
+    return sorted(told, key=lambda item: item.first)
+
+
+def is_soon_after(place: int, earlier: Stretch) -> bool:
+    """Return whether too few good points lie between `earlier` and a bad one for it to be over."""
+    return place - earlier.after < BASELINE_POINTS
+
+
+def joined(earlier: Stretch, later: Stretch) -> Stretch:
+    """Return two stretches that are one going to and fro."""
+    return dataclasses.replace(
+        later,
+        good=earlier.good,
+        bad=earlier.bad,
+        first=earlier.first,
+        num_times=earlier.num_times + 1,
+    )
+
+
+def while_it_lasts(item: Stretch, num_points: int) -> Stretch:
+    """Return a stretch without its end where that may be one of many."""
+    is_over = item.num_times == 1 or num_points - item.after >= BASELINE_POINTS
+    return item if is_over else dataclasses.replace(item, end=None)
+
+
+def stretch_alert(subject: Subject, kind: str, item: Stretch, text: str) -> Alert:
+    """Return the alert of one stretch; it is open while that lasts."""
+    return ended_alert(subject, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
+
+
+def ended_alert(
+    subject: Subject,
+    kind: str,
+    bad: Sequence[OutcomePoint],
+    good: OutcomePoint,
+    text: str,
+    *,
+    end: OutcomePoint | None,
+) -> Alert:
+    """Return the alert of what was bad in the first of `bad` and in the last, and last `good`."""
+    first = bad[0]
+    key = series_key(subject.case, metric=subject.metric, fingerprint=first.fingerprint)
+    return Alert(
+        id=alert_id(key, kind=kind, first_bad_run_id=first.run_id),
+        series_key=key,
+        kind=kind,
+        state=AlertState.OPEN if end is None else AlertState.FIXED,
+        verdict=Verdict.REGRESSION,
+        case=subject.case,
+        metric=subject.metric,
+        unit="",
+        machine=subject.machine,
+        toolchain=subject.toolchain,
+        fingerprint=first.fingerprint,
+        first_bad=sighting(first),
+        last_good=sighting(good),
+        last_seen=bad[-1].at,
+        cause_kind=UNKNOWN,
+        cause_text=text,
+    )

@@ -1,0 +1,81 @@
+"""The level of each launch: the number that comparisons take for what a launch measured.
+
+Method: the median of a launch's samples. A time on a CPU is then brought to one pace: divided by
+the pace that the same launch saw (the CPU time of a fixed piece of work, taken in every round
+between the samples), times a pace that all launches share. Measured (docs/methodology.md, "The
+level of a launch"): launches of one build differ half as much then.
+Assumptions: what slows the machine (its clock, a neighbour on the same core) slows the fixed work
+and the model alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from db.records.results import CaseResult, Measurement
+from runner.analysis.stats.estimates import launch_medians
+
+PACE = "pace_s"
+PACED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
+
+
+def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = None) -> np.ndarray:
+    """Return the level of `metric` in each launch that took it, in the metric's unit.
+
+    A time for which the pace is known is what it would be at `pace_s`, by default the median pace
+    of the result's own launches. Raises ValueError when `result` does not have `metric`.
+    """
+    measured = {item.metric: item for item in result.measurements}
+    if metric not in measured:
+        raise ValueError(f"{result.case.key} has no {metric}")
+    return measured_levels(measured, metric, pace_s=pace_s)
+
+
+def level_at(result: CaseResult, metric: str, *, pace_s: float | None) -> float:
+    """Return what `metric` was in `result`, a time as it would be at `pace_s` where that is known.
+
+    Raises ValueError when `result` does not have `metric`.
+    """
+    measured = result.measurement(metric)
+    if measured is not None and (pace_s is None or metric not in PACED_TIMES):
+        return measured.median
+    return float(np.median(launch_levels(result, metric, pace_s=pace_s)))
+
+
+def measured_levels(
+    measured: Mapping[str, Measurement], metric: str, *, pace_s: float | None = None
+) -> np.ndarray:
+    """Return the level of `metric`, one of `measured`, in each launch (see `launch_levels`)."""
+    levels = _medians(measured[metric])
+    paces = _paces(measured, metric)
+    if paces is None:
+        return levels
+    common = float(np.median(paces)) if pace_s is None else pace_s
+    return np.asarray(levels * (common / paces))
+
+
+def common_pace(*results: CaseResult) -> float | None:
+    """Return the pace in s that lies between those of `results`; None unless all have one."""
+    logs = []
+    for result in results:
+        pace = result.measurement(PACE)
+        if pace is None or pace.median <= 0:
+            return None
+        logs.append(math.log(float(np.median(_medians(pace)))))
+    return math.exp(sum(logs) / len(logs))
+
+
+def _paces(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
+    """Return the pace of each launch of the time `metric`, None where it is not known of all."""
+    pace = measured.get(PACE)
+    if metric not in PACED_TIMES or pace is None or pace.launches != measured[metric].launches:
+        return None
+    paces = _medians(pace)
+    return paces if paces.min() > 0 else None
+
+
+def _medians(measurement: Measurement) -> np.ndarray:
+    return np.asarray(launch_medians(measurement.samples, launches=measurement.launches))

@@ -1,0 +1,378 @@
+"""Can the numbers of a case result be trusted? Warnings as values, with figures and a next step.
+
+All but the energy is judged on the headline of the case, which a verdict rests on: the speedup
+where there is one, else the latency on the steadiest clock (runner.analysis.sample_checks says
+how). The energy is taken in a loop of its own, which is held against the latency. Thresholds are
+set so that plain noise gives a warning in fewer than 1 of 100 case results.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from db.records.metrics import FLUSHED, METRICS
+from db.records.results import Measurement
+from db.records.run_warning import RunWarning
+from db.shared.text import signed_percent
+from runner.analysis.stats.launch_levels import measured_levels
+from runner.analysis.stats.sample_checks import (
+    MIN_DRIFT,
+    MIN_DRIFT_Z,
+    MIN_MODE_SAMPLES,
+    drift,
+    find_modes,
+    half_width,
+    least_spread,
+)
+
+# In the order of their steadiness; the first that a case has is its headline.
+HEADLINES = ("speedup", "latency_cpu_s", "latency_s")
+# Fewer samples than this have no interval of 95 %.
+FEW_SAMPLES = 6
+# A tenth of the time lost to others: wall time is then off by twice the relevance floor.
+MIN_CPU_SHARE = 0.9
+MAX_STEAL_SHARE = 0.05
+# Clocks step by 1 to 2 % by themselves; the CPU's is read at two instants and moves more.
+MAX_GPU_CLOCK_CHANGE = 0.05
+MAX_CPU_CLOCK_CHANGE = 0.15
+# Launches of one build differ by 1 to 3 % (standard deviation; docs/judging.md, prior).
+MAX_LAUNCH_SPREAD = 0.03
+# An iteration of the energy loop against one of the samples. Where power has to be read at every
+# batch the device has nothing to do for up to a sixth of the loop (a reading, then five times as
+# long of work): 1.2. Where readings kept an H200 waiting it was 1.39 to 1.82. Faster than the
+# samples by as much, the loop ran something else, or at another clock.
+MAX_ENERGY_STRETCH = 1.25
+MIN_ENERGY_STRETCH = 1 / MAX_ENERGY_STRETCH
+# Reasons that NVML gives for a clock that nobody holds back.
+IDLE_REASONS = frozenset(
+    {"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """On which device, and what was tried already: that decides what a hint says.
+
+    A `target_interval` of 0 means fixed numbers of launches and rounds.
+    """
+
+    device: str
+    num_launches: int
+    max_launches: int
+    num_rounds: int
+    budget_s: float
+    num_threads: int
+    target_interval: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What the checks look at: the headline's samples and levels, launch by launch."""
+
+    metric: str
+    launches: tuple[np.ndarray, ...]
+    levels: np.ndarray
+    details: Mapping[str, Any]
+    tried: Tried
+
+    def per_launch(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the detail `name` of every launch that has it."""
+        found = self.details.get(name)
+        launches = found if isinstance(found, list) else []
+        return [item for item in launches if isinstance(item, Mapping)]
+
+
+def stability_warnings(
+    measurements: Sequence[Measurement], *, details: Mapping[str, Any], tried: Tried
+) -> tuple[RunWarning, ...]:
+    """Return what makes the numbers of a case result doubtful; nothing when nothing does."""
+    measured = {item.metric: item for item in measurements}
+    headline = find_headline(measured)
+    if headline is None:
+        return ()
+    samples = np.asarray(measured[headline].samples)
+    evidence = _Evidence(
+        metric=headline,
+        launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
+        levels=measured_levels(measured, headline),
+        details=details,
+        tried=tried,
+    )
+    checks = (
+        _few_samples,
+        _unsettled,
+        _drift,
+        _bimodal,
+        _noisy_neighbour,
+        _crowded,
+        _stolen,
+        _clock_change,
+        _throttled,
+        _launches_disagree,
+    )
+    found = [warning for check in checks if (warning := check(evidence)) is not None]
+    if (of_energy := _other_loop(measured, device=tried.device)) is not None:
+        found.append(of_energy)
+    return tuple({warning.code: warning for warning in reversed(found)}.values())[::-1]
+
+
+def find_headline(metrics: Collection[str]) -> str | None:
+    """Return the steadiest of `metrics`; None when there is no latency among them."""
+    return next((name for name in HEADLINES if name in metrics), None)
+
+
+def _few_samples(evidence: _Evidence) -> RunWarning | None:
+    counts = [
+        int(launch["num_rounds"])
+        for launch in evidence.per_launch("sampling")
+        if launch["stopped_by"] == "budget" and launch["num_rounds"] < FEW_SAMPLES
+    ]
+    if not counts:
+        return None
+    tried = evidence.tried
+    return RunWarning(
+        code="few-samples",
+        text=f"only {min(counts)} rounds fitted into the {tried.budget_s:g} s of"
+        f" {len(counts)} of {len(evidence.launches)} launches",
+        hint=f"raise [run] budget_s above {tried.budget_s:g}, or take a smaller shape",
+    )
+
+
+def _unsettled(evidence: _Evidence) -> RunWarning | None:
+    moving = [item for item in evidence.per_launch("sampling") if not item["is_settled"]]
+    if not moving:
+        return None
+    falls = max(int(item["num_falls"]) for item in moving)
+    rounds = max(int(item["num_warmup_rounds"]) for item in moving)
+    by_budget = any(item["stopped_by"] == "budget" for item in moving)
+    tried = evidence.tried
+    key, value = ("budget_s", tried.budget_s) if by_budget else ("rounds", tried.num_rounds)
+    return RunWarning(
+        code="unsettled",
+        text=f"in {len(moving)} of {len(evidence.launches)} launches the time fell {falls} times"
+        f" while samples were taken, the last after {rounds} warm-up rounds",
+        hint="the model still compiles, caches or grows after many calls: see recompiles,"
+        f" or raise [run] {key} above {value:g}",
+    )
+
+
+def _drift(evidence: _Evidence) -> RunWarning | None:
+    z, change = drift(evidence.launches)
+    if abs(z) < MIN_DRIFT_Z or abs(change) < MIN_DRIFT:
+        return None
+    has_clocks = bool(evidence.per_launch("telemetry"))
+    return RunWarning(
+        code="drift",
+        text=f"{evidence.metric} moved by {signed_percent(change)} from the first to the last round"
+        f" of a launch (Mann-Kendall z = {z:.1f})",
+        hint="see the clocks and temperatures of the launches"
+        if has_clocks
+        else "something heats up, fills up or leaks: run the case alone on an idle machine"
+        f" and raise [run] rounds above {evidence.tried.num_rounds} to see where it ends",
+    )
+
+
+def _bimodal(evidence: _Evidence) -> RunWarning | None:
+    modes = [found for part in evidence.launches if (found := find_modes(part)) is not None]
+    long_enough = sum(part.size >= MIN_MODE_SAMPLES for part in evidence.launches)
+    if not modes or len(modes) < long_enough / 2:
+        return None
+    clearest = max(modes, key=lambda found: found.distance)
+    unit = METRICS[evidence.metric].unit
+    several = evidence.tried.num_threads > 1
+    return RunWarning(
+        code="bimodal",
+        text=f"{evidence.metric} has two modes, {clearest.low:.3g} {unit} and {clearest.high:.3g}"
+        f" {unit} ({clearest.high_share:.0%} of the samples), in {len(modes)} of"
+        f" {len(evidence.launches)} launches: the median may jump from one to the other",
+        hint=f"try [run] threads = 1 instead of {evidence.tried.num_threads}"
+        if several
+        else "look at the samples: a model that alternates between two paths, or a clock that"
+        " switches; more rounds will not help",
+    )
+
+
+def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
+    looks = [
+        item
+        for item in evidence.per_launch("conditions")
+        if item.get("cpu_share") is not None
+        and item["cpu_share"] < MIN_CPU_SHARE
+        # A thread that waits by itself (for a disk, a lock) gives its core up voluntarily.
+        and item["involuntary_switches"] > item["voluntary_switches"]
+    ]
+    if not looks:
+        return None
+    worst = min(looks, key=lambda item: float(item["cpu_share"]))
+    core = evidence.details.get("core")
+    trusted = "latency_cpu_s" if evidence.metric != "speedup" else "speedup and latency_cpu_s"
+    place = "its core" if core is None else f"core {core}, to which it is pinned,"
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes took the core"
+        f" away: the worker ran {worst['cpu_share']:.0%} of the time,"
+        f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
+        hint=f"keep other work off {place} (taskset, cpuset), or run when the machine is idle;"
+        f" until then trust {trusted}, not the wall clock: latency_s and compile times",
+    )
+
+
+def _crowded(evidence: _Evidence) -> RunWarning | None:
+    """Return the warning of a case with several threads, whose own CPU time no clock tells."""
+    looks = [
+        item
+        for item in evidence.per_launch("conditions")
+        if item.get("cores_left") is not None
+        and item["num_threads"] > 1
+        and item["cores_left"] < MIN_CPU_SHARE * item["num_threads"]
+    ]
+    if not looks:
+        return None
+    worst = min(looks, key=lambda item: float(item["cores_left"]))
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"in {len(looks)} of {len(evidence.launches)} launches other processes left"
+        f" {worst['cores_left']:.1f} cores to {worst['num_threads']} threads,"
+        f" load {worst['load'][1]:.1f}",
+        hint="run when the machine is idle, or with [run] threads = 1, which is timed by the CPU"
+        " time of its thread: with several no number of this result tells work from waiting",
+    )
+
+
+def _stolen(evidence: _Evidence) -> RunWarning | None:
+    shares = [item.get("steal_share") for item in evidence.per_launch("conditions")]
+    worst = max((float(share) for share in shares if share is not None), default=0.0)
+    if worst <= MAX_STEAL_SHARE:
+        return None
+    return RunWarning(
+        code="noisy-neighbour",
+        text=f"the hypervisor gave {worst:.0%} of the CPU time to other machines",
+        hint="a virtual machine cannot see who: use a host or an instance of your own;"
+        f" {evidence.tried.num_launches} or more launches at other times average some of it out",
+    )
+
+
+def _clock_change(evidence: _Evidence) -> RunWarning | None:
+    gpu = [
+        float(np.median(item["clock_sm_mhz"]))
+        for item in evidence.per_launch("telemetry")
+        if item.get("clock_sm_mhz")
+    ]
+    cpu = [
+        hertz / 1e6
+        for item in evidence.per_launch("conditions")
+        for hertz in item.get("cpu_frequency_hz") or ()
+        if hertz
+    ]
+    for name, clocks, most in (
+        ("SM clock", gpu, MAX_GPU_CLOCK_CHANGE),
+        ("CPU clock", cpu, MAX_CPU_CLOCK_CHANGE),
+    ):
+        if clocks and max(clocks) > min(clocks) * (1 + most):
+            return RunWarning(
+                code="clock-change",
+                text=f"the {name} was {min(clocks):.0f} to {max(clocks):.0f} MHz while samples were"
+                f" taken, {max(clocks) / min(clocks) - 1:.0%} apart",
+                hint="lock the clocks (`nvidia-smi --lock-gpu-clocks`)"
+                if name == "SM clock"
+                else "set the frequency governor to `performance` and switch turbo off",
+            )
+    return None
+
+
+def _throttled(evidence: _Evidence) -> RunWarning | None:
+    launches = evidence.per_launch("telemetry")
+    reasons = [_reasons(item) for item in launches]
+    if not any(reasons):
+        return None
+    names = ", ".join(sorted(set().union(*reasons)))
+    hottest = max((t for item in launches for t in item.get("temperature_c") or ()), default=None)
+    power = max((w for item in launches for w in item.get("power_w") or ()), default=None)
+    figures = [
+        text
+        for text in (
+            f"{hottest:.0f} C" if hottest is not None else "",
+            f"{power:.0f} W" if power is not None else "",
+        )
+        if text
+    ]
+    return RunWarning(
+        code="throttled",
+        text=f"the GPU held its clocks back in {sum(map(bool, reasons))} of {len(launches)}"
+        f" launches: {names}" + (f" (up to {', '.join(figures)})" if figures else ""),
+        hint="lock the clocks below what it can hold (`nvidia-smi --lock-gpu-clocks`), or cool it",
+    )
+
+
+def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for reason in telemetry.get("throttle_reasons") or ():
+        found.update([reason] if isinstance(reason, str) else reason)
+    return found - IDLE_REASONS
+
+
+def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
+    levels, tried = evidence.levels, evidence.tried
+    reach = half_width(levels)
+    if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= tried.target_interval:
+        return None
+    # The interval of two launches is honest, but so wide that it reads as a mistake.
+    interval = f", their 95 % interval is +-{reach:.1%}" if levels.size > 2 else ""
+    return RunWarning(
+        code="launches-disagree",
+        text=f"{evidence.metric} differs between fresh processes: {levels.size} launches are up to"
+        f" {levels.max() / levels.min() - 1:.1%} apart{interval}",
+        hint=_more_launches(levels.size, tried=tried),
+    )
+
+
+def _other_loop(measured: Mapping[str, Measurement], *, device: str) -> RunWarning | None:
+    """Return the warning of an energy whose iterations took another time than those of the latency.
+
+    Power is the energy of the loop over its time, so that an iteration took energy over power. On a
+    CPU neighbours stretch both loops, and the counter of its package has their energy anyway.
+    """
+    if device == "cpu":
+        return None
+    energy, power, latency = (measured.get(name) for name in ("energy_j", "power_w", "latency_s"))
+    # The loop evicts nothing from the cache, and hands over kernels while nothing is written.
+    if energy is None or power is None or latency is None or FLUSHED in latency.method:
+        return None
+    if power.median <= 0.0:
+        return None
+    iteration_s = energy.median / power.median
+    # The launch that measures energy is the first one.
+    latency_s = statistics.median(latency.samples[: next(iter(latency.launches), None)])
+    stretch = iteration_s / latency_s
+    if MIN_ENERGY_STRETCH <= stretch <= MAX_ENERGY_STRETCH:
+        return None
+    is_slower = stretch > 1.0
+    return RunWarning(
+        code="energy-loop",
+        text=f"an iteration of the energy loop took {iteration_s:.3g} s, {stretch:.2f} times its"
+        f" latency of {latency_s:.3g} s: energy_j and power_w are not those of the work that was"
+        " timed",
+        hint="the device waited for something else in the loop, so that energy_j is too high and"
+        " power_w too low: measure again with nothing else on the machine and the device; what"
+        " stays is the counter or the driver, see details.energy, and compare neither number"
+        if is_slower
+        else "the samples were slower than the loop: measure again with nothing else on the machine"
+        " and the device, at fixed clocks (`hud doctor`); what stays is a model that does less when"
+        " called again at once, and its energy_j is of that",
+    )
+
+
+def _more_launches(num_launches: int, *, tried: Tried) -> str:
+    if tried.target_interval == 0:
+        return "set [run] target_interval above 0, so that a case like this gets more launches"
+    if num_launches < tried.max_launches:
+        return "there was no time for more launches: raise [run] timeout_s"
+    return (
+        f"raise max_launches above {num_launches}, in [run] or for the suite; if the levels stay"
+        " apart, compare runs by the interval, not by single launches"
+    )

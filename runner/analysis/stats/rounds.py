@@ -1,0 +1,75 @@
+"""The results of a case on the two sides of a comparison, its rounds taken together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.records.results import CaseResult, Measurement, Outcome
+from runner.analysis.stats.estimates import estimate
+from runner.analysis.stats.launch_levels import common_pace, launch_levels
+from runner.analysis.stats.launch_noise import launch_spread
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The results of one case on both sides."""
+
+    baseline: CaseResult
+    candidate: CaseResult
+
+    def measurements(self, metric: str) -> tuple[Measurement, Measurement] | None:
+        """Return the measurements of `metric`, None unless both sides have it."""
+        left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
+        return None if left is None or right is None else (left, right)
+
+    def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the level of each launch on both sides, which both have `metric`, at one pace."""
+        pace_s = common_pace(self.baseline, self.candidate)
+        sides = (self.baseline, self.candidate)
+        before, after = (launch_levels(side, metric, pace_s=pace_s) for side in sides)
+        return before, after
+
+
+def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:
+    """Return one result a case, in order; a case with a round that is not ok is not ok."""
+    merged: dict[str, CaseResult] = {}
+    for result in results:
+        known = merged.get(result.case.key)
+        merged[result.case.key] = result if known is None else _merge(known, result)
+    return merged
+
+
+def _merge(first: CaseResult, second: CaseResult) -> CaseResult:
+    if first.outcome is not Outcome.OK or second.outcome is not Outcome.OK:
+        return first if first.outcome is not Outcome.OK else second
+    names = dict.fromkeys(item.metric for item in (*first.measurements, *second.measurements))
+    parts = [(first.measurement(name), second.measurement(name)) for name in names]
+    measurements = tuple(
+        _concatenate([part for part in both if part], device=first.case.device) for both in parts
+    )
+    num_launches = sum(int(item.details.get("num_launches", 0)) for item in (first, second))
+    return dataclasses.replace(
+        first,
+        measurements=measurements,
+        finished_at=second.finished_at,
+        details={**first.details, "num_launches": num_launches},
+    )
+
+
+def _concatenate(parts: Sequence[Measurement], *, device: str) -> Measurement:
+    samples = tuple(sample for part in parts for sample in part.samples)
+    launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
+    prior = launch_spread(parts[0].metric, device=device)
+    found = estimate(samples, launches=launches, prior=prior)
+    return dataclasses.replace(
+        parts[0],
+        samples=samples,
+        launches=launches,
+        warmups=tuple(warmup for part in parts for warmup in part.warmups),
+        median=found.value,
+        interval=(found.low, found.high),
+    )

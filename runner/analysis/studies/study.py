@@ -1,0 +1,228 @@
+"""A study: a question, the cases that answer it, its tables, and what others published about it.
+
+Nothing here measures. `study_list` has the studies, `study_tables` makes their tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from db.records.results import Case, CaseResult, Outcome, Run, RunState
+from db.records.run_warning import RunWarning
+from db.records.summaries import ResultSummary
+from runner.analysis.stats.estimates import Estimate
+
+# The suite of the run of a study is this and the study's name.
+SUITE_PREFIX = "study-"
+# In place of a dimension: a column for each of the table's metrics.
+BY_METRIC = "metric"
+EAGER = "eager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyCases:
+    """Which cases a study measures on a device: every combination that exists."""
+
+    models: tuple[str, ...]
+    variants: tuple[str, ...]
+    shapes: tuple[str, ...]
+    phases: tuple[str, ...] = ("inference",)
+    dtypes: tuple[str, ...] = ("fp32",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What somebody else measured, and of our cases those that come closest to theirs.
+
+    A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low`
+    "less than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio
+    is over eager in that dtype. `unlike` says in words why no number of ours stands beside it.
+    """
+
+    what: str
+    low: float | None
+    high: float | None
+    device: str
+    source: str
+    families: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    baseline_dtype: str = ""
+    unlike: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the range in words: `1.8x to 2.3x`, `above 3x`, `below 1.1x` or `1.12x`."""
+        if self.low is None or self.high is None:
+            return f"above {self.low:.3g}x" if self.high is None else f"below {self.high:.3g}x"
+        if self.high == self.low:
+            return f"{self.low:.3g}x"
+        return f"{self.low:.3g}x to {self.high:.3g}x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """How a table is made of the cases: what its rows, its columns and its numbers are.
+
+    `rows`, `columns` and those in `split` (a table for each combination of their values) are fields
+    of a case; columns `metric` are the metrics themselves. Otherwise the numbers are those of the
+    first metric; with a `baseline_dtype`, how many times faster a case is than eager in that dtype.
+    The rows of a ranked table come in the order of their first number, the smallest first.
+    """
+
+    title: str
+    rows: str
+    columns: str = "variant"
+    metrics: tuple[str, ...] = ("speedup",)
+    split: tuple[str, ...] = ()
+    baseline_dtype: str = ""
+    total: str = ""
+    is_ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One study; `cases` is by kind of device, `chart` what the dashboard draws of its tables."""
+
+    name: str
+    title: str
+    question: str
+    cases: Mapping[str, StudyCases]
+    tables: tuple[TableSpec, ...]
+    published: tuple[Published, ...] = ()
+    chart: str = "intervals"
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite of its runs."""
+        return SUITE_PREFIX + self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """How a case of a study ended, with its numbers by metric where it is ok.
+
+    `warnings` are what makes them doubtful.
+    """
+
+    case: Case
+    outcome: Outcome
+    reason: str = ""
+    effective_mode: str = ""
+    warnings: tuple[RunWarning, ...] = ()
+    values: Mapping[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def is_fallback(self) -> bool:
+        """Return whether another mode ran than the variant names."""
+        return self.effective_mode not in ("", self.case.mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRun:
+    """One run of a study and what it saw."""
+
+    run: Run
+    seen: tuple[Seen, ...]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """Return the cases that it planned, the reference cases left out."""
+        return _planned(self.run)
+
+    @property
+    def device(self) -> str:
+        """Return the kind of device of its cases."""
+        return self.run.plan[0].device
+
+    @property
+    def device_name(self) -> str:
+        """Return what the device is called."""
+        return _device_name(self.run)
+
+
+def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
+    """Return what a run saw of its cases, the reference cases left out."""
+    return tuple(
+        _seen(
+            result,
+            values={
+                item.metric: Estimate(item.median, *item.interval) for item in result.measurements
+            },
+        )
+        for result in results
+        if not result.case.is_reference
+    )
+
+
+def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
+    """Return what a stored run saw of its cases, the reference cases left out."""
+    return tuple(
+        _seen(
+            result,
+            values={
+                item.metric: Estimate(item.median, item.low, item.high)
+                for item in result.measurements.values()
+            },
+        )
+        for result in results
+        if not result.case.is_reference
+    )
+
+
+def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return which of `runs`, newest first, says most about `study`, by device and toolchain.
+
+    That is the newest of those that ended and planned most of what the study asks for now, so that
+    a narrowed or interrupted run hides no fuller one. Runs that still go are left out, and those
+    that planned nothing but reference cases.
+    """
+    places: dict[tuple[str, str, str], list[Run]] = {}
+    for run in runs:
+        if run.state is not RunState.RUNNING and _planned(run):
+            place = (run.plan[0].device, _device_name(run), run.toolchain)
+            places.setdefault(place, []).append(run)
+    # Of equals `max` takes the first, which is the newest.
+    return tuple(max(found, key=lambda run: _fullness(study, run)) for found in places.values())
+
+
+def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return what the section of each run is called, with its toolchain where there are several."""
+    has_several = len({run.toolchain for run in runs}) > 1
+    return tuple(
+        f"On {_device_name(run)}{f', toolchain {run.toolchain}' if has_several else ''}"
+        for run in runs
+    )
+
+
+def _seen(result: CaseResult | ResultSummary, *, values: Mapping[str, Estimate]) -> Seen:
+    return Seen(
+        case=result.case,
+        outcome=result.outcome,
+        reason=result.reason,
+        effective_mode=result.effective_mode,
+        warnings=result.warnings,
+        values=values,
+    )
+
+
+def _planned(run: Run) -> tuple[Case, ...]:
+    return tuple(case for case in run.plan if not case.is_reference)
+
+
+def _device_name(run: Run) -> str:
+    return str(run.environment.get("device_name") or run.plan[0].device)
+
+
+def _fullness(study: Study, run: Run) -> tuple[bool, int]:
+    """Return whether the run finished, and how many it planned of the models in a variant."""
+    asked = study.cases[run.plan[0].device]
+    found = {
+        (case.model, case.variant)
+        for case in run.plan
+        if case.model in asked.models and case.variant in asked.variants
+    }
+    return run.state is RunState.FINISHED, len(found)

@@ -1,0 +1,238 @@
+"""What a bisection has found so far, as a file that is written after each step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from db.errors import RecordError
+from db.records.json_fields import (
+    get_list,
+    get_mapping,
+    get_member,
+    get_number,
+    get_text,
+    get_time,
+    get_value,
+    time_to_json,
+)
+from db.records.results import Case, Outcome
+from runner.analysis.comparison.bisection import (
+    EndsVerdict,
+    Mark,
+    Reading,
+    Suspects,
+    answer,
+    find_suspects,
+    judge_ends,
+)
+from runner.persistence.json_files import read_json
+from runner.protocol import MeasureSettings, write_json
+
+_Record = TypeVar("_Record")
+# 1: first version.
+BISECTION_VERSION = 1
+
+
+class Axis(StrEnum):
+    """What moves from one revision to the next."""
+
+    TOOLCHAIN = "toolchain"
+    TORCH = "torch"
+    COMMIT = "commit"
+
+
+class Ending(StrEnum):
+    """How a bisection ended."""
+
+    FOUND = "found"
+    RANGE = "range"
+    UNCONFIRMED = "unconfirmed"
+    SAME_ENDS = "same_ends"
+    UNCLEAR_ENDS = "unclear_ends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One revision: a toolchain, a torch version or a commit, with what is told of it."""
+
+    name: str
+    title: str = ""
+    author: str = ""
+    authored_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One revision that was asked, what it answered, and how long that took."""
+
+    place: int
+    mark: Mark
+    reason: str
+    reading: Reading | None
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How far a bisection goes: the floor of the ends' change, launches a side, time of a step."""
+
+    floor: float
+    max_launches: int
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """A search between the first of `revisions`, which is good, and the last, which is bad.
+
+    `origin` says where revisions come from, by texts that belong to the axis. `metric` is None for
+    the time that decides on the device. `ends` compares the two ends, `check` the first bad
+    revision with the last good one where no step did.
+    """
+
+    id: str
+    started_at: datetime
+    axis: Axis
+    origin: Mapping[str, str]
+    revisions: tuple[Revision, ...]
+    case: Case
+    toolchain: str
+    settings: MeasureSettings
+    metric: str | None
+    limits: Limits
+    ends: Reading | None = None
+    steps: tuple[Step, ...] = ()
+    check: Reading | None = None
+
+    @property
+    def suspects(self) -> Suspects:
+        """Return what the steps so far leave."""
+        marks = {step.place: step.mark for step in self.steps}
+        return find_suspects(len(self.revisions), marks)
+
+    @property
+    def evidence(self) -> Reading | None:
+        """Return the first bad revision against the last good one, None before that is measured."""
+        suspects = self.suspects
+        if suspects.last_good > 0:
+            return self.check
+        if suspects.first_bad == len(self.revisions) - 1:
+            return self.ends
+        return next(step.reading for step in self.steps if step.place == suspects.first_bad)
+
+    @property
+    def ending(self) -> Ending | None:
+        """Return how it ended, None while it goes on."""
+        if self.ends is None:
+            return None
+        verdict = judge_ends(self.ends, floor=self.limits.floor)
+        if verdict is not EndsVerdict.DIFFER:
+            return Ending.SAME_ENDS if verdict is EndsVerdict.SAME else Ending.UNCLEAR_ENDS
+        suspects, evidence = self.suspects, self.evidence
+        if evidence is None or suspects.num_left > 1 + len(suspects.skipped):
+            return None
+        if answer(evidence, ends=self.ends) is not Mark.BAD:
+            return Ending.UNCONFIRMED
+        return Ending.FOUND if suspects.num_left == 1 else Ending.RANGE
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bisection as a JSON object."""
+        return {
+            "schema_version": BISECTION_VERSION,
+            "id": self.id,
+            "started_at": time_to_json(self.started_at),
+            "axis": str(self.axis),
+            "origin": dict(self.origin),
+            "revisions": [dataclasses.asdict(revision) for revision in self.revisions],
+            "case": self.case.to_json(),
+            "toolchain": self.toolchain,
+            "settings": dataclasses.asdict(self.settings),
+            "metric": self.metric,
+            "limits": dataclasses.asdict(self.limits),
+            "ends": _reading_json(self.ends),
+            "steps": [
+                {**dataclasses.asdict(step), "reading": _reading_json(step.reading)}
+                for step in self.steps
+            ],
+            "check": _reading_json(self.check),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Bisection:
+        """Return the bisection that `document` describes; raise RecordError when it does not."""
+        version = get_value(document, "schema_version")
+        if version != BISECTION_VERSION:
+            raise RecordError(f"schema_version is {version!r}, not {BISECTION_VERSION}")
+        metric = get_value(document, "metric")
+        return cls(
+            id=get_text(document, "id"),
+            started_at=get_time(document, "started_at"),
+            axis=get_member(document, "axis", Axis),
+            origin=get_mapping(document, "origin"),
+            revisions=tuple(_make(Revision, item) for item in get_list(document, "revisions")),
+            case=Case.from_json(get_value(document, "case")),
+            toolchain=get_text(document, "toolchain"),
+            settings=_make(MeasureSettings, get_mapping(document, "settings")),
+            metric=None if metric is None else str(metric),
+            limits=_make(Limits, get_mapping(document, "limits")),
+            ends=_reading(document, "ends"),
+            steps=tuple(_step(item) for item in get_list(document, "steps")),
+            check=_reading(document, "check"),
+        )
+
+
+def write_bisection(bisection: Bisection, *, folder: Path) -> None:
+    """Keep `bisection` in `folder`, whole and on the disk; raise OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{bisection.id}.json", bisection.to_json())
+
+
+def read_bisections(folder: Path) -> list[Bisection]:
+    """Return the bisections kept in `folder`, the newest first.
+
+    Raises RecordError naming a file that is none.
+    """
+    found = []
+    for path in folder.glob("*.json"):
+        try:
+            found.append(Bisection.from_json(read_json(path)))
+        except RecordError as error:
+            raise RecordError(f"{path} is no bisection: {error}; remove it") from error
+    return sorted(found, key=lambda item: item.started_at, reverse=True)
+
+
+def _reading_json(reading: Reading | None) -> dict[str, Any] | None:
+    return None if reading is None else dataclasses.asdict(reading)
+
+
+def _reading(document: Any, name: str) -> Reading | None:
+    item = get_value(document, name)
+    if item is None:
+        return None
+    outcomes = {
+        key: get_member(item, key, Outcome) for key in ("baseline_outcome", "candidate_outcome")
+    }
+    return _make(Reading, {**item, **outcomes})
+
+
+def _step(document: Any) -> Step:
+    return Step(
+        place=int(get_number(document, "place")),
+        mark=get_member(document, "mark", Mark),
+        reason=get_text(document, "reason"),
+        reading=_reading(document, "reading"),
+        took_s=get_number(document, "took_s"),
+    )
+
+
+def _make(kind: Callable[..., _Record], document: Mapping[str, Any]) -> _Record:
+    try:
+        return kind(**document)
+    except TypeError as error:
+        raise RecordError(str(error)) from error

@@ -1,0 +1,186 @@
+"""What a bisection found, as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from db.records.metrics import METRICS
+from db.records.results import Verdict
+from db.shared.text import signed
+from runner.analysis.comparison.bisection import (
+    SEARCH_ERROR,
+    EndsVerdict,
+    Mark,
+    Reading,
+    answer,
+    judge_ends,
+    num_answers,
+    verdict_of,
+)
+from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
+from runner.analysis.repro import case_options, command_line
+from runner.bisect.record import Axis, Bisection, Ending, Revision, Step
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.format import clock, quantity
+
+_NAMES = {
+    Verdict.REGRESSION: ("first bad revision", "last good revision"),
+    Verdict.IMPROVEMENT: ("first revision with the improvement", "last revision without it"),
+}
+_NUM_DIGITS = 10
+
+
+def revision_text(revision: Revision) -> str:
+    """Return the name of `revision` with what it is called."""
+    if revision.authored_at:
+        return f'{revision.name[:_NUM_DIGITS]} "{revision.title}"'
+    return f"{revision.name} ({revision.title})" if revision.title else revision.name
+
+
+def change_text(reading: Reading) -> str:
+    """Return the change that `reading` shows, with its interval and pairs of launches."""
+    pairs = f"{reading.num_pairs} {'pair' if reading.num_pairs == 1 else 'pairs'}"
+    if reading.metric == OUTCOME:
+        return f"{reading.baseline_outcome} -> {reading.candidate_outcome}, {pairs}"
+    levels = " -> ".join(
+        quantity(level, unit=reading.unit) for level in (reading.baseline, reading.candidate)
+    )
+    if not reading.ratio or not reading.low or not reading.high or reading.low == reading.high:
+        return f"{levels}, {pairs}"
+    low, high = _percent(reading.low), _percent(reading.high)
+    return f"{_percent(reading.ratio)} % [{low}, {high}], {levels}, {pairs}"
+
+
+def ends_text(known: Bisection) -> str:
+    """Return whether the ends of `known` differ, and what follows."""
+    ends = known.ends
+    assert ends is not None
+    change = f"{ends.metric} {change_text(ends)}"
+    floor = f"{100 * known.limits.floor:g} %"
+    match judge_ends(ends, floor=known.limits.floor):
+        case EndsVerdict.DIFFER:
+            num_steps = num_answers(len(known.revisions)) - 2
+            steps = "1 step follows" if num_steps == 1 else f"about {num_steps} steps follow"
+            return f"the ends differ: {change}, {verdict_of(ends)}; {steps}"
+        case EndsVerdict.UNCLEAR:
+            return (
+                f"it is not clear whether the ends differ: {change}. More time (--step-minutes,"
+                " --max-launches) or a quieter machine may tell"
+            )
+    if ends.low and ends.high and not ends.low <= 1 <= ends.high and ends.low != ends.high:
+        return (
+            f"the ends differ by less than the floor of {floor}: {change}. A smaller --floor"
+            " searches it"
+        )
+    return f"the ends do not differ: {change}; a change of {floor} would have shown"
+
+
+def answer_text(known: Bisection, step: Step) -> str:
+    """Return what `step` said of its revision."""
+    took = clock(step.took_s)
+    if step.mark is Mark.SKIPPED:
+        shown = "" if step.reading is None else f" ({change_text(step.reading)})"
+        return f"skipped: {step.reason}{shown}, {took}"
+    assert step.reading is not None
+    assert known.ends is not None
+    return f"as the {step.mark} end: {change_text(step.reading)}, {took}"
+
+
+def conclusion(known: Bisection) -> Iterator[str]:
+    """Yield the lines that say what `known`, which has ended, found."""
+    ending, evidence, ends = known.ending, known.evidence, known.ends
+    assert ends is not None
+    if ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
+        yield ends_text(known)
+        return
+    assert evidence is not None
+    first, last = _NAMES[verdict_of(ends)]
+    suspects, revisions = known.suspects, known.revisions
+    if ending is Ending.FOUND:
+        yield f"{first}: {revision_text(revisions[suspects.first_bad])}"
+        yield from _signature(revisions[suspects.first_bad])
+    elif ending is Ending.RANGE:
+        yield f"{first}: one of {suspects.num_left}, since the others could not be told"
+        for place in range(suspects.last_good + 1, suspects.first_bad + 1):
+            yield f"  {revision_text(revisions[place])}"
+    else:
+        yield (
+            "no single revision: the search ended at"
+            f" {revision_text(revisions[suspects.first_bad])}, {_doubt(known)}"
+        )
+    yield f"{last}: {revision_text(revisions[suspects.last_good])}"
+    yield f"change: {evidence.metric} {change_text(evidence)} of launches, {verdict_of(ends)}"
+    if evidence is not ends:
+        yield f"between the ends: {change_text(ends)}"
+    for step in known.steps:
+        if step.mark is Mark.SKIPPED:
+            yield f"skipped: {revision_text(revisions[step.place])}: {step.reason}"
+    error = error_bound(known)
+    if error is not None:
+        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {num_given(known)} answers"
+    yield f"reproduce: {repro(known)}"
+
+
+def _doubt(known: Bisection) -> str:
+    assert known.evidence is not None
+    assert known.ends is not None
+    if answer(known.evidence, ends=known.ends) is None:
+        return "and whether that carries more than half of the change is not clear"
+    return (
+        "which does not carry more than half of the change: it came in several steps, or an answer"
+        " was wrong"
+    )
+
+
+def num_given(known: Bisection) -> int:
+    """Return how many answers were given: ends, steps that were not skipped, last check."""
+    num_steps = sum(step.mark is not Mark.SKIPPED for step in known.steps)
+    return 1 + num_steps + (known.check is not None)
+
+
+def error_bound(known: Bisection) -> float | None:
+    """Return the highest chance that any of the answers is wrong, by their own assumptions.
+
+    None for counts and outcomes, which are no samples of anything.
+    """
+    assert known.ends is not None
+    metric = known.ends.metric
+    if metric == OUTCOME or METRICS[metric].is_exact:
+        return None
+    return num_given(known) * SEARCH_ERROR / num_answers(len(known.revisions))
+
+
+def repro(known: Bisection) -> str:
+    """Return the command that measures the first bad revision against the last good one again."""
+    suspects = known.suspects
+    names = [known.revisions[place].name for place in (suspects.last_good, suspects.first_bad)]
+    options = [*_revision_options(known, names), *case_options(known.case)]
+    if known.metric is not None:
+        options.append(("metric", known.metric))
+    if known.limits.floor != DEFAULT_FAIL_ABOVE:
+        options.append(("floor", f"{100 * known.limits.floor:g}%"))
+    nightly = " --nightly" if known.origin.get("nightly") else ""
+    return command_line("bisect", options) + nightly
+
+
+def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str, str]]:
+    if known.axis is Axis.TOOLCHAIN:
+        return [("toolchain", name) for name in names]
+    if known.axis is Axis.TORCH:
+        places = [(key.replace("_", "-"), known.origin[key]) for key in ("python", "index_url")]
+        return [*(("torch", name) for name in names), *(item for item in places if item[1])]
+    first, last = names
+    where = [("repo", known.origin["repository"]), ("good", first), ("bad", last)]
+    return [
+        *where,
+        *([("toolchain", known.toolchain)] if known.toolchain != CURRENT_TOOLCHAIN else []),
+    ]
+
+
+def _signature(revision: Revision) -> Iterator[str]:
+    if revision.authored_at:
+        yield f"  {revision.author}, {revision.authored_at}, {revision.name}"
+
+
+def _percent(ratio: float) -> str:
+    return signed(100 * (ratio - 1))

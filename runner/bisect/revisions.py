@@ -1,0 +1,172 @@
+"""The revisions of a bisection, each made ready to be launched and let go again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from runner.bisect.worktrees import Worktrees
+from runner.errors import BisectError, ExecutorError, RevisionUnusable, ToolchainError
+from runner.execution.environment import revision
+from runner.execution.executor import CaseOrder, Executor
+from runner.execution.paired_launches import PairSide
+from runner.protocol import Checkout
+
+OpenExecutor = Callable[[Path], Executor]
+
+
+class Revisions(Protocol):
+    """Revisions by their places, oldest first."""
+
+    def side(self, place: int) -> PairSide:
+        """Return the revision, ready to be launched; raise RevisionUnusable."""
+        ...
+
+    def title(self, place: int) -> str:
+        """Return what is known of the revision beside its name; empty when nothing is."""
+        ...
+
+    def keep_only(self, places: Collection[int]) -> None:
+        """Let go of every revision but those at `places`."""
+        ...
+
+    def cancel(self) -> None:
+        """Kill what is being launched; safe in a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """End what was started, and remove what is of no use to anybody later."""
+        ...
+
+
+class CommitRevisions:
+    """Commits of a repository, all under one interpreter and in one worker host.
+
+    One host, since the launches of two hosts differ by more than those of one.
+    """
+
+    def __init__(
+        self,
+        commits: Sequence[str],
+        *,
+        repository: Path,
+        worktrees: Worktrees,
+        executor: Executor,
+        order: CaseOrder,
+    ) -> None:
+        self._commits = commits
+        self._repository = repository
+        self._worktrees = worktrees
+        self._executor = executor
+        self._order = order
+        self._is_open = False
+        # What a process that was killed left: half of a checkout is none.
+        worktrees.keep_only(())
+
+    def side(self, place: int) -> PairSide:
+        """Return the commit, checked out; raise RevisionUnusable."""
+        try:
+            folder = self._worktrees.open(self._commits[place])
+        except BisectError as error:
+            raise RevisionUnusable(f"it cannot be checked out: {error}") from error
+        if not self._is_open:
+            self._executor.open()
+            self._is_open = True
+        workload = self._order.workload
+        workload = replace(
+            workload,
+            build=_moved_build(workload.build, self._repository, folder),
+            checkout=Checkout(folder=str(folder), repository=str(self._repository)),
+        )
+        return PairSide(executor=self._executor, order=replace(self._order, workload=workload))
+
+    def title(self, place: int) -> str:
+        """Return nothing: what there is to tell of a commit is known from the beginning."""
+        del place
+        return ""
+
+    def keep_only(self, places: Collection[int]) -> None:
+        """Remove all other checkouts."""
+        self._worktrees.keep_only([self._commits[place] for place in places])
+
+    def cancel(self) -> None:
+        """Kill what is being launched."""
+        self._executor.cancel()
+
+    def close(self) -> None:
+        """End the worker host and remove every checkout."""
+        self._executor.close()
+        self._worktrees.keep_only(())
+
+
+def _moved_build(build: str, repository: Path, folder: Path) -> str:
+    """Return `build` with a file of `repository` named as that of the checkout in `folder`."""
+    file, colon, attribute = build.partition(":")
+    if not file.endswith(".py") or not Path(file).is_relative_to(repository):
+        return build
+    return f"{folder / Path(file).relative_to(repository)}{colon}{attribute}"
+
+
+class ToolchainRevisions:
+    """Toolchains, each with a worker host of its own while it is kept.
+
+    `find_python` builds the toolchain where that is needed and raises ToolchainError; `drop` is
+    told of a toolchain that is not kept.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        find_python: Callable[[str], Path],
+        drop: Callable[[str], None],
+        make_executor: OpenExecutor,
+        order: CaseOrder,
+    ) -> None:
+        self._names = names
+        self._find_python = find_python
+        self._drop = drop
+        self._make_executor = make_executor
+        self._order = order
+        self._executors: dict[int, Executor] = {}
+        self._titles: dict[int, str] = {}
+
+    def side(self, place: int) -> PairSide:
+        """Return the toolchain, built and started; raise RevisionUnusable."""
+        if place not in self._executors:
+            try:
+                executor = self._make_executor(self._find_python(self._names[place]))
+                self._executors[place] = executor
+                self._titles[place] = f"torch {revision(executor.open())}"
+            except (ExecutorError, ToolchainError) as error:
+                self._end(place)
+                raise RevisionUnusable(f"it cannot be used: {error}") from error
+        return PairSide(executor=self._executors[place], order=self._order)
+
+    def title(self, place: int) -> str:
+        """Return the torch of a toolchain that was started."""
+        return self._titles.get(place, "")
+
+    def keep_only(self, places: Collection[int]) -> None:
+        """End the other worker hosts, and let go of their toolchains."""
+        for place, name in enumerate(self._names):
+            if place not in places:
+                self._end(place)
+                self._drop(name)
+
+    def cancel(self) -> None:
+        """Kill what is being launched."""
+        for executor in self._executors.values():
+            executor.cancel()
+
+    def close(self) -> None:
+        """End every worker host."""
+        for place in list(self._executors):
+            self._end(place)
+
+    def _end(self, place: int) -> None:
+        executor = self._executors.pop(place, None)
+        if executor is not None:
+            executor.close()

@@ -1,0 +1,282 @@
+"""Search the first bad revision: measure the ends, then revision after revision between them.
+
+What is known is kept after each step, so that whatever ends this process costs at most the step it
+was in. The device is held while launches run, and free while a revision is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from db.records.results import Outcome
+from runner.analysis.comparison.bisection import (
+    EndsVerdict,
+    Mark,
+    Reading,
+    answer,
+    judge_ends,
+    next_place,
+    num_answers,
+    read_pair,
+)
+from runner.analysis.comparison.paired import looks
+from runner.analysis.comparison.runs import OUTCOME
+from runner.bisect.record import Bisection, Ending, Revision, Step
+from runner.bisect.report import answer_text, change_text, ends_text, revision_text
+from runner.bisect.revisions import Revisions
+from runner.errors import BisectError, RevisionUnusable, RunInterrupted
+from runner.events import Notify, PairLaunched, Said
+from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, FreshSessions
+from runner.execution.paired_launches import (
+    MIN_PAIRS,
+    PairLimits,
+    PairResult,
+    PairSide,
+    measure_pair,
+)
+from runner.system.interrupts import Interrupts
+from runner.system.locks import device_lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectSeams:
+    """What a bisection works with; tests replace it.
+
+    `keep` is given what is known after each step.
+    """
+
+    keep: Callable[[Bisection], None]
+    lock_dir: Path
+    now: Callable[[], datetime]
+    notify: Notify
+
+
+def bisect(bisection: Bisection, *, revisions: Revisions, seams: BisectSeams) -> Bisection:
+    """Return `bisection` carried to its end.
+
+    Raises BisectError when an end cannot be measured, ExecutorError when no worker host can be
+    started any more, and RunInterrupted when it was stopped; what was known then is kept.
+    """
+    with Interrupts() as interrupts:
+        search = _Search(bisection, revisions=revisions, seams=seams, interrupts=interrupts)
+        try:
+            return search.run()
+        except RunInterrupted as error:
+            text = f"stopped; `hud bisect --resume {bisection.id}` continues"
+            raise RunInterrupted(text) from error
+        finally:
+            revisions.close()
+
+
+class _Search:
+    """A bisection while it goes on."""
+
+    def __init__(
+        self,
+        bisection: Bisection,
+        *,
+        revisions: Revisions,
+        seams: BisectSeams,
+        interrupts: Interrupts,
+    ) -> None:
+        self._known = bisection
+        self._revisions = revisions
+        self._seams = seams
+        self._interrupts = interrupts
+        self._last = len(bisection.revisions) - 1
+        self._limits = PairLimits(
+            min_launches=min(MIN_PAIRS, bisection.limits.max_launches),
+            max_launches=bisection.limits.max_launches,
+            fail_above=bisection.limits.floor,
+            num_cases=num_answers(len(bisection.revisions)),
+        )
+
+    def run(self) -> Bisection:
+        """Take the steps that are left."""
+        seams = self._seams
+        seams.keep(self._known)
+        if self._known.ends is None:
+            self._measure_ends()
+        assert self._known.ends is not None
+        if self._known.ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
+            return self._known
+        self._say(ends_text(self._known))
+        while (place := next_place(self._known.suspects)) is not None:
+            self._take_step(place)
+        if self._known.evidence is None:
+            self._check()
+        suspects = self._known.suspects
+        self._revisions.keep_only((suspects.last_good, suspects.first_bad))
+        return self._known
+
+    def _measure_ends(self) -> None:
+        floor = self._known.limits.floor
+
+        def is_clear(found: Reading) -> bool:
+            return _lacks_metric(found) or judge_ends(found, floor=floor) is not EndsVerdict.UNCLEAR
+
+        self._say(f"measuring the ends: {self._name(0)} and {self._name(self._last)}")
+        sides = self._ready(0), self._ready(self._last)
+        ends = self._measure(*sides, metric=self._known.metric, is_clear=is_clear)
+        _check_ends(ends)
+        self._keep(replace(self._known, ends=ends))
+
+    def _take_step(self, place: int) -> None:
+        suspects = self._known.suspects
+        num_done = len(self._known.steps) + 1
+        self._say(f"step {num_done}, {suspects.num_left} revisions left: {self._name(place)}")
+        started_at = self._seams.now()
+        reading, mark, reason = self._ask(place)
+        took_s = (self._seams.now() - started_at).total_seconds()
+        step = Step(place=place, mark=mark, reason=reason, reading=reading, took_s=took_s)
+        self._keep(replace(self._known, steps=(*self._known.steps, step)))
+        self._say(f"  {answer_text(self._known, step)}")
+        suspects = self._known.suspects
+        self._revisions.keep_only({0, suspects.last_good, suspects.first_bad})
+
+    def _ask(self, place: int) -> tuple[Reading | None, Mark, str]:
+        """Return what the revision showed, its mark, and why where it is skipped."""
+        good = self._ready(0)
+        try:
+            candidate = self._revisions.side(place)
+        except RevisionUnusable as error:
+            return None, Mark.SKIPPED, str(error)
+        found = self._compare(good, candidate)
+        if found.baseline_outcome is not Outcome.OK and found.metric != OUTCOME:
+            raise BisectError(f"the good end does not run any more: {found.reason}")
+        assert self._known.ends is not None
+        mark = answer(found, ends=self._known.ends)
+        if mark is None:
+            return found, Mark.SKIPPED, "it is not clear on which side it is"
+        if mark is Mark.SKIPPED:
+            return found, mark, found.reason or f"it has no {found.metric}"
+        return found, mark, ""
+
+    def _check(self) -> None:
+        suspects = self._known.suspects
+        before, after = suspects.last_good, suspects.first_bad
+        self._say(f"checking {self._name(after)} against {self._name(before)}")
+        check = self._compare(self._ready(before), self._ready(after))
+        self._keep(replace(self._known, check=check))
+        self._say(f"  {change_text(check)}")
+
+    def _compare(self, baseline: PairSide, candidate: PairSide) -> Reading:
+        ends = self._known.ends
+        assert ends is not None
+        return self._measure(
+            baseline,
+            candidate,
+            metric=ends.metric,
+            is_clear=lambda found: answer(found, ends=ends) is not None,
+        )
+
+    def _measure(
+        self,
+        baseline: PairSide,
+        candidate: PairSide,
+        *,
+        metric: str | None,
+        is_clear: Callable[[Reading], bool],
+    ) -> Reading:
+        case, notify = self._known.case, self._seams.notify
+        patience = _Patience(self._known.limits.step_s, limits=self._limits, now=self._seams.now)
+
+        def is_enough(found: PairResult, number: int) -> bool:
+            return is_clear(_read(found, metric)) or patience.is_over(number)
+
+        with (
+            device_lock(case.device, lock_dir=self._seams.lock_dir, notify=notify),
+            self._interrupts.deferred(self._revisions.cancel),
+        ):
+            num_pairs = 0
+
+            def on_pair(number: int) -> None:
+                nonlocal num_pairs
+                num_pairs = number
+                notify(PairLaunched(case=case, num_pairs=number))
+
+            found = measure_pair(
+                _with_fresh_sessions(baseline, metric),
+                _with_fresh_sessions(candidate, metric),
+                limits=self._limits,
+                on_pair=on_pair,
+                is_enough=is_enough,
+            )
+        # What a killed launch left behind says nothing.
+        if self._interrupts.were_requested():
+            raise RunInterrupted("stopped")
+        return replace(_read(found, metric), num_pairs=num_pairs)
+
+    def _ready(self, place: int) -> PairSide:
+        """Return a revision without which there is nothing to search; raise BisectError."""
+        try:
+            return self._revisions.side(place)
+        except RevisionUnusable as error:
+            raise BisectError(f"{self._name(place)}: {error}") from error
+
+    def _keep(self, known: Bisection) -> None:
+        titled = tuple(
+            _with_title(revision, self._revisions.title(place))
+            for place, revision in enumerate(known.revisions)
+        )
+        self._known = replace(known, revisions=titled)
+        self._seams.keep(self._known)
+
+    def _name(self, place: int) -> str:
+        return revision_text(self._known.revisions[place])
+
+    def _say(self, text: str) -> None:
+        self._seams.notify(Said(text=text))
+
+
+class _Patience:
+    """The time of one step: another look is not begun when it would end too late."""
+
+    def __init__(self, step_s: float, *, limits: PairLimits, now: Callable[[], datetime]) -> None:
+        self._step_s = step_s
+        self._looks = looks(limits.min_launches, limits.max_launches)
+        self._now = now
+        self._started_at = now()
+
+    def is_over(self, num_pairs: int) -> bool:
+        """Return whether the pairs up to the next look would take longer than there is time."""
+        following = next((look for look in self._looks if look > num_pairs), num_pairs)
+        spent_s = (self._now() - self._started_at).total_seconds()
+        return spent_s * following / num_pairs > self._step_s
+
+
+def _read(found: PairResult, metric: str | None) -> Reading:
+    return read_pair(found.baseline, found.candidate, rows=found.rows, metric=metric)
+
+
+def _with_fresh_sessions(side: PairSide, metric: str | None) -> PairSide:
+    if metric not in LAUNCHES_FROM_COLD:
+        return side
+    sessions = FreshSessions(side.executor, num_launches=LAUNCHES_FROM_COLD[metric])
+    return replace(side, executor=sessions)
+
+
+def _with_title(revision: Revision, title: str) -> Revision:
+    return replace(revision, title=title) if title else revision
+
+
+def _check_ends(ends: Reading) -> None:
+    """Raise BisectError unless both ends have what is to be compared."""
+    if ends.metric == OUTCOME:
+        return
+    outcomes = {"good": ends.baseline_outcome, "bad": ends.candidate_outcome}
+    for name, outcome in outcomes.items():
+        if outcome is not Outcome.OK:
+            raise BisectError(
+                f"the {name} end has the outcome {outcome}: {ends.reason.rstrip('.')}."
+                " `--metric outcome` searches the revision since which it has"
+            )
+    if _lacks_metric(ends):
+        raise BisectError(f"the ends have no {ends.metric} in this case; see `hud list metrics`")
+
+
+def _lacks_metric(reading: Reading) -> bool:
+    return reading.metric != OUTCOME and reading.baseline is None

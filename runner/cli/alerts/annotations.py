@@ -1,0 +1,122 @@
+"""hud annotate: what people say of a date, in every trend that it concerns."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from db.alerts.annotations import (
+    EVERYTHING,
+    Annotation,
+    load_annotations,
+    new_annotation,
+    problem_of,
+    put_annotations,
+    remove_annotation,
+)
+from db.errors import RecordError
+from db.shared.text import one_line
+from runner.cli.alerts.options import by_option
+from runner.cli.option_types import Moment
+from runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from runner.persistence.json_files import read_json
+from runner.workspace import Workplace
+
+
+@click.group("annotate")
+def annotate_group() -> None:
+    """Write at a date what happened, for trends to show: a new driver, a moved machine."""
+
+
+@annotate_group.command()
+@click.argument("at", metavar="DATE", type=Moment())
+@click.argument("text", metavar="TEXT")
+@click.option(
+    "--series",
+    "pattern",
+    metavar="SERIES",
+    default=EVERYTHING,
+    help="A glob of case#metric, such as 'bert/*'. Default: all.",
+)
+@by_option
+@json_option
+@with_workplace
+def add(
+    workplace: Workplace, *, at: datetime, text: str, pattern: str, by: str, as_json: bool
+) -> None:
+    """Write TEXT at DATE, a day or a time (UTC)."""
+    made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=workplace.seams.now())
+    if problem := problem_of(made):
+        raise click.UsageError(problem)
+    is_new = bool(put_annotations(workplace.store(), [made]))
+    if as_json:
+        print_json(made.to_json())
+    else:
+        known = "" if is_new else ": it is there already, or was removed"
+        click.echo(f"annotation {made.id} at {at:%Y-%m-%d %H:%M} UTC{known}")
+
+
+@annotate_group.command("list")
+@click.option("--all", "with_removed", is_flag=True, help="Those that were removed, too.")
+@json_option
+@with_workplace
+def list_annotations(workplace: Workplace, *, with_removed: bool, as_json: bool) -> None:
+    """List the annotations by their date."""
+    store = workplace.store()
+    found = load_annotations(store, with_removed=with_removed)
+    is_missing = say_when_missing(store)
+    if as_json:
+        print_json([item.to_json() for item in found])
+        return
+    for item in found:
+        removed = f" (removed by {one_line(item.removed_by)})" if item.removed_by else ""
+        click.echo(
+            f"{one_line(item.id)}  {item.at:%Y-%m-%d %H:%M}  {one_line(item.pattern)} "
+            f" {one_line(item.by)}: {one_line(item.text)}{removed}"
+        )
+    if not found and not is_missing:
+        click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
+
+
+@annotate_group.command()
+@click.argument("id", metavar="ID")
+@by_option
+@json_option
+@with_workplace
+def remove(workplace: Workplace, *, id: str, by: str, as_json: bool) -> None:
+    """Take the annotation ID out of the trends; who wrote and who removed it is kept."""
+    is_new = remove_annotation(workplace.store(), id, by=by, at=workplace.seams.now())
+    if as_json:
+        print_json({"removed": is_new})
+    else:
+        click.echo("removed" if is_new else "it was removed before")
+
+
+@annotate_group.command("replay")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
+@json_option
+@with_workplace
+def replay_annotations(workplace: Workplace, *, path: Path, as_json: bool) -> None:
+    """Write what FILE has, a list in JSON; what is there already stays as it is."""
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise RecordError(
+            f"{path} is no list of annotations. `hud annotate list --all --json` writes one"
+        )
+    num_changed = put_annotations(
+        workplace.store(),
+        [_annotation(item, place=f"{path}, {number}") for number, item in enumerate(content, 1)],
+    )
+    if as_json:
+        print_json({"replayed": num_changed})
+    else:
+        click.echo(f"{num_changed} annotations replayed")
+
+
+def _annotation(document: object, *, place: str) -> Annotation:
+    try:
+        return Annotation.from_json(document)
+    except RecordError as error:
+        raise RecordError(f"{place}: {error}") from error

@@ -1,0 +1,397 @@
+"""hud alerts: what people decide about alerts and series, and the record of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from db.alerts.replay import check_replayable
+from db.errors import NotFoundError, RecordError
+from db.queries.results import (
+    find_series,
+    load_alert,
+    load_alerts,
+    load_changes,
+    load_result_summaries,
+    load_run,
+    load_series_settings,
+)
+from db.queries.runs import load_last_ending
+from db.records._merge_ranking import worst_first
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
+from db.store import Store
+from runner.alerting.alert_kernels import cause_kernels
+from runner.alerting.payload import alert_json, alerts_json
+from runner.analysis.alerts.triage import Decide, add_comment, set_muted, set_owner, set_state
+from runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
+from runner.analysis.outcomes.outcomes import OUTCOME
+from runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
+from runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
+from runner.cli.alerts.text import (
+    held_lines,
+    print_alert,
+    print_alerts,
+    print_changes,
+    print_settings,
+)
+from runner.cli.option_types import NONE, Moment, OrNone, Percentage
+from runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from runner.cli.results.listings import ALL_STATES
+from runner.format import quantity
+from runner.persistence.json_files import read_json
+from runner.workspace import Workplace
+
+# An id has none of them, and each pattern of a case and a metric has one.
+_PATTERN_SIGNS = frozenset("/#*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """One setting of series, with the value that it shall have."""
+
+    field: ChangedField
+    value: Any
+
+    def given_to(self, settings: SeriesSettings) -> SeriesSettings:
+        """Return `settings` with this one among them."""
+        return replace(settings, **{str(self.field): self.value})
+
+
+@click.group("alerts")
+def alerts_group() -> None:
+    """Look at alerts and decide: acknowledge, expect, call noise, mute, assign."""
+
+
+@alerts_group.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
+    default=tuple(map(str, ONGOING)),
+    show_default=True,
+    help="Alerts in this state; may be repeated.",
+)
+@click.option("--owner", metavar="NAME", help="Alerts that NAME takes care of.")
+@json_option
+@with_workplace
+def list_alerts(
+    workplace: Workplace, *, states: tuple[str, ...], owner: str | None, as_json: bool
+) -> None:
+    """List the alerts, improvements too, the worst first."""
+    wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
+    store = workplace.store()
+    every = load_alerts(store, states=wanted)
+    found = worst_first(alert for alert in every if owner in (None, alert.owner))
+    is_missing = say_when_missing(store)
+    if as_json:
+        print_json(alerts_json(found, workplace=workplace))
+    elif found:
+        print_alerts(found, at=workplace.seams.now())
+    elif not is_missing:
+        is_every = wanted is None and owner is None
+        told = "no alert yet" if is_every else "no such alert; --state all lists every one"
+        click.echo(told, err=True)
+
+
+@alerts_group.command("show")
+@click.argument("alert_id", metavar="ID")
+@json_option
+@with_workplace
+def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
+    """Show one alert with every change of it; the start of an id will do."""
+    store = workplace.store()
+    alert = load_alert(store, alert_id)
+    changes = load_changes(store, alert_id=alert.id)
+    if as_json:
+        content = alert_json(alert, workplace=workplace)
+        print_json({**content, "changes": [change.to_json() for change in changes]})
+        return
+    print_alert(
+        alert,
+        at=workplace.seams.now(),
+        kernels=cause_kernels([alert], store=store)[alert.id],
+        fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
+        last=_last_value(alert, store=store) if alert.baseline is None else "",
+    )
+    click.echo()
+    print_changes(changes)
+
+
+def _last_value(alert: Alert, *, store: Store) -> str:
+    """Return what was measured last before `alert`; empty where nothing, or it is gone.
+
+    Of a case that fails or is missing that is its latency.
+    """
+    if alert.last_good is None:
+        return ""
+    name = "latency_s" if alert.metric == OUTCOME else alert.metric
+    try:
+        results = load_result_summaries(store, alert.last_good.run_id)
+    except NotFoundError:
+        return ""
+    of_case = next((item for item in results if item.case.key == alert.case.key), None)
+    found = of_case.measurements.get(name) if of_case else None
+    if found is None:
+        return ""
+    return f"{name} {quantity(found.median, unit=found.unit)} in {alert.last_good.run_id}"
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@deciding
+def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+    """Say that somebody looks after alerts; they end when the level is back."""
+    _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
+
+
+@alerts_group.command()
+@click.argument("targets", metavar="ID|SERIES...", nargs=-1, required=True)
+@click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
+@deciding
+def expect(
+    workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
+) -> None:
+    """Accept a new level: from the first bad run on it is the baseline."""
+    if run_id is None:
+        _set_state(workplace, targets, AlertState.EXPECTED, options=options)
+        return
+    found = NONE if run_id == NONE else load_run(workplace.store(), run_id).id
+    start = "" if found == NONE else found
+    _set_series(
+        workplace,
+        targets,
+        _Setting(field=ChangedField.BASELINE_RUN_ID, value=start),
+        options=options,
+    )
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@deciding
+def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+    """Say that alerts mean nothing; they stay silent, also when they come back."""
+    _set_state(workplace, alert_ids, AlertState.NOISE, options=options)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@deciding
+def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+    """Take back what was decided about alerts: the judge goes on with them."""
+    _set_state(workplace, alert_ids, AlertState.OPEN, options=options)
+
+
+@alerts_group.command()
+@click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
+@deciding
+def comment(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+    """Keep what `--why` says of alerts, and decide nothing."""
+    if not options.why.strip():
+        raise click.UsageError("there is no comment to keep; give it with --why")
+    _decide(workplace, alert_ids, _commented, options=options)
+
+
+def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
+    return add_comment(alert_ids, why.strip())
+
+
+@alerts_group.command()
+@click.argument("target", metavar="ID|SERIES")
+@click.argument("owner")
+@deciding
+def assign(workplace: Workplace, *, target: str, owner: str, options: DecisionOptions) -> None:
+    """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
+    owner = "" if owner == NONE else owner
+    if _is_pattern(target):
+        _set_series(
+            workplace, [target], _Setting(field=ChangedField.OWNER, value=owner), options=options
+        )
+    else:
+        _decide(workplace, [target], functools.partial(set_owner, owner=owner), options=options)
+
+
+@alerts_group.command()
+@click.argument("target", metavar="ID|SERIES")
+@click.option(
+    "--until", type=OrNone(Moment()), required=True, metavar="DATE", help="`none` ends a mute."
+)
+@deciding
+def mute(
+    workplace: Workplace, *, target: str, until: datetime | str, options: DecisionOptions
+) -> None:
+    """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
+    end = until if isinstance(until, datetime) else None
+    if end is not None and end <= workplace.seams.now():
+        raise click.UsageError(
+            f"--until {end:%Y-%m-%d %H:%M} is over; name a later day or {NONE!r}"
+        )
+    if _is_pattern(target):
+        _set_series(
+            workplace,
+            [target],
+            _Setting(field=ChangedField.MUTED_UNTIL, value=end),
+            options=options,
+        )
+    else:
+        _decide(workplace, [target], functools.partial(set_muted, until=end), options=options)
+
+
+@alerts_group.command(cls=FloorCommand)
+@click.argument("series", metavar="SERIES")
+@click.argument("least", metavar="PCT", type=OrNone(Percentage()))
+@deciding
+def floor(
+    workplace: Workplace, *, series: str, least: float | str, options: DecisionOptions
+) -> None:
+    """Set the least change that matters in a series; `none` is the metric's own."""
+    value = least if isinstance(least, float) else None
+    _set_series(
+        workplace, [series], _Setting(field=ChangedField.FLOOR, value=value), options=options
+    )
+
+
+@alerts_group.command("series")
+@json_option
+@with_workplace
+def list_series(workplace: Workplace, *, as_json: bool) -> None:
+    """List what was set for series: floors, mutes, owners and baselines."""
+    store = workplace.store()
+    settings = load_series_settings(store)
+    is_missing = say_when_missing(store)
+    if as_json:
+        print_json([item.to_json() for item in settings])
+    elif settings:
+        print_settings(settings)
+    elif not is_missing:
+        click.echo("nothing is set for any series", err=True)
+
+
+@alerts_group.command()
+@click.argument("alert_id", metavar="[ID]", required=False)
+@json_option
+@with_workplace
+def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
+    """Show who changed what, when and why: of one alert, or of everything."""
+    store = workplace.store()
+    found = None if alert_id is None else load_alert(store, alert_id).id
+    changes = load_changes(store, alert_id=found)
+    is_missing = say_when_missing(store)
+    if as_json:
+        print_json([change.to_json() for change in changes])
+    elif changes:
+        print_changes(changes)
+    elif not is_missing:
+        click.echo("nothing was changed yet", err=True)
+
+
+@alerts_group.command("replay")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
+@json_option
+@with_workplace
+def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
+    """Do again what FILE, a log in JSON, says: for a store built anew from the same results."""
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")
+    changes = [
+        _change(item, place=f"{path}, change {number}") for number, item in enumerate(content, 1)
+    ]
+    store = workplace.store()
+    num_new = store.replay_changes(changes)
+    known = {alert.id for alert in load_alerts(store)}
+    num_left_out = sum(bool(item.alert_id) and item.alert_id not in known for item in changes)
+    if as_json:
+        print_json({"replayed": num_new, "left_out": num_left_out})
+        return
+    click.echo(f"{num_new} changes replayed, {num_left_out} are of alerts that are not here")
+    if num_left_out:
+        click.echo("`hud detect` first, where the results are all in", err=True)
+
+
+def _change(document: Any, *, place: str) -> AlertChange:
+    try:
+        change = AlertChange.from_json(document)
+        check_replayable(change)
+    except RecordError as error:
+        raise RecordError(f"{place}: {error}") from error
+    return change
+
+
+def _is_pattern(target: str) -> bool:
+    return not _PATTERN_SIGNS.isdisjoint(target)
+
+
+def _set_state(
+    workplace: Workplace,
+    alert_ids: Sequence[str],
+    state: AlertState,
+    *,
+    options: DecisionOptions,
+) -> None:
+    _decide(workplace, alert_ids, functools.partial(set_state, state=state), options=options)
+
+
+def _decide(
+    workplace: Workplace,
+    alert_ids: Sequence[str],
+    decision: Callable[..., Decide],
+    *,
+    options: DecisionOptions,
+) -> None:
+    store = workplace.store()
+    found = [load_alert(store, alert_id).id for alert_id in alert_ids]
+    decided = store.revise_alerts(decision(found, why=options.why), by=options.by)
+    if options.as_json:
+        print_json(alerts_json(decided.alerts, workplace=workplace))
+        return
+    print_alerts(decided.alerts, at=workplace.seams.now())
+    _say_changed(len(decided.revisions))
+
+
+def _set_series(
+    workplace: Workplace, patterns: Sequence[str], setting: _Setting, *, options: DecisionOptions
+) -> None:
+    store = workplace.store()
+    keys = {header.key for header in find_series(store)}
+    keys |= {alert.series_key for alert in load_alerts(store)}
+    for pattern in patterns:
+        if not any(fits(pattern, series_key=key) for key in keys):
+            raise NotFoundError(
+                f"no series fits {pattern!r}. Give the key of one, as `hud alerts show` has it, or"
+                " a glob of case#metric, for example 'bert/*#latency_s'"
+            )
+    num_changed = sum(
+        len(store.revise_settings(pattern, setting.given_to, by=options.by, why=options.why))
+        for pattern in patterns
+    )
+    every = load_series_settings(store)
+    known = {item.pattern: item for item in every}
+    settings = [known.get(pattern, SeriesSettings(pattern=pattern)) for pattern in patterns]
+    if options.as_json:
+        print_json([item.to_json() for item in settings])
+    else:
+        print_settings(settings)
+        _say_changed(num_changed)
+        if num_changed:
+            click.echo("`hud detect`, like every run, judges by this from now on", err=True)
+    if not is_set(setting.value):
+        for line in held_lines(
+            setting.field, patterns, keys=keys, settings=every, at=workplace.seams.now()
+        ):
+            click.echo(line, err=True)
+
+
+def _say_changed(num_changed: int) -> None:
+    click.echo(f"{num_changed} changed" if num_changed else "nothing to change", err=True)
+
+
+for _command in (outbox, resend_dead, send_now, test_receivers):
+    alerts_group.add_command(_command)

@@ -1,0 +1,71 @@
+"""The options of the commands that decide about alerts and series."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from db.records.triage import JUDGE
+from runner.cli.output import gather_options, json_option, with_workplace
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class FloorCommand(click.Command):
+    """A command with a floor as an argument, where one with a sign looks like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return what is left of `args`; raise UsageError for a floor below nought."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name[1:2].isdigit():
+                raise click.UsageError(
+                    "a floor has no sign: it holds for changes up and down. Give it like 5% or"
+                    " like 0.05",
+                    ctx,
+                ) from error
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOptions:
+    """Who decides and why, and how that is answered."""
+
+    by: str
+    why: str
+    as_json: bool
+
+
+def deciding(function: _Function) -> _Function:
+    """Add `--by`, `--why` and what every command has; pass the first two and JSON as `options`."""
+    options = gather_options(
+        DecisionOptions, name="options", options=(by_option, _why_option, json_option)
+    )
+    return options(with_workplace(function))
+
+
+def _person(by: str | None) -> str:
+    if by is None:
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            # The user of a container often has no name.
+            return f"uid {os.getuid()}"
+    if by.strip() in ("", JUDGE):
+        raise click.UsageError(f"--by is {by!r}; give the name of a person")
+    return by.strip()
+
+
+by_option = click.option(
+    "--by",
+    metavar="NAME",
+    callback=lambda _context, _option, by: _person(by),
+    help="Who decides. Default: the user of this machine.",
+)
+_why_option = click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")

@@ -1,0 +1,161 @@
+"""hud alerts outbox, resend, send and test: notifications on their way."""
+
+from __future__ import annotations
+
+import math
+import sys
+import uuid
+from collections.abc import Sequence
+
+import click
+
+from db.alerts.outbox import load_outbox, resend
+from db.errors import NotFoundError
+from db.records.notifications import WAITING, NewsKind, Notification, NotificationState, Severity
+from db.shared.text import counted
+from runner.alerting.notifier import send_waiting
+from runner.cli.alerts.text import SHOWN_ID_LENGTH
+from runner.cli.output import (
+    Column,
+    json_option,
+    new_progress,
+    print_json,
+    print_table,
+    say_when_missing,
+    with_workplace,
+)
+from runner.notifications.delivery_policy import AnswerKind
+from runner.notifications.dispatcher import Item, Message
+from runner.notifications.receivers.factory import make_receiver
+from runner.planning.plan import find_names
+from runner.workspace import Workplace
+
+_ALL = "all"
+_NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"
+# Of the id, which begins with `msg_`.
+_SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
+
+
+@click.command()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([_ALL, *map(str, NotificationState)]),
+    default=(*map(str, WAITING), str(NotificationState.DEAD)),
+    show_default=True,
+    help="Notifications in this state; may be repeated.",
+)
+@json_option
+@with_workplace
+def outbox(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
+    """List the notifications that wait or were given up, oldest first."""
+    wanted = None if _ALL in states else [NotificationState(state) for state in states]
+    store = workplace.store()
+    found = load_outbox(store, states=wanted)
+    is_missing = say_when_missing(store)
+    if as_json:
+        print_json([item.to_json() for item in found])
+    elif found:
+        _print(found)
+    elif not is_missing:
+        click.echo("nothing waits; --state all lists what was sent too", err=True)
+
+
+@click.command("resend")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@json_option
+@with_workplace
+def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) -> None:
+    """Send dead letters again, those with these ids or all; the start of an id will do."""
+    store = workplace.store()
+    dead = load_outbox(store, states=[NotificationState.DEAD])
+    wanted = {item.id for item in dead if not ids or item.id.startswith(ids)}
+    for id in ids:
+        if not any(item.id.startswith(id) for item in dead):
+            raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
+    num_resent = resend(store, wanted, at=workplace.seams.now())
+    notify = new_progress(workplace)
+    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
+    if as_json:
+        print_json({"resent": num_resent, "sent": report.num_sent})
+    else:
+        revived = counted(num_resent, "dead letter")
+        click.echo(f"{revived} revived, {counted(report.num_sent, 'notification')} sent")
+
+
+@click.command("send")
+@json_option
+@with_workplace
+def send_now(workplace: Workplace, *, as_json: bool) -> None:
+    """Send the notifications that are due."""
+    if not workplace.config.receivers:
+        click.echo(_NO_RECEIVERS, err=True)
+    notify = new_progress(workplace)
+    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
+    if as_json:
+        print_json({"sent": report.num_sent, "failed": report.num_failed})
+    else:
+        click.echo(f"{counted(report.num_sent, 'notification')} sent")
+
+
+@click.command("test")
+@click.argument("names", metavar="[RECEIVER]...", nargs=-1)
+@json_option
+@with_workplace
+def test_receivers(workplace: Workplace, *, names: tuple[str, ...], as_json: bool) -> None:
+    """Send a test message now, to these receivers or to all; exit with 1 when one fails."""
+    receivers = workplace.config.receivers
+    if not receivers:
+        click.echo(_NO_RECEIVERS, err=True)
+    answers = {}
+    for name in find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver"):
+        receiver = make_receiver(receivers[name], env=workplace.seams.env)
+        answers[name] = receiver.send(_test_message(name, workplace=workplace))
+    if as_json:
+        print_json(
+            [
+                {"receiver": name, "answer": str(answer.kind), "text": answer.text}
+                for name, answer in answers.items()
+            ]
+        )
+    else:
+        for name, answer in answers.items():
+            click.echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
+    sys.exit(int(any(answer.kind is not AnswerKind.SENT for answer in answers.values())))
+
+
+def _test_message(name: str, *, workplace: Workplace) -> Message:
+    at = workplace.seams.now()
+    id = f"msg_{uuid.uuid4().hex}"
+    notification = Notification(
+        id=id,
+        receiver=name,
+        subject="test",
+        kind=NewsKind.TEST,
+        severity=Severity.MINOR,
+        title=f"the receiver {name} gets notifications of Compile HUD",
+        alert_ids=(),
+        created_at=at,
+        due_at=at,
+    )
+    return Message(id=id, at=at, items=(Item(notification=notification, alerts=(), num_alerts=0),))
+
+
+def _print(found: Sequence[Notification]) -> None:
+    names = ("id", "receiver", "news", "severity", "state", "attempts", "due (UTC)", "what", "why")
+    rows = [
+        (
+            item.id[:_SHOWN_LENGTH],
+            item.receiver,
+            str(item.kind),
+            str(item.severity),
+            str(item.state),
+            str(item.num_attempts),
+            f"{item.due_at:%Y-%m-%d %H:%M}",
+            item.title,
+            item.last_error,
+        )
+        for item in found
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)

@@ -1,0 +1,227 @@
+"""Alerts, their changes and the settings of series, as people read them in a terminal."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from db.records.alerts import began, end_words
+from db.records.results import Alert, Verdict
+from db.records.triage import (
+    SETTING_NAMES,
+    AlertChange,
+    ChangedField,
+    SeriesSettings,
+    fits,
+    holder_of,
+    is_muted,
+    is_set,
+)
+from db.shared.text import one_line, short_revision, signed_us, with_kind
+from runner.alerting.alert_kernels import CauseKernels
+from runner.analysis.confirmation.confirmation import told
+from runner.analysis.confirmation.verdict import Method
+from runner.analysis.outcomes.outcomes import OUTCOME
+from runner.analysis.repro import repro_command
+from runner.cli.output import Column, print_table, stdout
+from runner.format import percent, quantity
+
+# Enough to be unique among many thousands of alerts; commands take the start of an id.
+SHOWN_ID_LENGTH = 8
+
+
+def state_text(alert: Alert, *, at: datetime) -> str:
+    """Return the state of `alert`, and until when it is muted at `at`."""
+    if alert.muted_until is None or not is_muted(alert, at=at):
+        return str(alert.state)
+    return f"{alert.state}, muted until {_moment(alert.muted_until)}"
+
+
+def verdict_text(alert: Alert) -> str:
+    """Return the verdict on `alert`, and what measuring it again said, where somebody did."""
+    found = alert.confirmation
+    if not found or found.get("method", Method.NONE) == Method.NONE:
+        return str(alert.verdict)
+    return f"{alert.verdict}, {found['verdict']}"
+
+
+def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
+    """Print a row for each alert as it is at `at`."""
+    has_toolchains = len({alert.toolchain for alert in alerts}) > 1
+    has_owners = any(alert.owner for alert in alerts)
+    rows = [
+        (
+            alert.id[:SHOWN_ID_LENGTH],
+            alert.case.key,
+            *([alert.toolchain] if has_toolchains else []),
+            with_kind(alert.metric, kind=alert.kind),
+            state_text(alert, at=at),
+            *([alert.owner] if has_owners else []),
+            verdict_text(alert),
+            quantity(alert.baseline, unit=alert.unit),
+            quantity(alert.candidate, unit=alert.unit),
+            percent(alert.change_pct),
+            short_revision(began(alert).revision),
+            alert.cause_text,
+        )
+        for alert in alerts
+    ]
+    names = (
+        *("id", "case", *(["toolchain"] if has_toolchains else []), "metric", "state"),
+        *(*(["owner"] if has_owners else []), "verdict"),
+    )
+    columns = [
+        *(Column(name=name) for name in names),
+        *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+        *(Column(name=name) for name in ("since", "what")),
+    ]
+    print_table(columns, rows=rows)
+
+
+def print_alert(
+    alert: Alert,
+    *,
+    at: datetime,
+    kernels: CauseKernels,
+    fails_now: str = "",
+    last: str = "",
+) -> None:
+    """Print what is known of one alert, as it is at `at`, with the `kernels` behind it.
+
+    `fails_now` says how its case fails by now, where that is another way; `last` is the value
+    before what it tells of, where that left none.
+    """
+    good = alert.last_good
+    good_name, bad_name = end_words(alert.kind)
+    facts = [
+        ("alert", alert.id),
+        ("state", state_text(alert, at=at)),
+        ("owner", alert.owner or "-"),
+        ("note", alert.note or "-"),
+        ("series", alert.series_key),
+        ("metric", with_kind(alert.metric, kind=alert.kind)),
+        ("where", f"{alert.machine}, toolchain {alert.toolchain}"),
+        ("verdict", f"{verdict_text(alert)}, {_what_changed(alert, last=last)}"),
+        (good_name, "-" if good is None else f"{good.run_id} of {_moment(good.at)}"),
+        (bad_name, f"{alert.first_bad.run_id} of {_moment(alert.first_bad.at)}"),
+        ("last seen", _moment(alert.last_seen)),
+        ("what", alert.cause_text or "-"),
+        *_kernel_facts(kernels),
+        *([("fails now", fails_now)] if fails_now else []),
+        ("again", told(alert) if alert.confirmation else "-"),
+        ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
+    ]
+    console = stdout()
+    for name, value in facts:
+        console.print(f"{name:10} {one_line(value)}", markup=False)
+
+
+def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
+    """Yield a line for each kernel, for what they explain, and for what makes that uncertain."""
+    names = itertools.chain(["kernels"], itertools.repeat(""))
+    for name, row in zip(names, kernels.rows, strict=False):
+        yield name, f"{signed_us(1e-6 * row['contribution_us'])} us {row['label']}: {row['text']}"
+    for text in filter(None, (kernels.share, kernels.noise if kernels.rows else "")):
+        yield "", text
+
+
+def _what_changed(alert: Alert, *, last: str) -> str:
+    """Return the levels and the change between them; without any, what came instead, since when."""
+    if alert.baseline is None and alert.candidate is None:
+        since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
+        return f"{since}, last {last}" if last else since
+    levels = [quantity(value, unit=alert.unit) for value in (alert.baseline, alert.candidate)]
+    change = percent(alert.change_pct)
+    if alert.interval_pct is not None:
+        change += " ({} to {})".format(*map(percent, alert.interval_pct))
+    return f"{' -> '.join(levels)}, {change}"
+
+
+def _without_levels(alert: Alert) -> str:
+    """Return what `alert` tells of in a word or two, where it is not that a level moved."""
+    if alert.kind == OUTCOME:
+        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
+    return alert.kind if alert.metric == OUTCOME else f"{alert.metric} {alert.kind}"
+
+
+def print_changes(changes: Sequence[AlertChange]) -> None:
+    """Print a row for each change, in this order."""
+    names = ("when (UTC)", "who", "of", "what", "was", "is", "why")
+    rows = [
+        (
+            f"{change.at:%Y-%m-%d %H:%M:%S}",
+            change.by,
+            change.alert_id[:SHOWN_ID_LENGTH] or change.pattern,
+            str(change.field).replace("_", " "),
+            _value(change, change.old),
+            _value(change, change.new),
+            change.why,
+        )
+        for change in changes
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+def print_settings(settings: Sequence[SeriesSettings]) -> None:
+    """Print a row for each pattern that has settings."""
+    names = ("series", "floor", "muted until", "owner", "baseline from run")
+    rows = [
+        (
+            item.pattern,
+            _given(item, ChangedField.FLOOR),
+            _given(item, ChangedField.MUTED_UNTIL),
+            _given(item, ChangedField.OWNER),
+            _given(item, ChangedField.BASELINE_RUN_ID),
+        )
+        for item in settings
+    ]
+    print_table([Column(name=name) for name in names], rows=rows)
+
+
+def held_lines(
+    field: ChangedField,
+    patterns: Sequence[str],
+    *,
+    keys: Iterable[str],
+    settings: Sequence[SeriesSettings],
+    at: datetime,
+) -> list[str]:
+    """Return a line for each pattern that still gives a setting to series of `patterns`.
+
+    It was taken from these. `keys` are those of all series, `settings` all there are, `at` is now.
+    """
+    fitting = [key for key in keys if any(fits(item, series_key=key) for item in patterns)]
+    counts = Counter(holder_of(str(field), key, settings=settings) for key in fitting)
+    # A mute that is over still stands where it was set.
+    ended = {item.pattern for item in settings if item.muted_until and item.muted_until <= at}
+    over = {"", *(ended if field is ChangedField.MUTED_UNTIL else ())}
+    given = {item.pattern: _given(item, field) for item in settings}
+    return [
+        f"the {SETTING_NAMES[field]} of {pattern!r}, {given[pattern]}, holds for {counts[pattern]}"
+        " of these series: change it there, or give another one here"
+        for pattern in sorted(counts.keys() - over)
+    ]
+
+
+def _given(settings: SeriesSettings, field: ChangedField) -> str:
+    """Return one of the `settings` for people, `-` where it is not set."""
+    value = getattr(settings, str(field))
+    if not is_set(value):
+        return "-"
+    if isinstance(value, datetime):
+        return _moment(value)
+    return f"{value:.2%}" if isinstance(value, float) else str(value)
+
+
+def _value(change: AlertChange, text: str) -> str:
+    if not text:
+        return "-"
+    if change.field is ChangedField.MUTED_UNTIL:
+        return _moment(datetime.fromisoformat(text))
+    return f"{float(text):.2%}" if change.field is ChangedField.FLOOR else text
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"

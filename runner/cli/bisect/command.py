@@ -1,0 +1,231 @@
+"""hud bisect: find the revision since which a case is slower, or faster."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from db.errors import RecordError
+from db.records.metrics import METRICS
+from runner.analysis.comparison.bisection import verdict_of
+from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
+from runner.analysis.confirmation.confirmation import change_pct
+from runner.bisect.record import Bisection, Ending, Limits, read_bisections, write_bisection
+from runner.bisect.report import conclusion, error_bound, repro
+from runner.bisect.search import BisectSeams
+from runner.bisect.search import bisect as search
+from runner.cli.bisect._merge_bisect_progress import BisectProgress
+from runner.cli.bisect.setup import Asked, begin, open_revisions
+from runner.cli.option_types import Percentage
+from runner.cli.options import CaseOptions, case_options
+from runner.cli.output import gather_options, json_option, print_json, stderr, with_workplace
+from runner.errors import BisectError
+from runner.system.locks import holder_text, immediate_lock
+from runner.workspace import Workplace
+
+LATEST = "latest"
+DEFAULT_MAX_LAUNCHES = 80
+DEFAULT_STEP_MINUTES = 15.0
+_METRICS = (OUTCOME, *(name for name, row in METRICS.items() if row.is_judged))
+_REVISION_OPTIONS = (
+    click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
+    click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
+    click.option(
+        "--index-url", metavar="URL", help="Where torch comes from, if not as pip is set."
+    ),
+    click.option("--python", metavar="PATH", help="The Python to build on, if not that of hud."),
+    click.option(
+        "--toolchain",
+        "toolchains",
+        metavar="T",
+        multiple=True,
+        help="A toolchain that is there; with --repo the one to measure in.",
+    ),
+    click.option(
+        "--repo",
+        "repository",
+        metavar="PATH",
+        type=click.Path(path_type=Path),
+        help="The git repository of a model of yours.",
+    ),
+    click.option("--good", metavar="REV", help="The commit that is good."),
+    click.option("--bad", metavar="REV", help="The commit that is bad."),
+)
+_LIMIT_OPTIONS = (
+    click.option(
+        "--floor",
+        type=Percentage(),
+        default=DEFAULT_FAIL_ABOVE,
+        metavar="PCT",
+        show_default="5%",
+        help="The smallest change of the ends that is searched.",
+    ),
+    click.option(
+        "--max-launches",
+        type=click.IntRange(min=2),
+        default=DEFAULT_MAX_LAUNCHES,
+        show_default=True,
+        metavar="N",
+        help="Launches a side and step at most.",
+    ),
+    click.option(
+        "--step-minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEFAULT_STEP_MINUTES,
+        show_default=True,
+        metavar="N",
+        help="How long a step launches at most, in minutes.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LimitOptions:
+    """How far to go, as it was typed."""
+
+    floor: float
+    max_launches: int
+    step_minutes: float
+
+
+@click.command()
+@click.argument("more", nargs=-1, metavar="[REVISION]...")
+@gather_options(Asked, name="asked", options=_REVISION_OPTIONS)
+@case_options
+@click.option(
+    "--metric", type=click.Choice(_METRICS), metavar="M", help="Default: the time that decides."
+)
+@gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
+@click.option(
+    "--resume",
+    "resume_id",
+    metavar="ID",
+    is_flag=False,
+    flag_value=LATEST,
+    help="Continue a bisection that was stopped (the latest, or ID).",
+)
+@json_option
+@with_workplace
+def bisect(
+    workplace: Workplace,
+    *,
+    more: tuple[str, ...],
+    asked: Asked,
+    wanted: CaseOptions,
+    metric: str | None,
+    limits: _LimitOptions,
+    resume_id: str | None,
+    as_json: bool,
+) -> None:
+    """Find the first bad of several toolchains, torch versions or commits of a model.
+
+    Each REVISION follows the one of --torch or --toolchain; the first is good, the last one bad.
+    Commits are those from --good to --bad in --repo.
+    """
+    with _alone(workplace):
+        if resume_id is not None:
+            if more or asked.given() or wanted.given():
+                raise click.UsageError("--resume goes on as it began: give it nothing else")
+            known = _find(resume_id, workplace=workplace)
+        else:
+            known = begin(
+                asked.with_more(more),
+                wanted=wanted,
+                metric=metric,
+                limits=_as_limits(limits),
+                workplace=workplace,
+            )
+        if known.ending is None:
+            known = _search(known, workplace=workplace)
+    if as_json:
+        print_json(_to_json(known))
+    else:
+        for line in conclusion(known):
+            click.echo(line)
+    sys.exit(int(known.ending is not Ending.FOUND))
+
+
+def _as_limits(limits: _LimitOptions) -> Limits:
+    return Limits(
+        floor=limits.floor,
+        max_launches=limits.max_launches,
+        step_s=60 * limits.step_minutes,
+    )
+
+
+@contextmanager
+def _alone(workplace: Workplace) -> Iterator[None]:
+    """Hold the lock of all bisections here: they share the folder of checkouts."""
+
+    def is_held(pid: int | None) -> BisectError:
+        return BisectError(
+            f"{holder_text(pid)} is bisecting in {workplace.config.state_dir}; wait for it"
+        )
+
+    with immediate_lock(_folder(workplace) / ".lock", on_held=is_held):
+        yield
+
+
+def _search(known: Bisection, *, workplace: Workplace) -> Bisection:
+    folder = _folder(workplace)
+    with BisectProgress(stderr(), now=workplace.seams.now) as progress:
+        seams = BisectSeams(
+            keep=lambda item: write_bisection(item, folder=folder),
+            lock_dir=workplace.lock_dir(),
+            now=workplace.seams.now,
+            notify=progress,
+        )
+        revisions = open_revisions(known, workplace=workplace, folder=folder, notify=progress)
+        return search(known, revisions=revisions, seams=seams)
+
+
+def _folder(workplace: Workplace) -> Path:
+    return workplace.config.state_dir / "bisect"
+
+
+def _find(name: str, *, workplace: Workplace) -> Bisection:
+    try:
+        known = read_bisections(_folder(workplace))
+    except (OSError, RecordError) as error:
+        raise BisectError(f"cannot resume: {error}") from error
+    if name == LATEST:
+        found = [item for item in known if item.ending is None]
+    else:
+        found = [item for item in known if item.id.startswith(name)]
+    if not found:
+        ids = ", ".join(item.id for item in known) or "none"
+        what = "was stopped" if name == LATEST else f"is called {name!r}"
+        raise BisectError(f"no bisection here {what}; there is {ids}")
+    return found[0]
+
+
+def _to_json(known: Bisection) -> dict[str, Any]:
+    ends, evidence, suspects = known.ends, known.evidence, known.suspects
+    assert ends is not None
+    is_searched = known.ending not in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS)
+    shown = evidence if is_searched and evidence is not None else ends
+    places = range(suspects.last_good + 1, suspects.first_bad + 1) if is_searched else ()
+    last_good, first_bad = (
+        dataclasses.asdict(known.revisions[place])
+        for place in (suspects.last_good, suspects.first_bad)
+    )
+    return {
+        **known.to_json(),
+        "ending": str(known.ending),
+        "verdict": str(verdict_of(ends)) if is_searched else None,
+        "change_pct": change_pct(shown.ratio),
+        "interval_pct": [change_pct(shown.low), change_pct(shown.high)],
+        "num_pairs": shown.num_pairs,
+        "first_bad": first_bad if known.ending is Ending.FOUND else None,
+        "last_good": last_good if is_searched else None,
+        "suspects": [known.revisions[place].name for place in places],
+        "error_bound": error_bound(known),
+        "repro": repro(known) if is_searched else None,
+    }

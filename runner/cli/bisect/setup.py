@@ -1,0 +1,230 @@
+"""What a bisection needs before its first step: the revisions, the case, and who launches it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import click
+
+from runner.analysis.repro import glob_escape
+from runner.bisect.record import Axis, Bisection, Limits, Revision
+from runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
+from runner.bisect.worktrees import Worktrees, find_root, list_commits
+from runner.cli.options import CaseOptions, make_orders
+from runner.cli.toolchain import find_python, install_seams
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.errors import BisectError
+from runner.events import Notify
+from runner.execution.executor import CaseOrder, Executor
+from runner.planning.plan import PlannedCase, find_names, make_plan, plan_case
+from runner.toolchains.torch_releases import TorchSource, TorchToolchains, expand, list_versions
+from runner.workspace import AUTO_DEVICE, Workplace
+
+_NUM_SHOWN = 4
+_OUR_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The revisions that somebody asks for, as they were typed."""
+
+    torch: tuple[str, ...]
+    is_nightly: bool
+    index_url: str | None
+    python: str | None
+    toolchains: tuple[str, ...]
+    repository: Path | None
+    good: str | None
+    bad: str | None
+
+    def given(self) -> bool:
+        """Return whether any of it was given."""
+        return any(getattr(self, item.name) for item in fields(self))
+
+    def with_more(self, names: Sequence[str]) -> Asked:
+        """Return this with `names` after the one torch or toolchain; raise UsageError."""
+        if not names:
+            return self
+        if len(self.torch) == 1 and not self.toolchains:
+            return replace(self, torch=(*self.torch, *names))
+        if len(self.toolchains) == 1 and not self.torch and self.repository is None:
+            return replace(self, toolchains=(*self.toolchains, *names))
+        raise click.UsageError(f"{names[0]!r} follows neither one --torch nor one --toolchain")
+
+    @property
+    def axis(self) -> Axis:
+        """Return what moves; raise UsageError unless it is one thing."""
+        if self.repository is not None:
+            if self.torch or self.good is None or self.bad is None or len(self.toolchains) > 1:
+                raise click.UsageError(
+                    "--repo goes with --good and --bad, and with one --toolchain at most"
+                )
+            return Axis.COMMIT
+        if self.good is not None or self.bad is not None:
+            raise click.UsageError("--good and --bad name commits: say of which --repo")
+        if bool(self.torch) == bool(self.toolchains):
+            raise click.UsageError(
+                "name revisions: --torch A B C, --toolchain A B C or --repo PATH --good A --bad B"
+            )
+        return Axis.TORCH if self.torch else Axis.TOOLCHAIN
+
+
+def begin(
+    asked: Asked,
+    *,
+    wanted: CaseOptions,
+    metric: str | None,
+    limits: Limits,
+    workplace: Workplace,
+) -> Bisection:
+    """Return a bisection whose first step is still to come.
+
+    Raises UsageError, UnknownNameError and BisectError where there is nothing to bisect.
+    """
+    axis = asked.axis
+    toolchain = asked.toolchains[0] if asked.toolchains else CURRENT_TOOLCHAIN
+    _check_toolchains(asked.toolchains, workplace=workplace)
+    order = make_orders(wanted, toolchains=(toolchain,), workplace=workplace, has_references=False)[
+        0
+    ]
+    device = _device(wanted.device, workplace=workplace)
+    planned = _one_case(
+        make_plan(order.suite.selection, catalog=workplace.config.catalog, device=device)
+    )
+    origin, revisions = _find_revisions(asked, axis=axis, planned=planned)
+    settings = order.suite.settings(workplace.config.measure)
+    return Bisection(
+        id=uuid.uuid4().hex[:12],
+        started_at=workplace.seams.now(),
+        axis=axis,
+        origin=origin,
+        revisions=revisions,
+        case=planned.case,
+        toolchain=toolchain,
+        # A case's own limit must not end a step before the step's.
+        settings=replace(settings, timeout_s=max(settings.timeout_s, limits.step_s)),
+        metric=metric,
+        limits=limits,
+    )
+
+
+def _check_toolchains(names: Sequence[str], *, workplace: Workplace) -> None:
+    """Raise UnknownNameError for a name that no toolchain has: a glob would be many revisions."""
+    exact = [glob_escape(name) for name in names]
+    find_names(exact, known=workplace.config.toolchains, kind="toolchain")
+
+
+def _device(device: str | None, *, workplace: Workplace) -> str:
+    if device not in (None, AUTO_DEVICE):
+        return str(device)
+    return "cuda" if workplace.seams.has_gpu() else "cpu"
+
+
+def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
+    if len(plan) == 1:
+        return plan[0]
+    shown = ", ".join(planned.case.key for planned in plan[:_NUM_SHOWN])
+    raise BisectError(
+        f"a bisection is about one case, and {len(plan)} are selected ({shown}"
+        f"{', ...' if len(plan) > _NUM_SHOWN else ''}); narrow it with --model, --mode, --phase,"
+        " --dtype"
+    )
+
+
+def _find_revisions(
+    asked: Asked, *, axis: Axis, planned: PlannedCase
+) -> tuple[Mapping[str, str], tuple[Revision, ...]]:
+    """Return where the revisions come from, and what they are."""
+    if axis is Axis.COMMIT:
+        assert asked.repository is not None
+        assert asked.good is not None
+        assert asked.bad is not None
+        root = find_root(asked.repository)
+        _check_model(planned, root=root)
+        commits = list_commits(root, good=asked.good, bad=asked.bad)
+        return {"repository": str(root)}, commits
+    origin: Mapping[str, str] = {}
+    names: Sequence[str] = asked.toolchains
+    if axis is Axis.TORCH:
+        source = TorchSource(
+            python=find_python(asked.python),
+            index_url=asked.index_url or "",
+            is_nightly=asked.is_nightly,
+        )
+        origin = source.to_json()
+        names = expand(asked.torch, available=lambda: list_versions(source))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise BisectError(
+            f"a bisection needs two different revisions or more, got {', '.join(names)}"
+        )
+    return origin, tuple(Revision(name=name) for name in names)
+
+
+def _check_model(planned: PlannedCase, *, root: Path) -> None:
+    """Raise BisectError when the model's code is known not to be of the repository `root`."""
+    file = planned.workload.build.partition(":")[0]
+    is_zoo = file.partition(".")[0] == "models_zoo"
+    is_elsewhere = file.endswith(".py") and not Path(file).is_relative_to(root)
+    if root == _OUR_ROOT or is_zoo or is_elsewhere:
+        raise BisectError(
+            f"the code of {planned.case.model} ({file}) is not that of {root}: name the repository"
+            " that holds the file of a model of hud.toml"
+        )
+
+
+def open_revisions(
+    known: Bisection, *, workplace: Workplace, folder: Path, notify: Notify
+) -> Revisions:
+    """Return the revisions of `known`, ready to be measured.
+
+    Raises UnknownNameError for a model or toolchain that is not there any more.
+    """
+    config, seams = workplace.config, workplace.seams
+    planned = plan_case(known.case, catalog=config.catalog)
+    order = CaseOrder(
+        run_id=known.id, case=known.case, workload=planned.workload, settings=known.settings
+    )
+
+    def make_executor(python: Path) -> Executor:
+        return seams.make_executor(
+            python=python,
+            state_dir=config.state_dir,
+            device=known.case.device,
+            num_threads=known.settings.num_threads,
+        )
+
+    names = [revision.name for revision in known.revisions]
+    if known.axis is Axis.COMMIT:
+        _check_toolchains([known.toolchain], workplace=workplace)
+        repository = Path(known.origin["repository"])
+        return CommitRevisions(
+            names,
+            repository=repository,
+            worktrees=Worktrees(repository, folder=folder / "checkouts"),
+            executor=make_executor(config.toolchains[known.toolchain]),
+            order=order,
+        )
+    if known.axis is Axis.TOOLCHAIN:
+        _check_toolchains(names, workplace=workplace)
+        return ToolchainRevisions(
+            names,
+            find_python=lambda name: config.toolchains[name],
+            drop=lambda _name: None,
+            make_executor=make_executor,
+            order=order,
+        )
+    toolchains = TorchToolchains(
+        TorchSource.from_json(known.origin),
+        state_dir=config.state_dir,
+        seams=install_seams(workplace, notify=notify),
+    )
+    return ToolchainRevisions(
+        names,
+        find_python=toolchains.find_python,
+        drop=toolchains.drop,
+        make_executor=make_executor,
+        order=order,
+    )

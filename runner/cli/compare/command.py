@@ -1,0 +1,268 @@
+"""hud compare: two runs, revisions, result files or toolchains side by side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from db.errors import NotFoundError, RecordError
+from db.queries.results import load_document, load_runs
+from db.records.results import CaseResult, Run, RunDocument, RunState
+from db.store import Store
+from runner.analysis.comparison.run_selection import run_at_revision
+from runner.analysis.comparison.runs import (
+    DEFAULT_FAIL_ABOVE,
+    CaseComparison,
+    compare_results,
+    has_failure,
+)
+from runner.analysis.judging.machine_state import MachineChange, compare_machine, machine_text
+from runner.cli.compare.ci_report import ReportOptions, report_options, write_report
+from runner.cli.compare.table import differences_json, print_differences
+from runner.cli.entry import EXIT_INTERRUPTED
+from runner.cli.option_types import Percentage
+from runner.cli.options import CaseOptions, case_options, make_orders
+from runner.cli.output import json_option, new_progress, print_json, with_workplace
+from runner.config.model_files import check_model_files
+from runner.detection.confirm_comparison import Recheck
+from runner.errors import NoSuchDocument
+from runner.events import PairLaunched
+from runner.execution.paired_launches import PairLimits, PairSide, measure_pair
+from runner.persistence.json_files import read_document
+from runner.planning.plan import make_plan
+from runner.workspace import RunOrder, Workplace, execute_together
+
+LATEST, PREVIOUS = "latest", "previous"
+# How far back a revision or the previous run is looked for.
+_NUM_RUNS_SEARCHED = 1000
+_LIMITS = PairLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """Two runs and what their comparison says."""
+
+    baseline: RunDocument
+    candidate: RunDocument
+    rows: Sequence[CaseComparison]
+    machine: Sequence[MachineChange]
+    machine_line: str
+
+
+@click.command()
+@click.argument("baseline", required=False)
+@click.argument("candidate", required=False)
+@click.option(
+    "--toolchain",
+    "toolchains",
+    metavar="T",
+    multiple=True,
+    help="Given twice: measure both now, launch by launch in turn, and compare them.",
+)
+@case_options
+@click.option(
+    "--max-launches",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help=f"Launches a side at most, while it is not clear. Default: {_LIMITS.max_launches}.",
+)
+@click.option("--no-store", is_flag=True, help="Store nothing of what is measured.")
+@click.option(
+    "--fail-above",
+    type=Percentage(),
+    default=DEFAULT_FAIL_ABOVE,
+    metavar="PCT",
+    show_default="5%",
+    help="The smallest change that counts.",
+)
+@click.option(
+    "--confirm",
+    "num_confirmations",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Measure what became worse again first, N times, and count what stays so.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show what is unchanged as well.")
+@report_options
+@json_option
+@with_workplace
+def compare(
+    workplace: Workplace,
+    *,
+    baseline: str | None,
+    candidate: str | None,
+    toolchains: tuple[str, ...],
+    wanted: CaseOptions,
+    max_launches: int | None,
+    no_store: bool,
+    fail_above: float,
+    num_confirmations: int,
+    show_all: bool,
+    report: ReportOptions,
+    as_json: bool,
+) -> None:
+    """Compare CANDIDATE with BASELINE; exit with 1 when something became worse.
+
+    Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
+    of `hud run --json`. With --toolchain twice both toolchains are measured now instead.
+    """
+    options = wanted.given()
+    options += ["--max-launches"] if max_launches is not None else []
+    options += ["--no-store"] if no_store else []
+    names = tuple(name for name in (baseline, candidate) if name is not None)
+    _check_usage(names, toolchains=toolchains, options=options)
+    if toolchains and num_confirmations:
+        raise click.UsageError("--confirm is for two runs: --toolchain measures until it is clear")
+    if toolchains:
+        found = _measure(
+            # No reference cases: whatever the machine does meanwhile, it does to both.
+            make_orders(wanted, toolchains=toolchains, workplace=workplace, has_references=False),
+            limits=_limits(max_launches, fail_above=fail_above),
+            workplace=replace(workplace, has_store=not no_store),
+        )
+    else:
+        found = _load(*names, fail_above=fail_above, store=workplace.store())
+        again = Recheck(
+            num_runs=num_confirmations,
+            fail_above=fail_above,
+            workplace=workplace,
+            notify=new_progress(workplace),
+        )
+        rows = again.rows(found.rows, baseline=found.baseline, candidate=found.candidate)
+        found = replace(found, rows=rows)
+    if found.baseline.run.id == found.candidate.run.id:
+        click.echo(f"both sides are run {found.baseline.run.id}: nothing can differ", err=True)
+    _show(found, show_all=show_all, as_json=as_json)
+    write_report(
+        found.rows,
+        sides=(found.baseline, found.candidate),
+        machine=found.machine_line,
+        options=report,
+        workplace=workplace,
+    )
+    if toolchains and found.baseline.run.state is RunState.INTERRUPTED:
+        num_done, num_planned = len(found.baseline.results), len(found.baseline.run.plan)
+        click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(int(has_failure(found.rows)))
+
+
+def _check_usage(
+    names: Sequence[str], *, toolchains: Sequence[str], options: Sequence[str]
+) -> None:
+    if toolchains and (names or len(toolchains) != 2):
+        raise click.UsageError("--toolchain is given twice, baseline first, and no run with it")
+    if options and not toolchains:
+        raise click.UsageError(f"{', '.join(options)} only with --toolchain A --toolchain B")
+    if len(names) < 2 and not toolchains:
+        raise click.UsageError("name two runs to compare, or --toolchain A --toolchain B")
+
+
+def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _Compared:
+    before, after = (find_document(name, store=store) for name in (baseline, candidate))
+    rows = compare_results(before, after, fail_above=fail_above)
+    machine = compare_machine(before.results, candidate=after.results)
+    return _Compared(
+        baseline=before,
+        candidate=after,
+        rows=rows,
+        machine=machine,
+        machine_line=machine_text(machine),
+    )
+
+
+def _show(found: _Compared, *, show_all: bool, as_json: bool) -> None:
+    before, after = found.baseline.run, found.candidate.run
+    if as_json:
+        content = differences_json(found.rows, before=before, after=after)
+        print_json({**content, "machine": [item.to_json() for item in found.machine]})
+    else:
+        print_differences(found.rows, before=before, after=after, show_all=show_all)
+        click.echo(f"machine {found.machine_line}")
+
+
+def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
+    most = max_launches or _LIMITS.max_launches
+    return replace(
+        _LIMITS,
+        min_launches=min(_LIMITS.min_launches, most),
+        max_launches=most,
+        fail_above=fail_above,
+    )
+
+
+def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workplace) -> _Compared:
+    check_model_files(orders, config=workplace.config)
+    # Which device it will be matters not: a plan has as many cases on each.
+    plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
+    limits = replace(limits, num_cases=len(plan))
+    rows: dict[str, tuple[CaseComparison, ...]] = {}
+    progress = new_progress(workplace)
+
+    def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
+        case = sides[0].order.case
+        found = measure_pair(
+            *sides,
+            limits=limits,
+            on_pair=lambda number: progress(PairLaunched(case=case, num_pairs=number)),
+        )
+        rows[case.key] = found.rows
+        return found.baseline, found.candidate
+
+    with progress:
+        before, after = execute_together(
+            orders, workplace=workplace, notify=progress, measure_case=measure_case
+        )
+    # A case that was interrupted has rows, but no results that could be kept.
+    kept = [row for result in before.results for row in rows[result.case.key]]
+    return _Compared(
+        baseline=before,
+        candidate=after,
+        rows=kept,
+        machine=(),
+        machine_line="the same: both sides were measured in turn",
+    )
+
+
+def find_document(name: str, *, store: Store) -> RunDocument:
+    """Return the run that `name` stands for; raise NoSuchDocument when there is none."""
+    path = Path(name)
+    if path.is_file():
+        try:
+            return read_document(path)
+        except (OSError, RecordError) as error:
+            raise NoSuchDocument(f"cannot read {path}: {error}") from error
+    if name == PREVIOUS:
+        return load_document(store, _previous_run(store).id)
+    try:
+        return load_document(store, name)
+    except NotFoundError as error:
+        runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
+        at_revision = run_at_revision(name, runs)
+        if at_revision is not None:
+            return load_document(store, at_revision.id)
+        if name == LATEST or any(run.id.startswith(name) for run in runs):
+            # There is no run at all, or more than one: that says more.
+            raise
+        raise NoSuchDocument(
+            f"{name!r} is no result file, no run and no revision in the store {store.name}."
+            " `hud runs` lists what there is"
+        ) from error
+
+
+def _previous_run(store: Store) -> Run:
+    runs = [summary.run for summary in load_runs(store, limit=_NUM_RUNS_SEARCHED)]
+    like_the_latest = [
+        run for run in runs[1:] if (run.machine, run.suite) == (runs[0].machine, runs[0].suite)
+    ]
+    if not like_the_latest:
+        raise NoSuchDocument(
+            "there is no previous run of the latest run's suite on its machine;"
+            " `hud runs` lists what there is"
+        )
+    return like_the_latest[0]

@@ -1,0 +1,107 @@
+"""A comparison as Markdown, for the summary of a CI job and for a comment on a pull request.
+
+Names of models are anybody's. Every sign of theirs that could be markup is written as a character
+reference within `<code>`, where GitHub and GitLab look for no mentions, issues or links either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from db.records.results import Run, Verdict
+from db.shared.text import one_line, shortened, signed_percent
+from runner.analysis.comparison.runs import CaseComparison
+from runner.format import quantity
+
+# GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
+MAX_CHARS = 60_000
+MAX_NAME, MAX_WHY = 160, 200
+_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+# A series that rises by less than its own noise shall not look like a cliff.
+_LEAST_RANGE = 0.05
+_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
+_HEAD = ("case", "metric", "baseline", "candidate", "change", "interval", "trend", "verdict", "why")
+
+# The values of a row's series, oldest first, by the key of its case and its metric.
+Trends = Mapping[tuple[str, str], Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What is written: both runs, the rows of their comparison and what the trends are."""
+
+    baseline: Run
+    candidate: Run
+    rows: Sequence[CaseComparison]
+    machine: str
+    trends: Trends = field(default_factory=dict)
+
+
+def comparison_markdown(found: Compared) -> str:
+    """Return the comparison as a title, both runs and a table of what is not unchanged."""
+    counts = dict.fromkeys(_ORDER, 0)
+    for row in found.rows:
+        counts[row.comparison.verdict] += 1
+    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    shown = [row for row in found.rows if row.comparison.verdict is not Verdict.UNCHANGED]
+    shown.sort(key=lambda row: _ORDER.index(row.comparison.verdict))
+    lines = [
+        f"### Compile HUD: {told}",
+        "",
+        f"{code(_side(found.baseline))} against {code(_side(found.candidate))},"
+        f" machine {code(found.machine)}",
+    ]
+    if shown:
+        lines += ["", _line(_HEAD), _line(["---"] * len(_HEAD))]
+    rows = [_line(_cells(row, found.trends)) for row in shown]
+    ends = accumulate(len(line) for line in rows)
+    num_fitting = sum(end <= MAX_CHARS for end in ends)
+    lines += rows[:num_fitting]
+    if num_fitting < len(rows):
+        lines += ["", f"{len(rows) - num_fitting} more rows are not shown."]
+    return "\n".join(lines) + "\n"
+
+
+def code(text: str, *, limit: int = MAX_NAME) -> str:
+    """Return `text` as code of one line in which nothing is markup, cut to `limit` characters."""
+    signs = shortened(one_line(text), limit=limit)
+    safe = "".join(sign if sign.isalnum() or sign == " " else f"&#{ord(sign)};" for sign in signs)
+    return f"<code>{safe}</code>"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a bar for each value, between the least and the most; empty below two values."""
+    if len(values) < 2:
+        return ""
+    low, high = min(values), max(values)
+    span = max(high - low, _LEAST_RANGE * abs(high)) or 1.0
+    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in values)
+
+
+def _side(run: Run) -> str:
+    return f"{run.id} {run.revision}"
+
+
+def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
+    found = row.comparison
+    interval = "-"
+    if found.low is not None and found.high is not None:
+        interval = f"{signed_percent(found.low - 1)} .. {signed_percent(found.high - 1)}"
+    verdict = str(found.verdict)
+    return (
+        code(row.case.key),
+        code(row.metric),
+        quantity(row.baseline, unit=row.unit),
+        quantity(row.candidate, unit=row.unit),
+        "-" if found.ratio is None else signed_percent(found.ratio - 1),
+        interval,
+        sparkline(trends.get((row.case.key, row.metric), ())),
+        f"**{verdict}**" if found.is_failure else verdict,
+        code(found.reason, limit=MAX_WHY) if found.reason else "",
+    )
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,125 @@
+"""Print what a comparison of two runs found, as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from db.records.results import Run, Verdict
+from db.shared.text import signed_percent
+from runner.analysis.comparison.runs import (
+    CaseComparison,
+    FactDifference,
+    environment_differences,
+    has_failure,
+)
+from runner.cli.output import Column, print_table
+from runner.format import quantity
+
+# What needs a person's eye comes first.
+_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
+# They are part of the revision, which is printed before.
+_SAID_BEFORE = ("torch_version", "torch_git")
+
+
+def print_differences(
+    rows: Sequence[CaseComparison], *, before: Run, after: Run, show_all: bool
+) -> None:
+    """Print both runs, what differs between their environments, and a line for each row."""
+    for name, run in (("baseline ", before), ("candidate", after)):
+        click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
+    for item in _flat(environment_differences(before, candidate=after)):
+        if item.name not in _SAID_BEFORE:
+            click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
+    click.echo()
+    ordered = sorted(rows, key=lambda row: _ORDER.index(row.comparison.verdict))
+    shown = [row for row in ordered if show_all or row.comparison.verdict is not Verdict.UNCHANGED]
+    if shown:
+        columns = [
+            *(Column(name=name) for name in ("case", "metric")),
+            *(Column(name=name, is_number=True) for name in ("baseline", "candidate", "change")),
+            *(Column(name=name) for name in ("interval", "verdict", "why")),
+        ]
+        print_table(columns, rows=[_cells(row) for row in shown])
+        click.echo()
+    counts = dict.fromkeys(_ORDER, 0)
+    for row in rows:
+        counts[row.comparison.verdict] += 1
+    click.echo(", ".join(f"{num} {verdict}" for verdict, num in counts.items()))
+
+
+def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run) -> dict[str, Any]:
+    """Return the comparison as a JSON object."""
+    return {
+        "baseline": _side_json(before),
+        "candidate": _side_json(after),
+        "environment": [
+            {"name": item.name, "baseline": item.baseline, "candidate": item.candidate}
+            for item in environment_differences(before, candidate=after)
+        ],
+        "failed": has_failure(rows),
+        "rows": [
+            {
+                "case": row.case.to_json(),
+                "metric": row.metric,
+                "unit": row.unit,
+                "baseline": row.baseline,
+                "candidate": row.candidate,
+                "ratio": row.comparison.ratio,
+                "interval": None
+                if row.comparison.low is None
+                else [row.comparison.low, row.comparison.high],
+                "verdict": str(row.comparison.verdict),
+                "significant": row.comparison.is_significant,
+                "relevant": row.comparison.is_relevant,
+                "reason": row.comparison.reason,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _side_json(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "revision": run.revision,
+        "machine": run.machine,
+        "toolchain": run.toolchain,
+    }
+
+
+def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
+    """Yield the differences, those within a fact that is a table one by one."""
+    for item in differences:
+        before, after = item.baseline, item.candidate
+        if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+            yield item
+            continue
+        for key in sorted({*before, *after}):
+            if before.get(key) != after.get(key):
+                yield FactDifference(
+                    name=f"{item.name}.{key}", baseline=before.get(key), candidate=after.get(key)
+                )
+
+
+def _fact(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _cells(row: CaseComparison) -> tuple[str, ...]:
+    found = row.comparison
+    interval = "-"
+    if found.low is not None and found.high is not None:
+        interval = f"{signed_percent(found.low - 1)} .. {signed_percent(found.high - 1)}"
+    return (
+        row.case.key,
+        row.metric,
+        quantity(row.baseline, unit=row.unit),
+        quantity(row.candidate, unit=row.unit),
+        "-" if found.ratio is None else signed_percent(found.ratio - 1),
+        interval,
+        str(found.verdict),
+        found.reason,
+    )

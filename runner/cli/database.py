@@ -1,0 +1,119 @@
+"""hud db: look after the store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from db.errors import BackupError
+from db.maintenance.backup import restore_backup, write_backup
+from db.maintenance.consistency import find_orphans, remove_orphans
+from runner.cli.output import (
+    json_option,
+    print_json,
+    say_when_empty,
+    say_when_missing,
+    with_workplace,
+)
+from runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
+from runner.format import quantity
+from runner.workspace import Workplace, prune
+
+
+@click.group("db")
+def db_group() -> None:
+    """Look after the store."""
+
+
+@db_group.command()
+@with_workplace
+def migrate(workplace: Workplace) -> None:
+    """Create the store or bring its tables up to date."""
+    store = workplace.store()
+    store.migrate()
+    click.echo(f"{store.name} is up to date")
+
+
+@db_group.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@with_workplace
+def backup(workplace: Workplace, *, file: Path | None) -> None:
+    """Write all rows of the store to FILE, while others go on working with it.
+
+    Without FILE it is named after the time and lies in `backups` of the state directory.
+    """
+    at = workplace.seams.now()
+    folder = workplace.config.state_dir / "backups"
+    path = file or folder / f"compile-hud-{at:%Y%m%dT%H%M%SZ}.zip"
+    try:
+        made = write_backup(workplace.store(), path, at=at)
+    except OSError as error:
+        raise BackupError(
+            f"cannot write {path}: {error.strerror}. Name a place that can be written and has room"
+        ) from error
+    size = quantity(path.stat().st_size, unit="B")
+    click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
+
+
+@db_group.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--force", "is_forced", is_flag=True, help="Replace a store that has runs.")
+@with_workplace
+def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
+    """Put all rows of FILE, a backup of any kind of store, into the store.
+
+    A DuckDB file that is replaced stays beside the new one, with `.replaced` behind its name
+    (`.replaced-2` where there is one, and so on).
+    """
+    store = workplace.store()
+    kept: list[Path] = []
+    found = restore_backup(file, store, is_forced=is_forced, on_kept=kept.append)
+    click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
+    for path in kept:
+        click.echo(f"what it replaced is kept: {path}")
+
+
+@db_group.command("prune")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
+@with_workplace
+def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
+    """Remove the traces, samples and words of notifications that the settings do not keep.
+
+    After each run this happens by itself.
+    """
+    store = workplace.store()
+    is_missing = say_when_missing(store)
+    told = prune(workplace, store=store, is_dry_run=is_dry_run)
+    if told or not is_missing:
+        click.echo("\n".join(told) or "nothing is older than what is kept")
+
+
+@db_group.command()
+@click.option("--repair", "is_repaired", is_flag=True, help="Remove what leads nowhere.")
+@json_option
+@with_workplace
+def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
+    """Look for rows and files that lead nowhere; exit with 1 when some are left."""
+    store = workplace.store()
+    rows = find_orphans(store)
+    files = find_orphan_files(workplace)
+    found = [
+        *({"where": item.table, "number": item.num_rows, "text": item.text} for item in rows),
+        *({"where": str(item.folder), "number": item.number, "text": item.text} for item in files),
+    ]
+    num_removed = 0
+    if is_repaired:
+        num_removed = (remove_orphans(store) if rows else 0) + remove_orphan_files(files)
+        rows, files = find_orphans(store), find_orphan_files(workplace)
+    is_empty = not found and say_when_empty(store)
+    if as_json:
+        print_json({"found": found, "removed": num_removed})
+    else:
+        for item in found:
+            click.echo(f"{item['where']}: {item['text']} ({item['number']})")
+        end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
+        if not is_empty:
+            click.echo(end if found else f"{store.name}: nothing leads nowhere")
+    sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))

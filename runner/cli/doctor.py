@@ -1,0 +1,62 @@
+"""hud doctor: check what a run needs and what makes numbers unsteady, and what would mend it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from runner.cli.output import json_option, print_json, stdout, with_workplace
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.doctor.check import Check, CheckState
+from runner.doctor.machine import machine_checks
+from runner.doctor.requirements import run_checks
+from runner.workspace import Workplace
+
+_STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
+# Below the text of a check, past its state and name.
+_INDENT = " " * 5
+
+
+@click.command()
+@json_option
+@with_workplace
+def doctor(workplace: Workplace, *, as_json: bool) -> None:
+    """Check what a run needs and what makes numbers unsteady; exit with 1 for what is missing."""
+    checks = _check(workplace, is_shown=not as_json)
+    if as_json:
+        print_json([check.to_json() for check in checks])
+    sys.exit(int(any(check.state is CheckState.FAIL for check in checks)))
+
+
+def _check(workplace: Workplace, *, is_shown: bool) -> list[Check]:
+    config, seams = workplace.config, workplace.seams
+    checks = []
+    for check in (
+        *run_checks(
+            python=config.toolchains[CURRENT_TOOLCHAIN],
+            store=workplace.store(),
+            spool=workplace.spool(),
+            state_dir=config.state_dir,
+            receivers=config.receivers.keys(),
+        ),
+        *machine_checks(seams.machine, env=seams.env),
+    ):
+        checks.append(check)
+        if is_shown:
+            _print(check)
+    return checks
+
+
+def _print(check: Check) -> None:
+    console = stdout()
+    style = _STYLES[check.state]
+    console.print(f"[{style}]{check.state:4}[/] {check.name:13}", end=" ")
+    hint = f"; {check.hint}" if check.hint else ""
+    console.print(f"{check.text}{hint}", markup=False, soft_wrap=True)
+    if check.state is CheckState.OK:
+        return
+    if check.cost:
+        console.print(f"{_INDENT}costs: {check.cost}", markup=False, soft_wrap=True)
+    for command in check.commands:
+        console.print(f"{_INDENT}{command}", markup=False, soft_wrap=True)

@@ -1,0 +1,26 @@
+"""Where the command line begins: what takes seconds is loaded here, and nothing is lost by then."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+
+from runner.system.allocator import use_one_heap
+
+# What a shell reports for a program that SIGINT ended.
+EXIT_INTERRUPTED = 130
+# An error of whoever typed the command, or of the place it is typed in.
+EXIT_USAGE = 2
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is being loaded ends it without a traceback."""
+    use_one_heap()
+    before = signal.getsignal(signal.SIGINT)
+    # Libraries that are half loaded do not bear an exception. In the background it may be ignored.
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
+    hud = importlib.import_module("runner.cli.main").main
+    signal.signal(signal.SIGINT, before)
+    hud(prog_name="hud")

@@ -1,0 +1,301 @@
+"""hud kernels: where the time of an iteration goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from db.errors import NotFoundError
+from db.queries.kernel_counters import SHARES, counted, counter_names
+from db.queries.results import load_result
+from db.records.imported import is_imported
+from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
+from db.records.results import CaseResult, Outcome, Run
+from db.shared.text import one_line, printable
+from db.store import Store
+from runner.analysis.kernels.standalone_script import script_of, title_of
+from runner.analysis.repro import repro_command
+from runner.cli.compare.command import find_document
+from runner.cli.kernels.counter_files import names_text
+from runner.cli.output import Column, json_option, print_json, print_table, stdout, with_workplace
+from runner.cli.results.case_text import case_glob, find_case, warning_text
+from runner.format import quantity
+from runner.workspace import Workplace
+
+_SHOW = "show"
+_COLUMNS = (
+    Column(name="kernel"),
+    Column(name="kind"),
+    Column(name="library"),
+    *(
+        Column(name=name, is_number=True)
+        for name in ("calls", "time", "share", "GB/s", "TFLOP/s", "roofline")
+    ),
+    Column(name="operators", is_prose=True),
+    Column(name="shapes", is_prose=True),
+)
+# What a narrow terminal does without, the first one first.
+_SPARE = ("shapes", "roofline", "TFLOP/s", "GB/s", "operators", "library")
+_PART_COLUMNS = (
+    Column(name="part"),
+    Column(name="time", is_number=True),
+    Column(name="share", is_number=True),
+)
+
+
+class _ShowByDefault(click.Group):
+    """A group that takes what is none of its commands for the arguments of `show`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the name of the command, `show` where none is given."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_SHOW, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("kernels", cls=_ShowByDefault)
+def kernels_group() -> None:
+    """Show which kernels a case runs; `hud kernels RUN CASE` is `hud kernels show RUN CASE`."""
+
+
+@kernels_group.command(_SHOW)
+@click.argument("run_name", metavar="RUN")
+@click.argument("case_name", metavar="CASE")
+@click.option("--source", "kernel_name", metavar="KERNEL", help="Print the code of KERNEL instead.")
+@click.option(
+    "--repro",
+    "repro_name",
+    metavar="KERNEL",
+    help="Print a script instead that runs KERNEL alone and times it.",
+)
+@json_option
+@with_workplace
+def show_kernels(
+    workplace: Workplace,
+    *,
+    run_name: str,
+    case_name: str,
+    kernel_name: str | None,
+    repro_name: str | None,
+    as_json: bool,
+) -> None:
+    """Show the kernels of one case, those that take longest first, and where the time goes.
+
+    RUN is an id, the start of one, `latest`, a result file or a revision; CASE is a case's key, a
+    part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob.
+    """
+    if kernel_name is not None and repro_name is not None:
+        raise click.UsageError("--source and --repro print one thing each; give one of them")
+    run, result = find_kernels(run_name, case_name, store=workplace.store())
+    if repro_name is not None:
+        script = find_script(result, repro_name, run=run)
+        if as_json:
+            print_json({"script": script})
+        else:
+            click.echo(printable(script, kept="\n\t"), nl=False)
+        return
+    if kernel_name is not None:
+        source = find_source(result, kernel_name)
+        if as_json:
+            print_json(source.to_json())
+        else:
+            click.echo(printable(source.text, kept="\n\t"))
+        return
+    if as_json:
+        print_json(_document(run, result))
+    else:
+        _print_kernels(run, result, trace=workplace.traces().find(result.id))
+
+
+def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, CaseResult]:
+    """Return a run and the result of one of its cases with its kernels; raise NotFoundError."""
+    document = find_document(run_name, store=store)
+    result = find_case(document, case_name)
+    if not Path(run_name).is_file():
+        result = load_result(store, result.id)
+    if not result.kernels:
+        raise NotFoundError(_without_kernels(result, run=document.run))
+    return document.run, result
+
+
+def find_source(result: CaseResult, name: str) -> KernelSource:
+    """Return the code of the kernel of `result` that `name` stands for; raise NotFoundError."""
+    kernels = [kernel for kernel in result.kernels if name in (kernel.name, kernel.label)]
+    pattern = case_glob(name)
+    kernels = kernels or [item for item in result.kernels if fnmatchcase(item.name, pattern)]
+    if not kernels:
+        has = _names(result.kernels)
+        raise NotFoundError(f"{result.case.key} runs no kernel {name!r}. It runs {has}")
+    generated = {item.source_hash: item for item in kernels if item.source_hash}
+    if not generated:
+        libraries = ", ".join(sorted({item.library for item in kernels}))
+        raise NotFoundError(
+            f"{_names(kernels)} is ready-made code ({libraries}): only what torch.compile generated"
+            " has a source here"
+        )
+    if len(generated) > 1:
+        raise NotFoundError(
+            f"more than one code fits {name!r}: {_names([*generated.values()])}. Name one whole"
+        )
+    sources = {source.hash: source for source in result.sources}
+    (wanted,) = generated
+    if wanted not in sources:
+        raise NotFoundError(f"the code of {_names(kernels)} did not come with the result")
+    return sources[wanted]
+
+
+def find_script(result: CaseResult, name: str, *, run: Run) -> str:
+    """Return a script that runs one kernel alone; raise NotFoundError or NoKernelScript."""
+    source = find_source(result, name)
+    same = [kernel for kernel in result.kernels if kernel.source_hash == source.hash]
+    # One code may have several names; a name that was given whole is the one that is meant.
+    kernel = next((item for item in same if item.name == name), same[0])
+    return script_of(kernel, source, title=title_of(kernel, run=run, case=result.case))
+
+
+def _without_kernels(result: CaseResult, *, run: Run) -> str:
+    missing = f"run {run.id} has no kernels of {result.case.key}"
+    if is_imported(run.toolchain):
+        return f"{missing}: it was imported, and numbers alone come with a history"
+    if result.case.is_reference:
+        return f"{missing}: it is a reference case, of which none are recorded"
+    is_ok = result.outcome is Outcome.OK
+    why = "it was measured without recording them" if is_ok else f"it ended {result.outcome}"
+    command = repro_command(result.case, toolchain=run.toolchain)
+    return f"{missing}: {why}. With [run] kernels = true, the default, `{command}` records them"
+
+
+def _names(kernels: Sequence[Kernel]) -> str:
+    return names_text([kernel.name for kernel in kernels])
+
+
+def _longest_first(result: CaseResult) -> list[Kernel]:
+    return sorted(result.kernels, key=lambda kernel: kernel.total_s, reverse=True)
+
+
+def _document(run: Run, result: CaseResult) -> dict[str, Any]:
+    profile = profile_of(result.details)
+    return {
+        "run_id": run.id,
+        "result_id": result.id,
+        "case": result.case.to_json(),
+        "profile": None if profile is None else _profile_json(profile),
+        "kernels": [_kernel_json(kernel) for kernel in _longest_first(result)],
+        "warnings": [warning.to_json() for warning in result.warnings],
+    }
+
+
+def _kernel_json(kernel: Kernel) -> dict[str, Any]:
+    return {
+        **kernel.to_json(),
+        "bytes_per_s": kernel.bytes_per_s,
+        "flops_per_s": kernel.flops_per_s,
+    }
+
+
+def _profile_json(profile: Profile) -> dict[str, Any]:
+    return {
+        **profile.to_json(),
+        "parts_without_profiler": dict(profile.parts_without_profiler),
+        "busy_without_profiler": profile.busy_without_profiler,
+        "remainder_s": profile.remainder_s,
+    }
+
+
+def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
+    console = stdout()
+    profile = profile_of(result.details)
+    kernels = with_told_shares(_longest_first(result), profile)
+    facts = [
+        ("case", result.case.key),
+        ("run", f"{run.id}, {run.started_at:%Y-%m-%d %H:%M} UTC, {run.revision}"),
+        *_facts(kernels, profile, trace=trace),
+        *(("warning", warning_text(warning)) for warning in result.warnings),
+    ]
+    for name, value in facts:
+        console.print(f"{name:10} {printable(value)}", markup=False, soft_wrap=True)
+    console.print()
+    shares = [name for name in counter_names(kernels) if name in SHARES]
+    print_table(
+        [*_COLUMNS, *(Column(name=SHARES[name], is_number=True) for name in shares)],
+        rows=[(*_row(kernel), *(_counter(kernel, name) for name in shares)) for kernel in kernels],
+        spare=_SPARE,
+        console=console,
+    )
+    if profile is not None:
+        _print_parts(profile, console=console)
+
+
+def _facts(
+    kernels: Sequence[Kernel], profile: Profile | None, *, trace: Path | None
+) -> list[tuple[str, str]]:
+    # What is left of operators beside their kernels has rows, but is none.
+    counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
+    facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
+    if profile is None:
+        return facts
+    facts.append(("profiled", f"{profile.num_iterations} iterations"))
+    if profile.busy is not None:
+        facts.append(("device", _device_text(profile)))
+    if profile.overlap_s:
+        facts.append(("overlap", f"{quantity(profile.overlap_s, unit='s')} beside other kernels"))
+    facts.append(("trace", "not kept" if trace is None else str(trace)))
+    return facts
+
+
+def _device_text(profile: Profile) -> str:
+    replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
+    busy = quantity(profile.busy_without_profiler, unit="share")
+    recorded = quantity(profile.busy, unit="share")
+    under = f" ({recorded} under the profiler)" if profile.is_slowed else ""
+    return f"busy {busy}{under}, {replay}"
+
+
+def _row(kernel: Kernel) -> tuple[str, ...]:
+    return (
+        one_line(kernel.label),
+        one_line(kernel.kind),
+        one_line(kernel.library),
+        f"{kernel.count:g}",
+        quantity(kernel.total_s, unit="s"),
+        quantity(kernel.share, unit="share"),
+        _scaled(kernel.bytes_per_s, scale=1e9),
+        _scaled(kernel.flops_per_s, scale=1e12),
+        quantity(kernel.roofline, unit="share"),
+        one_line(", ".join(kernel.operators)),
+        one_line(kernel.shapes),
+    )
+
+
+def _counter(kernel: Kernel, name: str) -> str:
+    """Return a counter in percent, `-` where the kernel has none of this name."""
+    reading = counted(kernel).get(name)
+    return "-" if reading is None else quantity(reading[0] / 100, unit="share")
+
+
+def _scaled(number: float | None, *, scale: float) -> str:
+    return quantity(None if number is None else number / scale, unit="1")
+
+
+def _print_parts(profile: Profile, *, console: Console) -> None:
+    """Print what an iteration consists of, and what is between its sum and the latency."""
+    told = profile.parts_without_profiler
+    parts = sorted(told.items(), key=lambda part: part[1], reverse=True)
+    whole_s = math.fsum(told.values())
+    rows = [
+        (one_line(name), quantity(part_s, unit="s"), _share(part_s, whole_s=whole_s))
+        for name, part_s in parts
+    ]
+    rows += [(name, quantity(time_s, unit="s"), "") for name, time_s in profile.whole_times()]
+    console.print()
+    print_table(_PART_COLUMNS, rows=rows, console=console)
+
+
+def _share(part_s: float, *, whole_s: float) -> str:
+    return quantity(part_s / whole_s if whole_s else None, unit="share")

@@ -1,0 +1,86 @@
+"""CSV files of NVIDIA's profilers, taken in for the kernels of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from db.queries.kernel_counters import keep_counters
+from db.records.results import CaseResult
+from db.shared.text import printable
+from db.store import Store
+from runner.errors import ImportFailed
+from runner.interop.importers.nsight import Reading, match_names, read_counters
+
+# More names than this help nobody who mistyped one.
+_MAX_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterReport:
+    """What became of a file: how many of all kernels got counters, and which it has in vain."""
+
+    path: Path
+    num_counters: int
+    num_kernels: int
+    num_all: int
+    unknown: tuple[str, ...]
+
+
+def import_counters(
+    files: Sequence[Path], *, result: CaseResult, store: Store
+) -> list[CounterReport]:
+    """Keep what `files` say of the kernels of `result`; raise ImportFailed and keep nothing."""
+    # All are read before the first is kept: a file that is wrong leaves nothing behind.
+    found = [(path, read_counters(path)) for path in files]
+    matches = [_matched(path, kernels, result=result) for path, kernels in found]
+    reports = []
+    for (path, kernels), names in zip(found, matches, strict=True):
+        counters = {
+            name: {counter: asdict(reading) for counter, reading in kernels[there].items()}
+            for name, there in names.items()
+        }
+        reports.append(
+            CounterReport(
+                path=path,
+                num_counters=len({name for some in counters.values() for name in some}),
+                num_kernels=keep_counters(store, result.id, counters),
+                num_all=len(result.kernels),
+                unknown=tuple(sorted(set(kernels) - set(names.values()))),
+            )
+        )
+    return reports
+
+
+def _matched(
+    path: Path, kernels: Mapping[str, Mapping[str, Reading]], *, result: CaseResult
+) -> dict[str, str]:
+    """Return the kernels of `result` with their names in the file; raise ImportFailed for none."""
+    known = [kernel.name for kernel in result.kernels]
+    names = match_names(kernels, known=known)
+    if not names:
+        raise ImportFailed(
+            f"{path}: none of its kernels ({names_text(list(kernels))}) is one of"
+            f" {result.case.key} ({names_text(known)}). Give the file of this case"
+        )
+    return names
+
+
+def print_report(report: CounterReport) -> None:
+    """Print what became of a file; kernels that are not there go to standard error."""
+    click.echo(
+        f"{printable(str(report.path))}: {report.num_counters} counters for {report.num_kernels} of"
+        f" {report.num_all} kernels"
+    )
+    if report.unknown:
+        click.echo(f"  no such kernel in this case: {names_text(report.unknown)}", err=True)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return the names of kernels, each once, the first ones where they are many."""
+    each = list(dict.fromkeys(names))
+    told = ", ".join(printable(name, kept="") for name in each[:_MAX_NAMES])
+    return told if len(each) <= _MAX_NAMES else f"{told} and {len(each) - _MAX_NAMES} more"

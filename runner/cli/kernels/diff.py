@@ -1,0 +1,167 @@
+"""hud kernels diff: which kernels of two results changed, why, and what each contributes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import click
+
+from db.errors import NotFoundError
+from db.records.kernels import Kernel
+from db.shared.text import counted, one_line, printable, shortened, signed_us
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from runner.cli.kernels.diff_sides import find_sides
+from runner.cli.output import (
+    Column,
+    gather_options,
+    json_option,
+    print_json,
+    print_table,
+    with_workplace,
+)
+from runner.cli.results.case_text import case_glob
+from runner.workspace import Workplace
+
+_COLUMNS = (
+    Column(name="us", is_number=True),
+    Column(name="class", is_whole=True),
+    Column(name="kernel"),
+    Column(name="why", is_prose=True),
+)
+_SPARE = ("class",)
+# What nobody reads to its end; --all and --json have every row, and --json whole names.
+_NUM_SHOWN = 100
+_MAX_LABEL, _MAX_TEXT, _MAX_LABELS = 160, 400, 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What is compared and shown of it."""
+
+    case_name: str | None
+    show_all: bool
+    kernel_name: str | None
+    as_json: bool
+
+
+@click.command("diff")
+@click.argument("baseline", metavar="A")
+@click.argument("candidate", metavar="B")
+@gather_options(
+    _Options,
+    name="options",
+    options=(
+        click.option("--case", "case_name", metavar="CASE", help="The case of both runs."),
+        click.option("--all", "show_all", is_flag=True, help="Show unchanged kernels as well."),
+        click.option(
+            "--source",
+            "kernel_name",
+            metavar="KERNEL",
+            help="Print how the code of KERNEL differs instead.",
+        ),
+        json_option,
+    ),
+)
+@with_workplace
+def diff_command(workplace: Workplace, *, baseline: str, candidate: str, options: _Options) -> None:
+    """Show which kernels changed from A to B, why, and the microseconds that each contributes.
+
+    A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
+    RUN:CASE of the store, with RUN and CASE as `hud kernels show` takes them; FILE or RUN alone
+    takes the case of the other side.
+    """
+    before, after = find_sides(
+        [baseline, candidate], case=options.case_name, store=workplace.store()
+    )
+    diff = diff_kernels(before.side, after.side)
+    if options.kernel_name is not None:
+        row = find_row(diff, options.kernel_name)
+        lines = source_diff(row, before.side.sources, after.side.sources)
+        if options.as_json:
+            print_json({"label": row.label, "text": row.text, "lines": lines})
+        else:
+            click.echo("\n".join(printable(line, kept="\t") for line in [row.text, *lines]))
+    elif options.as_json:
+        print_json({**diff.to_json(), "baseline": before.facts, "candidate": after.facts})
+    else:
+        print_diff(diff, titles=(before.title, after.title), show_all=options.show_all)
+
+
+def find_row(diff: KernelDiff, name: str) -> KernelChange:
+    """Return the largest row with a kernel that `name` stands for; raise NotFoundError."""
+    pattern = case_glob(name)
+    for exact in (True, False):
+        for row in diff.rows:
+            names = [
+                text
+                for kernel in (*row.baseline, *row.candidate)
+                for text in (kernel.name, kernel.label)
+            ]
+            if name in names if exact else any(fnmatchcase(text, pattern) for text in names):
+                return row
+    labels = ", ".join(dict.fromkeys(row.label for row in diff.rows if not row.part))
+    known = shortened(one_line(labels), limit=_MAX_LABELS)
+    raise NotFoundError(f"no kernel {name!r} on either side. There are {known}")
+
+
+def source_diff(
+    row: KernelChange, baseline: Mapping[str, str], candidate: Mapping[str, str]
+) -> list[str]:
+    """Return the code of both sides of `row` as a unified diff, no line where it is the same.
+
+    `baseline` and `candidate` are the code by hash. Raises NotFoundError where there is none.
+    """
+    before = _code(row.baseline, sources=baseline)
+    after = _code(row.candidate, sources=candidate)
+    if not before and not after:
+        raise NotFoundError(
+            f"no code of {one_line(row.label)} came with either side: only what torch.compile"
+            " generated has one here, and a trace of others brings none"
+        )
+    return list(difflib.unified_diff(before, after, "baseline", "candidate", lineterm=""))
+
+
+def _code(kernels: Sequence[Kernel], *, sources: Mapping[str, str]) -> list[str]:
+    hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
+    return [line for name in hashes for line in sources.get(name, "").splitlines()]
+
+
+def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
+    """Print a line for each change, and how they add up to the difference."""
+    for name, title in zip(("baseline ", "candidate"), titles, strict=True):
+        click.echo(f"{name} {printable(title, kept='')}")
+    if diff.noise_text:
+        click.echo(one_line(diff.noise_text))
+    click.echo()
+    changed = [row for row in diff.rows if row.kind is not ChangeKind.UNCHANGED]
+    same = [row for row in diff.rows if row.kind is ChangeKind.UNCHANGED]
+    rows = [_row(row) for row in (diff.rows if show_all else changed[:_NUM_SHOWN])]
+    if not show_all:
+        rows += _folded(changed[_NUM_SHOWN:], name="less each")
+        rows += _folded(same, name=str(ChangeKind.UNCHANGED))
+    times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
+    if diff.has_unexplained:
+        rows.append((signed_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
+    rows.append((signed_us(diff.change_s), "", diff.basis, times))
+    print_table(_COLUMNS, rows=rows, spare=_SPARE)
+
+
+def _row(row: KernelChange) -> tuple[str, ...]:
+    label, text = (
+        shortened(one_line(text), limit=limit)
+        for text, limit in ((row.label, _MAX_LABEL), (row.text, _MAX_TEXT))
+    )
+    return signed_us(row.contribution_s), str(row.kind), label, text
+
+
+def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]:
+    if not rows:
+        return []
+    total_s = math.fsum(row.contribution_s for row in rows)
+    count = counted(len(rows), "kernel")
+    return [(signed_us(total_s), name, count, "--all shows them")]

@@ -1,0 +1,136 @@
+"""The two sides of `hud kernels diff`, from trace files, result files or the store."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from db.errors import NotFoundError, RecordError
+from db.store import Store
+from runner.analysis.kernels.diff import side_of
+from runner.analysis.kernels.grouping import KernelSide
+from runner.cli.compare.command import find_document
+from runner.cli.kernels.commands import find_kernels
+from runner.protocol import notes_path
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import read_kernels
+
+# A result file says so at its beginning; a trace never has this word.
+_OF_A_RESULT = b'"schema_version"'
+_HEAD_BYTES = 4096
+# To zlib: with the header of gzip.
+_GZIP = zlib.MAX_WBITS | 16
+# Of files; no run and no revision is called so.
+_ENDINGS = (".json", ".json.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSide:
+    """A side of a diff; `title` is a line that says what it is, `facts` the same as JSON."""
+
+    side: KernelSide
+    title: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What an argument names: a trace, or a run and maybe a case."""
+
+    name: str
+    case: str | None
+    is_trace: bool
+
+
+def find_sides(names: Sequence[str], *, case: str | None, store: Store) -> list[NamedSide]:
+    """Return the sides that `names` stand for; raise NotFoundError or TraceError.
+
+    What says no case is of `case`, else of the case that the other side has.
+    """
+    wanted = [_wanted(name) for name in names]
+    known = case or next((item.case for item in wanted if item.case), None)
+    if case is not None and all(item.is_trace for item in wanted):
+        raise click.UsageError("--case is for runs and result files; a trace has only one case")
+    return [
+        _from_trace(Path(item.name))
+        if item.is_trace
+        else _from_run(item.name, case=item.case or known, store=store)
+        for item in wanted
+    ]
+
+
+def _wanted(name: str) -> _Wanted:
+    path = Path(name)
+    if path.is_file():
+        return _Wanted(name=name, case=None, is_trace=not _is_result_file(path))
+    run, _, case = name.rpartition(":")
+    if Path(run).is_file():
+        if not _is_result_file(Path(run)):
+            raise click.UsageError(f"{run} is a trace, which has only one case: leave out :{case}")
+        return _Wanted(name=run, case=case or None, is_trace=False)
+    run, _, case = name.partition(":")
+    if run.endswith(_ENDINGS):
+        raise NotFoundError(
+            f"there is no file {run}. Name a trace of torch.profiler or a result file of"
+            " `hud run --json` by its path, and a run of the store by its id or revision"
+        )
+    return _Wanted(name=run, case=case or None, is_trace=False)
+
+
+def _is_result_file(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+    # What is not packed is an error to zlib; what is no whole gzip says who reads it.
+    with contextlib.suppress(zlib.error):
+        head = zlib.decompressobj(wbits=_GZIP).decompress(head, _HEAD_BYTES)
+    return _OF_A_RESULT in head
+
+
+def _from_trace(path: Path) -> NamedSide:
+    notes = notes_path(path)
+    report = read_kernels(
+        path,
+        notes=KernelNotes.load(notes) if notes.is_file() else KernelNotes(),
+        latency_s=None,
+        peaks={},
+    )
+    side = KernelSide(
+        kernels=report.kernels,
+        sources={source.hash: source.text for source in report.sources},
+        profile=report.profile,
+    )
+    return NamedSide(side=side, title=f"trace {path}", facts={"trace": str(path)})
+
+
+def _from_run(name: str, *, case: str | None, store: Store) -> NamedSide:
+    if case is None:
+        results = find_document(name, store=store).results
+        keys = [result.case.key for result in results]
+        if len(keys) != 1:
+            raise NotFoundError(
+                f"{name} has {len(keys)} cases: {', '.join(keys)}. Name one: {name}:CASE, or --case"
+            )
+        case = keys[0]
+    run, result = find_kernels(name, case, store=store)
+    try:
+        side = side_of(result)
+    except RecordError as error:
+        raise NotFoundError(
+            f"the profile of {result.case.key} in {name} is damaged: {error}"
+        ) from error
+    return NamedSide(
+        side=side,
+        title=f"{run.id}  {run.revision}  {result.case.key}",
+        facts={
+            "run_id": run.id,
+            "result_id": result.id,
+            "revision": run.revision,
+            "case": result.case.to_json(),
+        },
+    )

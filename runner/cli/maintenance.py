@@ -1,0 +1,206 @@
+"""hud ingest, detect and demo: keep it running."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+
+from db.errors import MixedStoreError, RecordError, StoreError
+from db.records.results import RunDocument
+from db.shared.text import counted, printable, shortened
+from db.store import Store
+from runner.alerting.notifier import make_telling, send_waiting
+from runner.alerting.payload import alerts_json
+from runner.cli.entry import EXIT_USAGE
+from runner.cli.output import (
+    json_option,
+    new_progress,
+    print_json,
+    say_when_empty,
+    stderr,
+    with_workplace,
+)
+from runner.cli.run.after_run import unless_stopped
+from runner.cli.serve import serve_dashboard
+from runner.config.load import demo_store_url
+from runner.demo.history import fill_demo
+from runner.detection.detect import detect as detect_alerts
+from runner.persistence.json_files import STDIN, check_times, read_documents
+from runner.persistence.spool import Spool
+from runner.scheduling.timetable import timetable_of
+from runner.workspace import Workplace
+
+# Names in a file may be of any length, and what is told of them.
+_MAX_REASON: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesReport:
+    """What came of result files; `refused` are those that, or runs of which, are not stored."""
+
+    num_ingested: int = 0
+    num_duplicates: int = 0
+    # Each file with the reason.
+    refused: tuple[tuple[Path, str], ...] = ()
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path())
+@json_option
+@with_workplace
+def ingest(workplace: Workplace, *, files: tuple[str, ...], as_json: bool) -> None:
+    """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
+
+    A file with a mistake is named; the others are stored. A file - is what comes from a pipe.
+    """
+    store = workplace.store()
+    # Standard input has one end, however often it is named.
+    paths = dict.fromkeys(STDIN if name == "-" else Path(name) for name in files)
+    done = ingest_files(tuple(paths), store=store, spool=workplace.spool(), now=workplace.seams.now)
+    report = workplace.spool().drain(store)
+    num_ingested = done.num_ingested + report.num_ingested
+    num_duplicates = done.num_duplicates + report.num_duplicates
+    for broken in report.broken:
+        stderr().print(broken.text, markup=False)
+    if report.trouble:
+        stderr().print(
+            f"{counted(report.num_left, 'result')} still waiting: {report.trouble}", markup=False
+        )
+    if as_json:
+        print_json(
+            {
+                "ingested": num_ingested,
+                "duplicates": num_duplicates,
+                "broken": [str(broken.path) for broken in report.broken],
+                "left": report.num_left,
+                "trouble": report.trouble,
+                "errors": [{"file": str(path), "error": why} for path, why in done.refused],
+            }
+        )
+    else:
+        names = _names(path for path, _ in done.refused)
+        click.echo(
+            f"{counted(num_ingested, 'result')} stored, {num_duplicates} in already,"
+            f" {len(report.broken)} set aside, {report.num_left} left"
+            + (f"; not all of: {names}" if names else "")
+        )
+    if done.refused:
+        sys.exit(EXIT_USAGE)
+    sys.exit(int(bool(report.trouble or report.broken)))
+
+
+def ingest_files(
+    files: Sequence[Path], *, store: Store, spool: Spool, now: Callable[[], datetime]
+) -> FilesReport:
+    """Store the runs of result files, and say on standard error of each that is none.
+
+    Raises StoreError when the store takes nothing, after saying what is stored by then.
+    """
+    report = FilesReport()
+    for place, path in enumerate(files):
+        try:
+            documents = read_documents(path)
+        except OSError as error:
+            reason = f"cannot read {path}: {error.strerror or error}"
+            report = _refuse(report, path, reason=reason)
+            continue
+        except RecordError as error:
+            report = _refuse(report, path, reason=str(error))
+            continue
+        for document in documents:
+            try:
+                # Only now: what comes through a pipe may have been measured meanwhile.
+                check_times(document, now=now())
+                num_new, num_known = ingest_document(document, store=store, spool=spool)
+            except (RecordError, MixedStoreError) as error:
+                report = _refuse(report, path, reason=f"{path}: {error}")
+                continue
+            except StoreError:
+                click.echo(
+                    f"{counted(report.num_ingested, 'result')} stored,"
+                    f" {report.num_duplicates} in already; not all of: {_names(files[place:])}",
+                    err=True,
+                )
+                raise
+            if not document.results:
+                text = f"run {document.run.id} in {path} has no results"
+                click.echo(printable(text), err=True)
+            report = replace(
+                report,
+                num_ingested=report.num_ingested + num_new,
+                num_duplicates=report.num_duplicates + num_known,
+            )
+    return report
+
+
+def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
+    """Return `report` with a file that is not stored, after saying so on standard error."""
+    reason = shortened(reason, limit=_MAX_REASON)
+    click.echo(f"hud: {printable(reason)}", err=True)
+    return replace(report, refused=(*report.refused, (path, reason)))
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(dict.fromkeys(printable(str(path)) for path in paths))
+
+
+def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:
+    """Store a run with its results; return how many were new and how many were in already."""
+    # One transaction each would take most of the time.
+    num_new = store.ingest_all(
+        document.run,
+        (
+            (f"document-{result.id}", spool.traces.take(result, waiting=spool.directory))
+            for result in document.results
+        ),
+    )
+    return num_new, len(document.results) - num_new
+
+
+@click.command()
+@json_option
+@with_workplace
+def detect(workplace: Workplace, *, as_json: bool) -> None:
+    """Judge the stored history again; the same history gives the same alerts."""
+    with unless_stopped() as check:
+        report = detect_alerts(
+            workplace.store(),
+            is_full=True,
+            timetable=timetable_of(workplace),
+            telling=make_telling(workplace),
+            check=check,
+        )
+    send_waiting(workplace, notify=new_progress(workplace))
+    is_empty = say_when_empty(workplace.store())
+    if as_json:
+        print_json(alerts_json(report.alerts, workplace=workplace))
+    elif not is_empty:
+        click.echo(
+            f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
+            " `hud regressions` lists the open ones"
+        )
+
+
+@click.command()
+@click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
+@with_workplace
+def demo(workplace: Workplace, *, is_served: bool) -> None:
+    """Fill a separate store with a made-up history, labelled as such, to look around in."""
+    config = workplace.config
+    # Only an explicit --store may name another place; the store of real runs is never filled.
+    default = demo_store_url(config.state_dir)
+    context = click.get_current_context()
+    url = config.store_url if context.params.get("store_url") else default
+    workplace = replace(workplace, config=replace(config, store_url=url))
+    fill_demo(workplace.store(), now=workplace.seams.now)
+    click.echo(f"synthetic history, nothing of it measured: {url}")
+    if is_served:
+        serve_dashboard(workplace)
+    else:
+        click.echo(f"`hud serve --store {url}` shows it")

@@ -1,0 +1,93 @@
+"""The options that say which cases are measured, and on which device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import click
+
+from db.records.results import MEASURED_DTYPES
+from runner.cli.output import gather_options
+from runner.planning.plan import DEVICES, find_suite
+from runner.planning.suites import QUICK, Selection, Suite
+from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite
+
+_OPTIONS = (
+    click.option("--suite", metavar="S", help="A named selection. Default: quick."),
+    click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs."),
+    click.option("--tag", "tags", metavar="T", multiple=True, help="Models with a tag; globs."),
+    click.option("--exclude", metavar="GLOB", multiple=True, help="Models that are left out."),
+    click.option(
+        "--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs."
+    ),
+    click.option("--phase", "phases", metavar="P", multiple=True, help="inference or training."),
+    click.option(
+        "--dtype", "dtypes", metavar="D", multiple=True, help=f"{', '.join(MEASURED_DTYPES)}."
+    ),
+    click.option(
+        "--shape", "shapes", metavar="S", multiple=True, help="tiny, small, full, or auto; globs."
+    ),
+    click.option(
+        "--device",
+        type=click.Choice([AUTO_DEVICE, *DEVICES]),
+        help="auto (the default) takes the GPU when there is one.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOptions:
+    """What of these options somebody gave."""
+
+    suite: str | None
+    models: tuple[str, ...]
+    tags: tuple[str, ...]
+    exclude: tuple[str, ...]
+    modes: tuple[str, ...]
+    phases: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[str, ...]
+    device: str | None
+
+    def given(self) -> list[str]:
+        """Return the names of the options that were given, as one types them."""
+        names = [item.name for item in fields(self) if getattr(self, item.name)]
+        return [f"--{name.removesuffix('s')}" for name in names]
+
+
+case_options = gather_options(CaseOptions, name="wanted", options=_OPTIONS)
+
+
+def make_orders(
+    wanted: CaseOptions, *, toolchains: tuple[str, ...], workplace: Workplace, has_references: bool
+) -> list[RunOrder]:
+    """Return an order for each toolchain; raise UnknownNameError for a suite that is not there."""
+    suite = _choose_suite(wanted, workplace=workplace)
+    return [
+        RunOrder(
+            suite=suite,
+            toolchain=toolchain,
+            device=wanted.device or AUTO_DEVICE,
+            has_references=has_references,
+        )
+        for toolchain in toolchains
+    ]
+
+
+def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
+    if wanted.suite is None and any(getattr(wanted, axis.name) for axis in fields(Selection)):
+        suite = custom_suite(Selection())
+    else:
+        suite = find_suite(wanted.suite or QUICK.name, suites=workplace.config.suites)
+    usual = suite.selection
+    selection = Selection(
+        models=wanted.models or usual.models,
+        # Who names models means these, whatever the suite makes of its own.
+        tags=wanted.tags or (() if wanted.models else usual.tags),
+        exclude=wanted.exclude or (() if wanted.models else usual.exclude),
+        modes=wanted.modes or usual.modes,
+        phases=wanted.phases or usual.phases,
+        dtypes=wanted.dtypes or usual.dtypes,
+        shapes=wanted.shapes or usual.shapes,
+    )
+    return replace(suite, selection=selection)

@@ -1,0 +1,73 @@
+"""What `hud show` says about compiling: time by phase, what it saves, and where Dynamo stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from db.records.results import CaseResult, RunDocument
+from db.shared.text import first_line
+from runner.cli.output import Column, print_table, stdout
+from runner.format import metric, mode_text
+
+# More than these of a result are in `--json` and on its page.
+MAX_PLACES = 5
+_COLUMNS = (
+    ("cold", "compile_cold_s"),
+    ("dynamo", "compile_dynamo_s"),
+    ("aot", "compile_aot_s"),
+    ("inductor", "compile_inductor_s"),
+    ("triton or C++", "compile_backend_s"),
+    ("warm", "compile_warm_s"),
+    ("artifacts", "compile_artifacts_s"),
+    ("break-even", "break_even_calls"),
+    ("guards", "guards"),
+)
+_SPARE = ("guards", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
+_PLACE_LISTS = (("graph_breaks", "graph break"), ("recompiles", "recompile"))
+
+
+def print_compile(document: RunDocument) -> None:
+    """Print a row for each result that was compiled, then graph breaks and recompiles."""
+    compiled = [result for result in document.results if result.measurement("graphs") is not None]
+    if not compiled:
+        return
+    console = stdout()
+    console.print("\ncompile", markup=False)
+    names = ("model", "mode", "phase", "dtype")
+    rows = [
+        (
+            result.case.model,
+            mode_text(result),
+            str(result.case.phase),
+            str(result.case.dtype),
+            *(metric(result, name) for _, name in _COLUMNS),
+        )
+        for result in compiled
+    ]
+    columns = [
+        *(Column(name=name, is_whole=name == "mode") for name in names),
+        *(Column(name=title, is_number=True) for title, _ in _COLUMNS),
+    ]
+    print_table(columns, rows=rows, spare=("phase", "dtype", *_SPARE), console=console)
+    for result in compiled:
+        for line in place_lines(result):
+            console.print(line, markup=False, soft_wrap=True)
+
+
+def place_lines(result: CaseResult) -> Iterator[str]:
+    """Yield a line for each graph break and recompile of `result`, with its line and reason."""
+    for name, title in _PLACE_LISTS:
+        places = result.details.get(name) or []
+        for place in places[:MAX_PLACES]:
+            yield f"{result.case.key}: {title}{_at(place)}: {first_line(str(place['reason']))}"
+        if len(places) > MAX_PLACES:
+            num_more = len(places) - MAX_PLACES
+            yield f"{result.case.key}: {num_more} more of these; see `hud show RUN --json`"
+
+
+def _at(place: Mapping[str, Any]) -> str:
+    if place.get("file") is None:
+        return ""
+    return f" at {Path(place['file']).name}:{place['line']} in {place['function']}"

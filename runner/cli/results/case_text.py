@@ -1,0 +1,105 @@
+"""One case result in full, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from db.errors import NotFoundError
+from db.records.imported import was_timed
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome, RunDocument
+from db.records.run_warning import RunWarning
+from db.shared.text import one_line, printable, runtime_text
+from models_zoo.catalog.spec import near_names
+from runner.cli.output import Column, print_table, stdout
+from runner.format import mode_text, quantity
+
+# So many cases of a run are named to who named none of them.
+_MAX_NAMED = 10
+_COLUMNS = (
+    Column(name="metric", is_whole=True),
+    *(Column(name=name, is_number=True) for name in ("median", "95 % interval", "samples")),
+    Column(name="how", is_prose=True),
+)
+
+
+def find_case(document: RunDocument, name: str) -> CaseResult:
+    """Return the result whose case has the key `name`, or the only one that it fits as a glob.
+
+    A name without a glob fits keys that have it anywhere. Raises NotFoundError.
+    """
+    results = document.results
+    exact = [result for result in results if result.case.key == name]
+    pattern = case_glob(name)
+    found = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
+    if len(found) == 1:
+        return found[0]
+    keys = [result.case.key for result in found or results]
+    rest = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
+    named = f"{', '.join(keys[:_MAX_NAMED])}{rest}"
+    if not found:
+        near = near_names(name, {part for key in keys for part in key.split("/")})
+        hint = f" Did you mean {near}?" if near else ""
+        raise NotFoundError(
+            f"run {document.run.id} has no result of {name!r}.{hint} It has {named}"
+        )
+    raise NotFoundError(f"more than one result fits {name!r}: {named}. Name one whole")
+
+
+def case_glob(name: str) -> str:
+    """Return `name` as a glob of cases' keys; what is no glob fits any part of a key."""
+    return name if any(sign in name for sign in "*?[") else f"*{name}*"
+
+
+def print_case(result: CaseResult) -> None:
+    """Print how a case ended, its warnings with hints and every measurement with its interval."""
+    console = stdout()
+    took_s = (result.finished_at - result.started_at).total_seconds()
+    facts = [
+        ("case", result.case.key),
+        ("mode", mode_text(result)),
+        ("outcome", f"{result.outcome}: {result.reason}" if result.reason else result.outcome),
+        ("took", quantity(took_s, unit="s") if was_timed(result.details) else "not known"),
+    ]
+    if runtime := runtime_text(result.details):
+        facts.insert(2, ("runtime", one_line(runtime)))
+    for name, value in facts:
+        console.print(f"{name:10} {value}", markup=False)
+    for warning in result.warnings:
+        console.print(f"{'warning':10} {warning_text(warning)}", markup=False)
+    if result.outcome is not Outcome.OK and result.log_tail.strip():
+        console.print(f"\nthe end of its log:\n{printable(result.log_tail.rstrip())}", markup=False)
+    if result.measurements:
+        console.print()
+        print_table(_COLUMNS, rows=measurement_rows(result.measurements), console=console)
+
+
+def warning_text(warning: RunWarning) -> str:
+    """Return a warning with its hint."""
+    hint = f"; {warning.hint}" if warning.hint else ""
+    return f"{warning.code}: {warning.text}{hint}"
+
+
+def measurement_rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
+    """Return a row for each measurement, in the order of the table of metrics."""
+    order = {name: place for place, name in enumerate(METRICS)}
+    ordered = sorted(measurements, key=lambda item: order.get(item.metric, len(order)))
+    return [
+        (
+            item.metric,
+            quantity(item.median, unit=item.unit),
+            _interval(item),
+            str(len(item.samples)),
+            item.method,
+        )
+        for item in ordered
+    ]
+
+
+def _interval(item: Measurement) -> str:
+    # A single sample has none of its own, but what follows from others may have one.
+    if len(item.samples) == 1 and item.interval[0] == item.interval[1]:
+        return ""
+    low, high = (quantity(end, unit=item.unit) for end in item.interval)
+    return f"{low} .. {high}"

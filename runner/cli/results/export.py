@@ -1,0 +1,167 @@
+"""hud export: runs in formats that other tools read."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+
+from db.queries.results import load_document
+from db.queries.runs import load_run_ids
+from db.records.results import CaseResult, RunDocument
+from db.store import Store
+from runner.cli.compare.command import find_document
+from runner.cli.output import with_workplace
+from runner.cli.results.case_text import case_glob
+from runner.errors import DocumentNotWritten, NoSuchDocument
+from runner.interop.exporters.flat_tables import to_csv, to_parquet
+from runner.interop.exporters.mlperf import to_mll
+from runner.interop.exporters.openmetrics import to_openmetrics
+from runner.interop.exporters.v3 import to_v3
+from runner.protocol import whole_file
+from runner.workspace import Workplace
+
+ALL_RUNS = "all"
+PARQUET = "parquet"
+
+
+def _to_mlperf(documents: Iterable[RunDocument]) -> Iterator[bytes]:
+    for document in documents:
+        yield to_mll(document).encode()
+
+
+FORMATS: Mapping[str, Callable[[Iterable[RunDocument]], Iterator[bytes]]] = {
+    "v3": to_v3,
+    "csv": to_csv,
+    PARQUET: to_parquet,
+    "openmetrics": to_openmetrics,
+    "mlperf": _to_mlperf,
+}
+
+
+class Format(click.ParamType[str]):
+    """The name of a format; what there is when there is no such."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return `value` if it names a format."""
+        if value not in FORMATS:
+            self.fail(f"no format {value!r}; there is {', '.join(FORMATS)}", param, ctx)
+        return str(value)
+
+
+@click.command()
+@click.argument("run_names", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "format_name",
+    type=Format(),
+    metavar="FORMAT",
+    required=True,
+    help=f"The format: {', '.join(FORMATS)}.",
+)
+@click.option(
+    "--case",
+    "cases",
+    metavar="CASE",
+    multiple=True,
+    help="Only these cases: a key, a part of one, or a glob.",
+)
+@click.option("--metric", "metrics", metavar="METRIC", multiple=True, help="Only these, as globs.")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write it, instead of standard output.",
+)
+@with_workplace
+def export(
+    workplace: Workplace,
+    *,
+    run_names: tuple[str, ...],
+    format_name: str,
+    cases: tuple[str, ...],
+    metrics: tuple[str, ...],
+    path: Path | None,
+) -> None:
+    """Write RUNs in a format of other tools.
+
+    Each is an id, the start of one, `latest`, `previous`, a revision or a result file; `all` is
+    every run of the store.
+    """
+    if path is None and format_name == PARQUET and sys.stdout.isatty():
+        raise click.UsageError("parquet is no text for a terminal; name a file with -o")
+    chosen = _selected(_documents(run_names, workplace.store()), cases=cases, metrics=metrics)
+    first = next(chosen, None)
+    if first is None:
+        raise NoSuchDocument(
+            "nothing to export: no result fits --case and --metric, or the store"
+            f" {workplace.store().name} is empty; `hud show RUN` lists the cases of a run"
+        )
+    pieces = FORMATS[format_name](itertools.chain([first], chosen))
+    if path is None:
+        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.flush()
+    else:
+        _write(path, pieces)
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write `pieces` so that `path` is what it was or whole; raise DocumentNotWritten."""
+    try:
+        with whole_file(path) as stream:
+            stream.writelines(pieces)
+    except OSError as error:
+        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+
+
+def _documents(names: Sequence[str], store: Store) -> Iterator[RunDocument]:
+    """Yield the runs in the order of their names, each once; a run is loaded when it is due."""
+    seen: set[str] = set()
+    for document in itertools.chain.from_iterable(_named(name, store) for name in names):
+        if document.run.id not in seen:
+            seen.add(document.run.id)
+            yield document
+
+
+def _named(name: str, store: Store) -> Iterator[RunDocument]:
+    if name != ALL_RUNS:
+        yield find_document(name, store=store)
+        return
+    for run_id in load_run_ids(store):
+        yield load_document(store, run_id)
+
+
+def _selected(
+    documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
+) -> Iterator[RunDocument]:
+    """Yield `documents` with what was chosen of them alone, those without any left out."""
+    patterns = [case_glob(name) for name in cases]
+    for document in documents:
+        fitting = (
+            _with_metrics(result, metrics) if metrics else result
+            for result in document.results
+            if not cases or any(fnmatchcase(result.case.key, item) for item in patterns)
+        )
+        results = tuple(result for result in fitting if result is not None)
+        if results:
+            yield replace(document, results=results)
+
+
+def _with_metrics(result: CaseResult, metrics: Sequence[str]) -> CaseResult | None:
+    """Return `result` with `metrics` alone, None where it has none of them."""
+    kept = tuple(
+        item
+        for item in result.measurements
+        if any(fnmatchcase(item.metric, pattern) for pattern in metrics)
+    )
+    return replace(result, measurements=kept) if kept else None

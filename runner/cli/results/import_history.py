@@ -1,0 +1,116 @@
+"""hud import: histories that other tools measured."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from db.shared.text import counted, printable
+from runner.cli.option_types import Moment
+from runner.cli.output import json_option, print_json, with_workplace
+from runner.errors import ImportFailed
+from runner.interop.importers.history import Unsaid
+from runner.interop.importers.importer import READERS, ImportReport, import_file
+from runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric
+from runner.workspace import Workplace
+
+
+@click.command("import")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=click.Path(path_type=Path),
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(READERS)),
+    help="The format; without it, by the file's name and content.",
+)
+@click.option("--revision", metavar="REV", help="The revision, where a file does not tell it.")
+@click.option("--machine", metavar="NAME", help="The machine, where a file does not tell it.")
+@click.option(
+    "--at",
+    type=Moment(),
+    metavar="TIME",
+    help="When it was measured, where a file does not tell it. Default: its modification time.",
+)
+@json_option
+@with_workplace
+def import_(
+    workplace: Workplace,
+    *,
+    files: tuple[Path, ...],
+    format_name: str | None,
+    revision: str | None,
+    machine: str | None,
+    at: datetime | None,
+    as_json: bool,
+) -> None:
+    """Store what others measured: FILEs of PyTorch's HUD, its nightly suite or TorchBench.
+
+    A file with a mistake is named with the line and leaves nothing behind; the others are stored.
+    The same file twice changes nothing. `hud detect` judges what was imported.
+    """
+    unsaid = Unsaid(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
+    store = workplace.store()
+    reports, errors = [], []
+    for path in files:
+        try:
+            report = import_file(
+                path, store=store, unsaid=unsaid, format_name=format_name, now=workplace.seams.now()
+            )
+        except ImportFailed as error:
+            errors.append({"file": str(path), "error": str(error)})
+            click.echo(f"hud: {printable(str(error))}", err=True)
+            continue
+        reports.append(report)
+        if not as_json:
+            _print_report(report, has_time=at is not None)
+    if as_json:
+        print_json({"files": [report.to_json() for report in reports], "errors": errors})
+    elif any(report.results.num_new or report.results.num_changed for report in reports):
+        click.echo("`hud detect` judges what is new, `hud up` shows it")
+    sys.exit(int(bool(errors)))
+
+
+def _print_report(report: ImportReport, *, has_time: bool) -> None:
+    name = printable(str(report.path))
+    if report.is_known:
+        click.echo(f"{name}: imported before, nothing changed")
+        return
+    done = report.results
+    click.echo(
+        f"{name}: {counted(report.num_rows or 0, 'row')} ({report.format}),"
+        f" {counted(report.num_runs, 'run')};"
+        f" results: {done.num_new} new, {done.num_changed} changed, {done.num_known} in already"
+    )
+    for text in report.skipped.texts():
+        click.echo(f"  skipped {text}")
+    for names, count in report.num_mixed.items():
+        click.echo(
+            f"  taken for launches of one result {count}: records that differ in {names};"
+            " benchmark.extra_info.shape tells them apart"
+        )
+    if report.num_untimed and not has_time:
+        click.echo("  no time in the file; --at says when, without it the file's own time counts")
+    for metric in report.metrics:
+        if not metric.is_known or metric.judged_as is None:
+            click.echo(f"  {_judged_how(metric)}")
+    for metric_name in report.contradicted:
+        click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
+
+
+def _judged_how(metric: ForeignMetric) -> str:
+    told = str(metric.direction).replace("_", " ")
+    if metric.judged_as is None:
+        guess = ", guessed from its name" if metric.is_guessed else ""
+        return f"charted but not judged: {metric.name} ({told}{guess})"
+    if metric.is_guessed:
+        return f"judged by its name and unit: {metric.name} ({told})"
+    return f"judged as its records say: {metric.name} ({told})"

@@ -1,0 +1,137 @@
+"""What follows a run: judge the history, measure suspects again, say what is news."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from db.errors import StoreError
+from db.records.results import Alert, Run, RunDocument, Verdict
+from db.records.triage import is_muted
+from runner.alerting.notifier import make_telling, send_waiting
+from runner.analysis.confirmation.confirmation import fails_run, is_refuted
+from runner.analysis.judging.attribution import MACHINE
+from runner.cli.output import new_progress
+from runner.detection.confirm import confirm_run
+from runner.detection.detect import DetectReport, detect
+from runner.errors import JudgingLost, RunInterrupted
+from runner.events import Notify, Said
+from runner.scheduling.timetable import timetable_of
+from runner.system.interrupts import Interrupts
+from runner.workspace import Workplace
+
+STOPPED = "stopped while the history was judged; `hud detect` does it again"
+
+
+@contextmanager
+def unless_stopped() -> Iterator[Callable[[], None]]:
+    """Yield what raises RunInterrupted once a signal has come; at the end it is called, too.
+
+    Nothing is raised in the middle of a query: libraries would log it, or raise what they like.
+    """
+    with Interrupts(said=STOPPED) as interrupts:
+        with interrupts.deferred(lambda: None):
+            yield interrupts.check
+        interrupts.check()
+
+
+def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
+    """Judge the stored history, measure what these runs made suspect again, and tell what is news.
+
+    Returns the alerts that fail the runs. A store that is busy is only said, as are processes
+    that were ended: `hud detect` judges later. Raises RunInterrupted when it was stopped.
+    """
+    progress = new_progress(workplace)
+    try:
+        telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
+        with unless_stopped() as check:
+            report = detect(
+                workplace.store(), timetable=timetable_of(workplace), telling=telling, check=check
+            )
+        confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
+    except (StoreError, JudgingLost) as error:
+        progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
+        return []
+    now = workplace.seams.now()
+    found = [
+        alert
+        for alert in news_of(report.new, confirmed=confirmed)
+        if any(regressions_of(document.run, [alert]) for document in documents)
+        and not is_muted(alert, at=now)
+    ]
+    for text in texts_of(found, report, has_places=len(documents) > 1):
+        progress(Said(text=f"regression: {text}"))
+    send_waiting(workplace, notify=progress)
+    return [alert for alert in not_the_machines(found) if fails_run(alert)]
+
+
+def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool) -> Iterator[str]:
+    """Yield a line for each event of several alerts, and for each alert that stands alone."""
+    by_event: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_event[alert.event_id or alert.id].append(alert)
+    for event_id, together in by_event.items():
+        if len(together) > 1 and event_id in report.events:
+            yield f"{report.events[event_id].title}; {len(together)} alerts"
+            continue
+        for alert in together:
+            place = f" in {alert.toolchain}" if has_places else ""
+            yield f"{alert.case.key} {alert.metric}{place}: {alert.cause_text}"
+
+
+def _confirm(
+    documents: Sequence[RunDocument],
+    report: DetectReport,
+    *,
+    workplace: Workplace,
+    notify: Notify,
+) -> list[Alert]:
+    """Return the suspects of these runs with what measuring them again said."""
+    if not workplace.config.has_confirmation:
+        return []
+    alerts: list[Alert] = []
+    for document in documents:
+        found = confirm_run(
+            document,
+            alerts=report.alerts,
+            workplace=workplace,
+            notify=notify,
+            telling=make_telling(workplace),
+        )
+        alerts += found.alerts
+        if found.is_interrupted:
+            raise RunInterrupted(
+                "stopped while suspects were measured again; the run and what was found are kept"
+            )
+    return alerts
+
+
+def news_of(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> list[Alert]:
+    """Return what people are told: what was confirmed, and what is new and was not refuted.
+
+    `confirmed` are all alerts that were measured again, whatever that said.
+    """
+    measured = {alert.id: alert for alert in confirmed}
+    known = [measured.get(alert.id, alert) for alert in new]
+    ids = {alert.id for alert in known}
+    others = [alert for alert in confirmed if alert.is_confirmed and alert.id not in ids]
+    return [alert for alert in known if not is_refuted(alert)] + others
+
+
+def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that a move of the machine does not explain: those alone fail a run."""
+    return [alert for alert in alerts if alert.cause_kind != MACHINE]
+
+
+def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the regressions among `alerts` on the run's machine in its toolchain.
+
+    Not by their first bad run: a step is known on its third night, and news then.
+    """
+    return [
+        alert
+        for alert in alerts
+        if (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
+        and alert.verdict is Verdict.REGRESSION
+    ]

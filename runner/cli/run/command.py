@@ -1,0 +1,362 @@
+"""hud run: one run now."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import click
+
+from db.queries.results import load_document, load_runs
+from db.records.metrics import speedup_name
+from db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from db.shared.text import counted, first_line
+from runner.cli.entry import EXIT_INTERRUPTED
+from runner.cli.options import CaseOptions, case_options, make_orders
+from runner.cli.output import (
+    Column,
+    new_progress,
+    print_json,
+    print_table,
+    stderr,
+    stdout,
+    with_workplace,
+)
+from runner.cli.run.after_run import judge
+from runner.cli.run.nsight import watch_case
+from runner.cli.run.nsight_commands import Tool
+from runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.config.model_files import check_model_files
+from runner.errors import DocumentNotWritten, ResumeError
+from runner.format import distinct, metric, mode_text
+from runner.planning.suites import Selection
+from runner.protocol import write_json
+from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
+
+_REASON_WIDTH = 100
+_LATEST = "latest"
+_NUM_RUNS_SEARCHED = 1000
+# What a narrow terminal does without: first what is the same in every row, then these.
+_TOLD_ONCE = ("shape", "phase", "dtype")
+_LEAST_USED = ("peak memory", "compile warm", "compile cold")
+
+
+@click.command()
+@case_options
+@click.option(
+    "--toolchain",
+    "toolchains",
+    metavar="T",
+    multiple=True,
+    help="The torch to measure; several, by repeating it, are measured in turn.",
+)
+@click.option(
+    "--json", "json_path", metavar="PATH", help="Write the result document there; - is stdout."
+)
+@click.option("--no-store", is_flag=True, help="Store nothing.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["none", "failure", "regression"]),
+    default="regression",
+    show_default=True,
+    help="Exit with 1: never, when a case failed, or when one failed or regressed.",
+)
+@click.option(
+    "--resume",
+    "resume_id",
+    metavar="RUN",
+    is_flag=False,
+    flag_value=_LATEST,
+    help="Measure what is left of an interrupted run (the latest, or RUN).",
+)
+@click.option("--no-reference", is_flag=True, help="Leave the reference cases out.")
+@click.option(
+    "--confirm/--no-confirm",
+    "is_confirming",
+    default=None,
+    help="Measure suspected regressions again before they count. Default: as [run] confirm says.",
+)
+@click.option(
+    "--nsys", "tool", flag_value=str(Tool.NSYS), help="Watch one case with Nsight Systems instead."
+)
+@click.option(
+    "--ncu", "tool", flag_value=str(Tool.NCU), help="Count one case with Nsight Compute instead."
+)
+@executor_options
+@with_workplace
+def run(
+    workplace: Workplace,
+    *,
+    wanted: CaseOptions,
+    toolchains: tuple[str, ...],
+    json_path: str | None,
+    no_store: bool,
+    fail_on: str,
+    resume_id: str | None,
+    no_reference: bool,
+    is_confirming: bool | None,
+    tool: str | None,
+    executor: ExecutorOptions,
+) -> None:
+    """Measure now: compile and time each selected case, store it and judge it.
+
+    With --nsys or --ncu, print the commands that let NVIDIA's profiler watch the one case that is
+    selected; where it is installed, run them and keep its counters beside the kernels of the case.
+    """
+    if tool is not None:
+        if resume_id is not None or json_path is not None or no_store or len(toolchains) > 1:
+            raise click.UsageError(
+                f"--{tool} watches one case in one toolchain, and what it counts goes to the store:"
+                " omit --resume, --json and --no-store"
+            )
+        _watch(wanted, tool=Tool(tool), toolchains=toolchains, workplace=workplace)
+        return
+    executor.check()
+    workplace = replace(workplace, has_store=not no_store)
+    if is_confirming is not None:
+        config = replace(workplace.config, has_confirmation=is_confirming)
+        workplace = replace(workplace, config=config)
+    if resume_id is not None:
+        if toolchains:
+            raise click.UsageError("--resume continues a run in its toolchain; omit --toolchain")
+        orders = [_resume_order(resume_id, workplace=workplace, is_ray=executor.is_ray)]
+    else:
+        names = toolchains or (CURRENT_TOOLCHAIN,)
+        orders = make_orders(
+            wanted, toolchains=names, workplace=workplace, has_references=not no_reference
+        )
+    if json_path is not None:
+        _check_folder(json_path)
+    measure = partial(measure_on_ray, options=executor) if executor.is_ray else measure_in_terminal
+    documents = measure(orders, workplace=workplace)
+    if json_path is not None:
+        _write_documents(documents, json_path)
+    print_results(*documents, is_stdout_free=json_path != "-")
+    if documents[0].run.state is RunState.INTERRUPTED:
+        _say_interrupted(documents, executor=executor, can_resume=not no_store)
+        sys.exit(EXIT_INTERRUPTED)
+    has_trouble = not no_store and _pass_on_rest(documents, workplace=workplace)
+    alerts = []
+    if not no_store and not has_trouble:
+        alerts = judge(*documents, workplace=executor.place_of(workplace))
+    is_kept = no_store or not workplace.spool().has_any_of({item.run.id for item in documents})
+    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_kept=is_kept))
+
+
+def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> bool:
+    """Offer the store again what it did not take of these runs; return whether it takes nothing.
+
+    It was waited for after the last case, and is not again. That it takes nothing is said, since
+    nobody judges what is not stored.
+    """
+    spool = workplace.spool()
+    if not spool.has_any_of({document.run.id for document in documents}):
+        return False
+    is_waiting = bool(spool.pending())
+    report = spool.drain(workplace.store().in_a_hurry())
+    for broken in report.broken:
+        stderr().print(broken.text, markup=False)
+    if report.trouble:
+        stderr().print(
+            "the store takes nothing yet: what was measured waits in the spool and is not judged."
+            " `hud ingest` stores it, and `hud detect` judges it then",
+        )
+    elif is_waiting and not report.broken:
+        stderr().print("the store takes results again; nothing was lost")
+    return bool(report.trouble)
+
+
+def _watch(
+    wanted: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workplace: Workplace
+) -> None:
+    names = toolchains or (CURRENT_TOOLCHAIN,)
+    (order,) = make_orders(wanted, toolchains=names, workplace=workplace, has_references=False)
+    watch_case(order, tool=tool, workplace=workplace)
+
+
+def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
+    """Execute `order` with its progress on standard error and return what came of it."""
+    (document,) = measure_in_terminal([order], workplace=workplace)
+    return document
+
+
+def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> list[RunDocument]:
+    """Execute `orders` in turn with their progress on standard error and return their runs."""
+    check_model_files(orders, config=workplace.config)
+    with new_progress(workplace) as progress:
+        return execute_together(orders, workplace=workplace, notify=progress)
+
+
+def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
+    """Print a row for each result, to standard error when standard output is taken.
+
+    The results of several runs stand case by case, each with its toolchain or its machine.
+    """
+    kind, labels = _labels(documents)
+    results = [
+        (label, result)
+        for label, document in zip(labels, documents, strict=True)
+        for result in document.results
+        if not result.case.is_reference and not result.is_put_off
+    ]
+    planned = [case.key for document in documents for case in document.run.plan]
+    order = {key: place for place, key in enumerate(dict.fromkeys(planned))}
+    results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
+    rows = [
+        (
+            result.case.model,
+            mode_text(result),
+            *((label,) if len(documents) > 1 else ()),
+            str(result.case.phase),
+            result.case.shape,
+            str(result.case.dtype),
+            str(result.outcome),
+            metric(result, "latency_s"),
+            metric(result, "speedup"),
+            metric(result, "compile_cold_s"),
+            metric(result, "compile_warm_s"),
+            metric(result, "peak_bytes"),
+            "" if result.outcome is Outcome.OK else shorten(result.reason),
+        )
+        for label, result in results
+    ]
+    place = (kind,) if len(documents) > 1 else ()
+    names = ("model", "mode", *place, "phase", "shape", "dtype", "outcome")
+    numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
+    columns = [
+        *(Column(name=name, is_whole=name == "mode") for name in names),
+        *(Column(name=name, is_number=True) for name in numbers),
+        Column(name="", is_prose=True),
+    ]
+    same = [name for name in _TOLD_ONCE if len({row[names.index(name)] for row in rows}) == 1]
+    console = stdout() if is_stdout_free else stderr()
+    if rows:
+        print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
+    taken = [result.measurement("speedup") for _, result in results]
+    name = speedup_name(found.method for found in taken if found is not None)
+    if name != "speedup":
+        console.print(f"{name}: eager over variant, round by round; latency is wall time")
+    for label, document in zip(labels, documents, strict=True):
+        if told := _reference_text(document):
+            where = f" ({label})" if len(documents) > 1 else ""
+            console.print(f"reference cases{where}: {told}", markup=False)
+    found = [result for document in documents for result in document.results]
+    # Toolchains in turn put off the same cases.
+    if num_put_off := len({result.case.key for result in found if result.is_put_off}):
+        text = f"put off {counted(num_put_off, 'case')}: the suite's time budget was spent"
+        console.print(text, markup=False)
+    if told := warning_text([result for _, result in results]):
+        console.print(told, markup=False)
+
+
+def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:
+    """Return what tells the runs apart, toolchain or machine, and what each is called by it."""
+    machines = [document.run.machine for document in documents]
+    if len(set(machines)) > 1:
+        return "machine", distinct(machines)
+    return "toolchain", distinct([document.run.toolchain for document in documents])
+
+
+def warning_text(results: Sequence[CaseResult]) -> str:
+    """Return which warnings the results carry, the most frequent first; empty without any."""
+    counts = Counter(code for result in results for code in {item.code for item in result.warnings})
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{code} ({number})" for code, number in ordered)
+    warned = counted(sum(bool(result.warnings) for result in results), "result")
+    return f"warnings on {warned}: {told}; `hud show RUN CASE` says more" if told else ""
+
+
+def _reference_text(document: RunDocument) -> str:
+    """Return the times of the reference cases, and how those ended that have none."""
+    return ", ".join(
+        f"{result.case.model} {metric(result, 'latency_s')}"
+        if result.outcome is Outcome.OK
+        else f"{result.case.model} {result.outcome}"
+        for result in document.results
+        if result.case.is_reference
+    )
+
+
+def shorten(reason: str) -> str:
+    """Return what of `reason` fits beside a row; `--json` and the dashboard have all of it."""
+    line = first_line(reason)
+    return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
+
+
+def _resume_order(run_id: str, *, workplace: Workplace, is_ray: bool) -> RunOrder:
+    if not workplace.has_store:
+        raise ResumeError("--resume needs the store; leave out --no-store")
+    if run_id == _LATEST:
+        # One of another machine is for that to go on with.
+        run_id = _unfinished_run(workplace, machine=None if is_ray else workplace.config.machine)
+    run = load_document(workplace.store(), run_id).run
+    suites = workplace.config.suites
+    return RunOrder(
+        suite=suites.get(run.suite, custom_suite(Selection())),
+        toolchain=run.toolchain,
+        # A machine of a cluster that was given nothing has no plan.
+        device=run.plan[0].device if run.plan else AUTO_DEVICE,
+        resume_id=run.id,
+    )
+
+
+def _unfinished_run(workplace: Workplace, *, machine: str | None) -> str:
+    """Return the id of the newest run that has not finished; `latest` where all have."""
+    for summary in load_runs(workplace.store(), limit=_NUM_RUNS_SEARCHED):
+        run = summary.run
+        if run.state is not RunState.FINISHED and machine in (None, run.machine):
+            return run.id
+    return _LATEST
+
+
+def _check_folder(path: str) -> None:
+    """Raise DocumentNotWritten now rather than after hours of measuring."""
+    folder = Path(path).parent
+    if path != "-" and not folder.is_dir():
+        raise DocumentNotWritten(f"cannot write {path}: there is no folder {folder}")
+
+
+def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
+    contents = [document.to_json() for document in documents]
+    content = contents[0] if len(contents) == 1 else contents
+    if path == "-":
+        print_json(content)
+        return
+    try:
+        write_json(Path(path), content)
+    except OSError as error:
+        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+
+
+def _say_interrupted(
+    documents: Sequence[RunDocument], *, executor: ExecutorOptions, can_resume: bool
+) -> None:
+    # Machines of a cluster share a plan: each has all that is left of it.
+    plans = [documents] if executor.is_ray else [[document] for document in documents]
+    for runs in plans:
+        results = [result for document in runs for result in document.results]
+        planned = {case for document in runs for case in document.run.plan}
+        num_left = len(planned - {result.case for result in results})
+        command = f"{executor.resume_command} {runs[0].run.id}"
+        how = f"; `{command}` measures the rest" if can_resume else ""
+        kept = counted(len(results), "result")
+        text = f"interrupted: {kept} kept, {counted(num_left, 'case')} left{how}"
+        stderr().print(text, markup=False)
+
+
+def _exit_code(
+    documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str, is_kept: bool
+) -> int:
+    # A skipped case is one that this device cannot do; that is no failure.
+    harmless = (Outcome.OK, Outcome.SKIPPED)
+    results = [result for document in documents for result in document.results]
+    # What is not in the store was not judged either.
+    has_failure = not is_kept or any(result.outcome not in harmless for result in results)
+    if fail_on == "none":
+        return 0
+    return int(has_failure or (fail_on == "regression" and bool(alerts)))

@@ -1,0 +1,129 @@
+"""hud run --nsys, --ncu: one launch of one case under a profiler of NVIDIA."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import replace
+
+import click
+
+from db.errors import NotFoundError
+from db.queries.kernels import load_kernel_runs
+from db.queries.results import load_result, load_result_summaries
+from db.records.results import Case, CaseResult
+from runner.analysis.repro import repro_command
+from runner.cli.kernels.counter_files import import_counters, print_report
+from runner.cli.output import new_progress
+from runner.cli.run.nsight_commands import Tool, WatchedLaunch, commands_of, csv_of, run_commands
+from runner.execution.local_executor import toolchain_home
+from runner.execution.worker_process import package_links
+from runner.planning.plan import PlannedCase, find_names, make_plan
+from runner.protocol import LaunchRequest, MeasureSettings, write_json
+from runner.system.locks import device_lock
+from runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+
+# Enough for a number of iterations to be chosen by; nobody reads these samples.
+_NUM_ROUNDS = 5
+_BUDGET_S = 0.5
+# More keys than this help nobody to narrow a selection.
+_MAX_KEYS = 5
+
+
+def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
+    """Print the commands that watch the case of `order`; run them where `tool` is installed.
+
+    Raises UsageError unless the order plans one case on a GPU, NotFoundError when nothing is stored
+    that counters could go to, ProfilerFailed and ImportFailed.
+    """
+    planned = _one_case(order, tool=tool, workplace=workplace)
+    find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
+    launch = _leave_request(planned, toolchain=order.toolchain, workplace=workplace)
+    commands = commands_of(tool, launch)
+    result = _last_profiled(planned.case, toolchain=order.toolchain, workplace=workplace)
+    measure = repro_command(planned.case, toolchain=order.toolchain)
+    if result is None:
+        click.echo(measure)
+    for command in commands:
+        click.echo(command.text)
+    csv = csv_of(tool, launch)
+    run_name = "latest" if result is None else result.run_id
+    keep = ["hud", "kernels", "counters", run_name, planned.case.key, str(csv)]
+    click.echo(shlex.join(keep))
+    if shutil.which(tool) is None:
+        click.echo(f"{tool} is not on PATH: nothing was run", err=True)
+        return
+    if result is None:
+        raise NotFoundError(
+            f"no kernels of {planned.case.key} are stored that counters could go to: `{measure}`"
+            " records them; then do this again"
+        )
+    progress = new_progress(workplace)
+    with device_lock(planned.case.device, lock_dir=workplace.lock_dir(), notify=progress):
+        run_commands(commands)
+    for report in import_counters([csv], result=result, store=workplace.store()):
+        print_report(report)
+
+
+def _one_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> PlannedCase:
+    device = order.device
+    if device == AUTO_DEVICE:
+        device = "cuda" if workplace.seams.has_gpu() else "cpu"
+    if device != "cuda":
+        raise click.UsageError(
+            f"--{tool} watches a GPU, and this would run on the CPU. --device cuda prints the"
+            " commands all the same"
+        )
+    plan = make_plan(order.suite.selection, catalog=workplace.config.catalog, device=device)
+    if len(plan) != 1:
+        keys = ", ".join(planned.case.key for planned in plan[:_MAX_KEYS])
+        raise click.UsageError(
+            f"--{tool} watches one case, and {len(plan)} are selected ({keys}"
+            f"{', ...' if len(plan) > _MAX_KEYS else ''}). Narrow it with --model, --mode, --phase"
+            " and --dtype"
+        )
+    return plan[0]
+
+
+def _leave_request(planned: PlannedCase, *, toolchain: str, workplace: Workplace) -> WatchedLaunch:
+    """Write what shall be launched beside the other things of the state, and say where it is."""
+    config = workplace.config
+    folder = (config.state_dir / "nsight" / planned.case.key.replace("/", "-")).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    request = LaunchRequest(
+        case=planned.case,
+        workload=planned.workload,
+        settings=_settings(config.measure),
+        launch=0,
+        cache_dir=str(folder / "cache"),
+        report_path=str(folder / "report.json"),
+        log_path="",
+        is_watched=True,
+    )
+    path = folder / "request.json"
+    write_json(path, request.to_json())
+    python = config.toolchains[toolchain]
+    packages = package_links(toolchain_home(config.state_dir, python=python))
+    inherited = os.environ.get("PYTHONPATH")
+    python_path = os.pathsep.join([str(packages), *([inherited] if inherited else [])])
+    return WatchedLaunch(request=path, python=python, python_path=python_path)
+
+
+def _settings(measure: MeasureSettings) -> MeasureSettings:
+    return replace(
+        measure, num_launches=1, max_launches=1, num_rounds=_NUM_ROUNDS, budget_s=_BUDGET_S
+    )
+
+
+def _last_profiled(case: Case, *, toolchain: str, workplace: Workplace) -> CaseResult | None:
+    """Return the newest result of `case` here, on this machine in `toolchain`, with kernels."""
+    store = workplace.store()
+    place = (workplace.config.machine, toolchain)
+    for run in reversed(load_kernel_runs(store, case.key)):
+        if (run.machine, run.toolchain) == place:
+            results = load_result_summaries(store, run.run_id)
+            return load_result(
+                store, next(item.id for item in results if item.case.key == case.key)
+            )
+    return None

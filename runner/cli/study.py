@@ -1,0 +1,199 @@
+"""hud study: list the studies, measure one, write its page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from db.errors import NotFoundError
+from db.queries.results import load_result_summaries, load_run, load_suite_runs
+from db.records.results import Run, RunState
+from db.store import Store
+from runner.analysis.studies.catalog import STUDIES
+from runner.analysis.studies.study import (
+    Study,
+    StudyRun,
+    runs_to_show,
+    seen_in_results,
+    seen_in_summaries,
+)
+from runner.analysis.studies.tables import StudyTable, gaps, study_tables
+from runner.cli.entry import EXIT_INTERRUPTED
+from runner.cli.output import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    stderr,
+    stdout,
+    with_workplace,
+)
+from runner.cli.run.command import run_in_terminal
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.errors import DocumentNotWritten, NoSuchDocument
+from runner.planning.plan import DEVICES
+from runner.planning.study_runs import find_study, study_suite
+from runner.reporting._merge_study_text import cell_text, cohort_text, study_json
+from runner.reporting.study_report import study_page
+from runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+
+
+@click.group("study")
+def study_group() -> None:
+    """Answer a standing question: list the studies, measure one, write its page."""
+
+
+@study_group.command("list")
+@json_option
+@with_workplace
+def list_studies(_workplace: Workplace, *, as_json: bool) -> None:
+    """Show the studies and what each asks."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": study.name,
+                    "title": study.title,
+                    "question": study.question,
+                    "num_published": len(study.published),
+                }
+                for study in STUDIES.values()
+            ]
+        )
+        return
+    rows = [(study.name, study.question) for study in STUDIES.values()]
+    print_table([Column(name="study"), Column(name="asks")], rows=rows)
+
+
+@study_group.command("run")
+@click.argument("name")
+@click.option(
+    "--device",
+    type=click.Choice([AUTO_DEVICE, *DEVICES]),
+    default=AUTO_DEVICE,
+    show_default=True,
+    help="auto takes the GPU when there is one.",
+)
+@click.option(
+    "--toolchain",
+    metavar="T",
+    default=CURRENT_TOOLCHAIN,
+    show_default=True,
+    help="The torch to measure.",
+)
+@click.option("--model", "models", metavar="GLOB", multiple=True, help="Of its models only these.")
+@click.option(
+    "--mode", "variants", metavar="M", multiple=True, help="Of its variants only these; globs."
+)
+@json_option
+@with_workplace
+def run_study(
+    workplace: Workplace,
+    *,
+    name: str,
+    device: str,
+    toolchain: str,
+    models: tuple[str, ...],
+    variants: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Measure the cases of study NAME, store them as a run and print its tables."""
+    study = find_study(name)
+    if device == AUTO_DEVICE:
+        device = "cuda" if workplace.seams.has_gpu() else "cpu"
+    suite = study_suite(study, device=device, models=models, variants=variants)
+    order = RunOrder(suite=suite, toolchain=toolchain, device=device)
+    document = run_in_terminal(order, workplace=workplace)
+    run = StudyRun(run=document.run, seen=seen_in_results(document.results))
+    if as_json:
+        print_json({"run": run.run.id, **study_json(study, run)})
+    else:
+        _print(study, run)
+    if document.run.state is RunState.INTERRUPTED:
+        text = f"interrupted; `hud run --resume {run.run.id}` measures the rest"
+        stderr().print(text, markup=False)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+@study_group.command("page")
+@click.argument("name")
+@click.option(
+    "--out", "path", metavar="FILE", type=click.Path(path_type=Path), help="Default: stdout."
+)
+@click.option(
+    "--run",
+    "run_ids",
+    metavar="RUN",
+    multiple=True,
+    help="A run of the study; may be repeated. Default: the newest full one on each device.",
+)
+@with_workplace
+def write_page(
+    workplace: Workplace, *, name: str, path: Path | None, run_ids: tuple[str, ...]
+) -> None:
+    """Write the page of study NAME in Markdown, from stored runs of it."""
+    study = find_study(name)
+    store = workplace.store()
+    runs = [load_run(store, run_id) for run_id in run_ids] or _stored(study, store=store)
+    for run in runs:
+        if run.suite != study.suite:
+            raise NoSuchDocument(
+                f"run {run.id} is of suite {run.suite}, not of study {study.name};"
+                f" `hud study run {study.name}` measures one"
+            )
+    found = [
+        StudyRun(run=run, seen=seen_in_summaries(load_result_summaries(store, run.id)))
+        for run in runs
+    ]
+    text = study_page(study, found)
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DocumentNotWritten(f"cannot write {path}: {error.strerror}") from error
+
+
+def _stored(study: Study, *, store: Store) -> Sequence[Run]:
+    found = runs_to_show(study, load_suite_runs(store, study.suite))
+    if not found:
+        raise NotFoundError(
+            f"{store.name} has no finished run of study {study.name};"
+            f" `hud study run {study.name}` measures one"
+        )
+    return found
+
+
+def _print(study: Study, run: StudyRun) -> None:
+    console = stdout()
+    for table in study_tables(study, run.seen):
+        console.print(f"\n{table.title}", markup=False)
+        _print_table(table)
+    for gap in gaps(study, run):
+        cases = f" ({gap.num_cases} cases)" if gap.num_cases else ""
+        what = gap.variant or ", ".join(gap.models) or "all"
+        console.print(f"{what} {gap.outcome}{cases}: {gap.reason}", markup=False)
+
+
+def _print_table(table: StudyTable) -> None:
+    columns = [
+        Column(name=table.spec.rows),
+        *(Column(name=name, is_number=True) for name in table.columns),
+        Column(name=""),
+    ]
+    rows = [
+        (
+            name,
+            *(
+                cell_text(cell, metric=metric)
+                for cell, metric in zip(cells, table.metrics, strict=True)
+            ),
+            next(filter(None, map(cohort_text, cells, table.metrics)), ""),
+        )
+        for name, cells in table.rows.items()
+    ]
+    print_table(columns, rows=rows)

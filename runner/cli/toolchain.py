@@ -1,0 +1,219 @@
+"""hud toolchain: build, list and remove the interpreters that cases are measured under."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+
+from models_zoo.catalog.spec import UnknownNameError
+from runner.cli.output import (
+    Column,
+    json_option,
+    new_progress,
+    print_json,
+    print_table,
+    stderr,
+    with_workplace,
+)
+from runner.config.load import CURRENT_TOOLCHAIN, Config
+from runner.errors import ToolchainError
+from runner.events import Notify
+from runner.toolchains.installer import InstallSeams, ToolchainRequest, build_toolchain
+from runner.toolchains.registry import (
+    Probe,
+    built_toolchains,
+    changing,
+    check_unused,
+    discard,
+    put_back,
+    toolchain_folder,
+)
+from runner.workspace import Workplace
+
+
+@click.group("toolchain")
+def toolchain_group() -> None:
+    """Build, list and remove toolchains."""
+
+
+@toolchain_group.command()
+@click.argument("name")
+@click.option("--torch", metavar="VERSION", help="Such as 2.12.0. Default: the newest.")
+@click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases of torch count as well.")
+@click.option("--python", metavar="PATH", help="The Python to build on. Default: that of hud.")
+@click.option("--index-url", metavar="URL", help="Where torch comes from. Default: pip's setting.")
+@click.option("--with", "packages", metavar="PKG", multiple=True, help="Install this as well.")
+@click.option("--replace", "is_replaced", is_flag=True, help="Build it again if there is one.")
+@with_workplace
+def add(
+    workplace: Workplace,
+    *,
+    name: str,
+    torch: str | None,
+    is_nightly: bool,
+    python: str | None,
+    index_url: str | None,
+    packages: tuple[str, ...],
+    is_replaced: bool,
+) -> None:
+    """Build a toolchain: an environment of its own with a torch and what the models need."""
+    _check_free(name, is_replaced=is_replaced, config=workplace.config)
+    state_dir = workplace.config.state_dir
+    request = ToolchainRequest(
+        name=name,
+        torch=torch,
+        python=find_python(python),
+        index_url=index_url,
+        packages=packages,
+        is_nightly=is_nightly,
+    )
+    notify = new_progress(workplace)
+    seams = install_seams(workplace, notify=notify)
+    built = build_toolchain(request, state_dir=state_dir, seams=seams)
+    text = f"toolchain {name} is ready: {built}. `hud run --toolchain {name}` measures with it"
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
+@toolchain_group.command("list")
+@json_option
+@with_workplace
+def list_toolchains(workplace: Workplace, *, as_json: bool) -> None:
+    """Show the toolchains, their torch and whether it can be imported."""
+    show_toolchains(workplace, as_json=as_json)
+
+
+@toolchain_group.command()
+@click.argument("name")
+@with_workplace
+def remove(workplace: Workplace, *, name: str) -> None:
+    """Remove a toolchain that `hud toolchain add` built; its results stay in the store."""
+    config = workplace.config
+    state_dir = config.state_dir
+    folder = toolchain_folder(name, state_dir=state_dir)
+    if not folder.exists() and name not in built_toolchains(state_dir):
+        raise _nothing_to_remove(name, config=config)
+    _check_unused(name, config=config)
+    with changing(name, state_dir=state_dir):
+        put_back(folder, state_dir=state_dir)
+        check_unused(folder)
+        discard(folder, state_dir=state_dir)
+    click.echo(f"toolchain {name} is removed")
+
+
+def _nothing_to_remove(name: str, *, config: Config) -> Exception:
+    if name == CURRENT_TOOLCHAIN:
+        return ToolchainError(f"toolchain {name} is the interpreter that runs hud")
+    if name in config.toolchains:
+        return ToolchainError(
+            f"toolchain {name} was not built by `hud toolchain add`; it stands in {config.path}"
+        )
+    built = ", ".join(built_toolchains(config.state_dir)) or "none yet"
+    return UnknownNameError(f"no toolchain {name!r} to remove. Built ones: {built}.")
+
+
+def show_toolchains(workplace: Workplace, *, as_json: bool) -> None:
+    """Print every toolchain with what its interpreter says of itself."""
+    config = workplace.config
+    found = config.toolchains
+    # Each imports its torch, which takes seconds.
+    with ThreadPoolExecutor() as pool:
+        probes = dict(zip(found, pool.map(workplace.seams.probe, found.values()), strict=True))
+    sources = _sources(config)
+    if as_json:
+        print_json([_to_json(name, found[name], probes[name], sources[name]) for name in found])
+        return
+    names = ("toolchain", "torch", "python", "state", "from", "interpreter")
+    rows = [
+        (
+            name,
+            probes[name].torch_version or "-",
+            probes[name].python_version or "-",
+            probes[name].problem or "works",
+            sources[name],
+            str(python),
+        )
+        for name, python in found.items()
+    ]
+    columns = [Column(name=column, is_prose=column == "state") for column in names]
+    print_table(columns, rows=rows, spare=("from", "python"))
+
+
+def _to_json(name: str, python: Path, probe: Probe, source: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "python": str(python),
+        "python_version": probe.python_version or None,
+        "torch_version": probe.torch_version or None,
+        "works": not probe.problem,
+        "problem": probe.problem or None,
+        "from": source,
+    }
+
+
+def _sources(config: Config) -> Mapping[str, str]:
+    built = built_toolchains(config.state_dir)
+
+    def source(name: str, python: Path) -> str:
+        if name == CURRENT_TOOLCHAIN and str(python) == sys.executable:
+            return "hud itself"
+        return "hud toolchain add" if built.get(name) == python else str(config.path)
+
+    return {name: source(name, python) for name, python in config.toolchains.items()}
+
+
+def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:
+    # Its form first: a name that is none is nowhere.
+    toolchain_folder(name, state_dir=config.state_dir)
+    is_built = name in built_toolchains(config.state_dir)
+    if name in config.toolchains and not (is_built and is_replaced):
+        how = ", or --replace this one" if is_built else ""
+        python = config.toolchains[name]
+        raise ToolchainError(
+            f"there is a toolchain {name} already ({python}); choose another name{how}"
+        )
+
+
+def _check_unused(name: str, *, config: Config) -> None:
+    users = [item.name for item in config.schedules.values() if item.toolchain == name]
+    # What hud.toml names itself stays there when the one that was built goes.
+    is_hidden = built_toolchains(config.state_dir).get(name) != config.toolchains.get(name)
+    if users and not is_hidden:
+        raise ToolchainError(
+            f"toolchain {name} is used by [schedules.{users[0]}] in {config.path};"
+            " change that first"
+        )
+
+
+def find_python(python: str | None) -> Path:
+    """Return the Python to build on, hud's own for None; raise ToolchainError for none at all."""
+    if python is None:
+        return Path(sys.executable)
+    found = shutil.which(python)
+    if found is None:
+        raise ToolchainError(f"there is no Python {python}; name one by its path or as in PATH")
+    return Path(found)
+
+
+def install_seams(workplace: Workplace, *, notify: Notify) -> InstallSeams:
+    """Return what installations in `workplace` work with."""
+    return InstallSeams(
+        facts=lambda interpreter: _worker_facts(interpreter, workplace=workplace),
+        now=workplace.seams.now,
+        notify=notify,
+    )
+
+
+def _worker_facts(python: Path, *, workplace: Workplace) -> Mapping[str, Any]:
+    executor = workplace.seams.make_executor(
+        python=python, state_dir=workplace.config.state_dir, device="cpu"
+    )
+    try:
+        return executor.open()
+    finally:
+        executor.close()

@@ -1,0 +1,88 @@
+"""Who gets which case: each is counted once, whoever was given it and whenever the answer comes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.planning.plan import PlannedCase
+
+# A case that takes three machines with it will take the fourth as well.
+MAX_GIVEN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A case in the hands of one machine; `number` counts the machines that it was given to."""
+
+    planned: PlannedCase
+    number: int
+
+    @property
+    def key(self) -> str:
+        """Return the key of the case."""
+        return self.planned.case.key
+
+
+class Board:
+    """The cases of a plan that wait, those that are given, and how often.
+
+    `homes` says which machine measured a case last, by the case's key. A series is longest where
+    its case stays, so a machine takes its own first, then what has no home among the `machines`
+    that are there, and then those of others: nobody waits.
+    """
+
+    def __init__(self, plan: Sequence[PlannedCase], *, homes: Mapping[str, str]) -> None:
+        self._waiting = list(plan)
+        self._homes = homes
+        self._given: dict[str, Ticket] = {}
+        self._counts: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> Sequence[PlannedCase]:
+        """Return the cases that nobody has, in their order."""
+        return tuple(self._waiting)
+
+    def take(self, machine: str, *, machines: Collection[str]) -> Ticket | None:
+        """Return a case for `machine`; None when none waits."""
+        if not self._waiting:
+            return None
+
+        def distance(place: int) -> tuple[int, int]:
+            home = self._homes.get(self._waiting[place].case.key, "")
+            return (0 if home == machine else 2 if home in machines else 1, place)
+
+        place = min(range(len(self._waiting)), key=distance)
+        planned = self._waiting.pop(place)
+        key = planned.case.key
+        self._counts[key] = self._counts.get(key, 0) + 1
+        ticket = Ticket(planned=planned, number=self._counts[key])
+        self._given[key] = ticket
+        return ticket
+
+    def accept(self, ticket: Ticket) -> bool:
+        """Return whether a result for `ticket` counts: its case was given to nobody else since."""
+        if self._given.get(ticket.key) != ticket:
+            return False
+        del self._given[ticket.key]
+        return True
+
+    def take_back(self, ticket: Ticket, *, is_counted: bool = True) -> bool:
+        """Take a case from a machine; return whether another one may have it.
+
+        A machine that did not begin with it does not count. What comes for `ticket` later does not
+        count either.
+        """
+        if not self.accept(ticket):
+            return True
+        if not is_counted:
+            self._counts[ticket.key] -= 1
+        if self._counts[ticket.key] >= MAX_GIVEN:
+            return False
+        # It has waited longest.
+        self._waiting.insert(0, ticket.planned)
+        return True
+
+    def drop(self, planned: PlannedCase) -> None:
+        """Forget a case that waits."""
+        self._waiting.remove(planned)

@@ -1,0 +1,450 @@
+"""Execute a plan on the machines of a cluster, and keep what comes of it.
+
+Each machine has a run of its own, with the environment that it measured in and its reference cases,
+and the cases of the plan that it was given: a machine asks for the next one when it is free. All
+results pass through the spool of the driver, each case once. A machine may go at any time: what it
+had is given to another one, MAX_GIVEN times in all, and is `lost` then. One may come at any time.
+An interrupted plan goes on with the cases that none of its runs has, on the machines there are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+from db.shared.text import counted
+from db.shared.trace_paths import trace_name
+from models_zoo.catalog.reference_cases import REFERENCES
+from runner.cluster._merge_cluster_connecting import connected
+from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from runner.cluster.assignments import MAX_GIVEN, Board, Ticket
+from runner.cluster.machine_run import MachineRun
+from runner.cluster.resume import remaining_plan, resumed_request, resumed_run
+from runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
+from runner.events import CaseStarted, Said
+from runner.execution.environment import fingerprint, revision
+from runner.execution.executor import CaseOrder
+from runner.execution.model_commits import model_commits
+from runner.execution.retries import MAX_ATTEMPTS
+from runner.execution.run_plan import RunRequest, Surroundings, settings_for
+from runner.format import clock
+from runner.planning.plan import PlannedCase, make_plan
+from runner.planning.time_budget import TimeBudget, Worth
+from runner.protocol import whole_file
+from runner.system.heartbeat_thread import heartbeat
+from runner.system.interrupts import Interrupts
+
+# How often a look is taken at who is there.
+LOOK_EVERY_S = 2.0
+# A node that has died is listed for some seconds more; others take its case meanwhile.
+REST_S = 60.0
+# What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
+# the device's facts and peaks, compiled headers, each with a limit of its own.
+SETUP_LIMIT_S = 900.0
+# How long nobody may be there before the rest of the plan is given up: a machine starts again, or
+# a preempted one comes back, in a few minutes.
+NOBODY_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What a slot is doing: a case of the board, a reference case, or the first look at it."""
+
+    slot: Slot
+    started_at: datetime
+    run: MachineRun | None = None
+    ticket: Ticket | None = None
+    reference: PlannedCase | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Who measures, and how; with `machine` that one alone.
+
+    Traces go to `trace_folder`, where the spool looks for them.
+    """
+
+    cluster: Cluster
+    setup: Setup
+    trace_folder: Path
+    machine: str | None = None
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return who is there now."""
+        slots = self.cluster.slots()
+        return tuple(slot for slot in slots if self.machine in (None, slot.machine))
+
+
+def run_on_cluster(
+    request: RunRequest,
+    *,
+    nodes: Nodes,
+    around: Surroundings,
+    earlier: Sequence[RunDocument] = (),
+) -> list[RunDocument]:
+    """Execute `request` on the machines of a cluster and return the run of each, by name.
+
+    `earlier` are the runs of an interrupted plan, whose remaining cases are wanted instead. Raises
+    UnknownNameError,
+    ExecutorError when nobody is there or can measure, SpoolFull, and RunInterrupted when it was
+    stopped before a machine had a run; later, the state of the runs is `interrupted`.
+    """
+    # Wrong names are said before anybody is asked for anything.
+    if earlier:
+        request = resumed_request(request, earlier=earlier)
+        plan = remaining_plan(earlier, catalog=around.catalog)
+    else:
+        plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
+    with connected(nodes.cluster), Interrupts() as interrupts:
+        around.keeper.drain_before_run(goes_on=bool(earlier))
+        driver = _Driver(request, plan=plan, nodes=nodes, around=around)
+        driver.take_up(earlier)
+        with interrupts.deferred(lambda: None), heartbeat(driver.beat):
+            driver.work(is_stopped=interrupts.were_requested)
+    documents = driver.documents()
+    if not documents:
+        raise RunInterrupted("stopped before a machine was ready to measure")
+    return documents
+
+
+class _Driver:
+    """One plan while it is executed."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        *,
+        plan: Sequence[PlannedCase],
+        nodes: Nodes,
+        around: Surroundings,
+    ) -> None:
+        self._request = request
+        self._nodes = nodes
+        self._cluster = nodes.cluster
+        self._around = around
+        self._started_at = around.now()
+        self._slots = nodes.slots()
+        if not self._slots:
+            raise ExecutorError(nobody_text(request.device, machine=nodes.machine))
+        worths = {slot.machine: around.worth(_on(request, slot.machine)) for slot in self._slots}
+        self._budget = TimeBudget(
+            request.time_budget_s, worth=_joined(worths.values()), now=around.now
+        )
+        ordered = self._budget.in_turn(plan, case_of=lambda planned: planned.case)
+        self._board = Board(ordered, homes=_homes(worths))
+        self._plan = tuple(planned.case for planned in ordered)
+        self._runs: dict[tuple[str, str, str], MachineRun] = {}
+        self._run_of: dict[Slot, MachineRun] = {}
+        self._unusable: dict[Slot, str] = {}
+        self._rests_until: dict[Slot, datetime] = {}
+        self._tasks: dict[str, _Task] = {}
+        self._looked_at = self._seen_at = self._started_at
+
+    def take_up(self, earlier: Sequence[RunDocument]) -> None:
+        """Go on with the runs of an interrupted plan, each once its machine is there."""
+        for document in earlier:
+            self._started_at = document.run.started_at
+            self._runs[_identity(document.run)] = resumed_run(document, around=self._around)
+
+    def documents(self) -> list[RunDocument]:
+        """Return the runs, by the names of their machines."""
+        documents = [run.document for run in self._runs.values()]
+        return sorted(documents, key=lambda document: document.run.machine)
+
+    def beat(self) -> None:
+        """Tell the store that the runs are alive."""
+        for run in list(self._runs.values()):
+            run_id = run.run.id
+            self._around.keeper.beat(run_id, log=self._cluster.log_of(run_id))
+
+    def work(self, *, is_stopped: Callable[[], bool]) -> None:
+        """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
+        is_complete = False
+        try:
+            while not is_stopped() and self._is_worth_going_on():
+                self._look()
+                self._hand_out()
+                for ended in self._cluster.wait(limit_s=LOOK_EVERY_S):
+                    self._on_ended(ended)
+                self._cancel_overdue()
+            is_complete = not is_stopped()
+        finally:
+            self._end(is_complete=is_complete)
+
+    def _is_worth_going_on(self) -> bool:
+        if self._tasks:
+            return True
+        usable = [slot for slot in self._slots if slot not in self._unusable]
+        owed = [slot for slot in usable if slot in self._run_of and self._run_of[slot].references]
+        if not self._board.waiting and not owed:
+            return False
+        if self._unusable and not usable and not self._has_begun():
+            reasons = {f"{slot.machine}: {why}" for slot, why in self._unusable.items()}
+            raise ToolchainUnusable(f"no machine can measure: {'; '.join(sorted(reasons))}")
+        now = self._around.now()
+        if usable:
+            self._seen_at = now
+        if now - self._seen_at < timedelta(seconds=NOBODY_LIMIT_S):
+            return True
+        self._lose_the_rest()
+        return False
+
+    def _look(self) -> None:
+        """See who has come and who has gone."""
+        now = self._around.now()
+        if now - self._looked_at < timedelta(seconds=LOOK_EVERY_S):
+            return
+        self._looked_at = now
+        before, self._slots = self._slots, self._nodes.slots()
+        for slot in before:
+            if slot not in self._slots:
+                self._run_of.pop(slot, None)
+                self._say(f"machine {slot.machine} is gone")
+
+    def _hand_out(self) -> None:
+        busy = {task.slot for task in self._tasks.values()}
+        for slot in self._slots:
+            if slot in busy or slot in self._unusable or self._is_resting(slot):
+                continue
+            run = self._run_of.get(slot)
+            if run is None:
+                self._submit(None, _Task(slot=slot, started_at=self._around.now()))
+            elif run.references:
+                self._give_reference(slot, run)
+            elif self._board.waiting:
+                self._give(slot, run)
+
+    def _is_resting(self, slot: Slot) -> bool:
+        """Return whether a machine that did not answer is left alone, since it may be gone."""
+        others = [item for item in self._slots if item not in (*self._rests_until, *self._unusable)]
+        until = self._rests_until.get(slot)
+        return bool(others) and until is not None and self._around.now() < until
+
+    def _give_reference(self, slot: Slot, run: MachineRun) -> None:
+        planned = run.references.popleft()
+        task = _Task(slot=slot, started_at=self._around.now(), run=run, reference=planned)
+        self._submit(self._order(planned, run), task)
+
+    def _give(self, slot: Slot, run: MachineRun) -> None:
+        machines = {item.machine for item in self._slots if item not in self._unusable}
+        ticket = self._board.take(slot.machine, machines=machines)
+        assert ticket is not None
+        if not self._budget.allows(ticket.planned.case):
+            self._board.take_back(ticket, is_counted=False)
+            self._put_off(run)
+            return
+        run.give(ticket.planned.case)
+        task = _Task(slot=slot, started_at=self._around.now(), run=run, ticket=ticket)
+        self._submit(self._order(ticket.planned, run), task)
+
+    def _submit(self, order: CaseOrder | None, task: _Task) -> None:
+        if order is not None:
+            self._around.notify(CaseStarted(case=order.case))
+        name = self._cluster.submit(order, slot=task.slot, setup=self._nodes.setup)
+        self._tasks[name] = task
+
+    def _order(self, planned: PlannedCase, run: MachineRun) -> CaseOrder:
+        return CaseOrder(
+            run_id=run.run.id,
+            case=planned.case,
+            workload=planned.workload,
+            settings=settings_for(planned.case, self._request.settings),
+        )
+
+    def _on_ended(self, ended: Ended) -> None:
+        task = self._tasks.pop(ended.task)
+        reply = ended.reply
+        if reply is None:
+            self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
+            self._rests_until[task.slot] = self._around.now() + timedelta(seconds=REST_S)
+            if task.ticket is None and task.reference is None:
+                self._unusable[task.slot] = ended.reason
+            self._recover(task, reason=ended.reason)
+        elif reply.status is Status.BUSY:
+            self._wait_for(task)
+        elif reply.status is Status.UNUSABLE:
+            self._unusable[task.slot] = reply.reason
+            self._say(f"machine {task.slot.machine} cannot measure: {reply.reason}")
+            self._recover(task, reason=reply.reason)
+        elif reply.result is None:
+            self._join(task.slot, reply)
+        elif task.ticket is None or self._board.accept(task.ticket):
+            self._keep(reply.result, reply=reply)
+
+    def _keep(self, result: CaseResult, *, reply: Reply) -> None:
+        name = trace_name(result.id)
+        if reply.trace and name is not None:
+            folder = self._nodes.trace_folder
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(folder / name) as stream:
+                stream.write(reply.trace)
+        self._by_id(result.run_id).keep(result)
+
+    def _by_id(self, run_id: str) -> MachineRun:
+        return next(run for run in self._runs.values() if run.run.id == run_id)
+
+    def _recover(self, task: _Task, *, reason: str) -> None:
+        """See that the case of a machine that failed is not forgotten."""
+        run = task.run
+        if task.reference is not None and run is not None:
+            run.keep(self._lost(task.reference.case, run, f"{task.slot.machine}: {reason}"))
+        if task.ticket is None or run is None:
+            return
+        case = task.ticket.planned.case
+        if self._board.take_back(task.ticket):
+            run.withdraw(case)
+            return
+        text = f"{MAX_GIVEN} machines were lost with it, the last by: {reason}"
+        run.keep(self._lost(case, run, text))
+
+    def _wait_for(self, task: _Task) -> None:
+        """Put back what a busy machine did not begin with."""
+        run = task.run
+        if task.ticket is not None and run is not None:
+            run.withdraw(task.ticket.planned.case)
+            self._board.take_back(task.ticket, is_counted=False)
+        elif task.reference is not None and run is not None:
+            run.references.appendleft(task.reference)
+
+    def _join(self, slot: Slot, reply: Reply) -> None:
+        """Begin the run of a machine, or go on with it where it was there before."""
+        specs = [
+            self._around.catalog[name]
+            for name in dict.fromkeys(case.model for case in self._plan)
+            if name in self._around.catalog
+        ]
+        facts = {
+            **reply.facts,
+            "num_threads": self._request.settings.num_threads,
+            "measure_settings": dataclasses.asdict(self._request.settings),
+            "model_commits": model_commits(specs),
+        }
+        made = self._make_run(slot, facts=facts)
+        run = self._runs.setdefault(_identity(made.run), made)
+        run.start(users=reply.users)
+        self._run_of[slot] = run
+
+    def _make_run(self, slot: Slot, *, facts: Mapping[str, Any]) -> MachineRun:
+        request = self._request
+        references: tuple[PlannedCase, ...] = ()
+        if request.has_references:
+            selection = replace(request.selection, models=tuple(REFERENCES))
+            found = make_plan(selection, catalog=self._around.catalog, device=request.device)
+            references = tuple(item for item in found if item.case not in self._plan)
+        run = Run(
+            id=uuid.uuid4().hex[:12],
+            # One for all machines: it tells which runs belong together.
+            started_at=self._started_at,
+            suite=request.suite,
+            toolchain=request.toolchain,
+            revision=revision(facts),
+            machine=slot.machine,
+            environment=facts,
+            fingerprint=fingerprint(facts),
+            plan=(*(planned.case for planned in references), *self._plan),
+            trigger=request.trigger,
+        )
+        return MachineRun(run, references=references, around=self._around)
+
+    def _cancel_overdue(self) -> None:
+        limit_s = MAX_ATTEMPTS * self._request.settings.timeout_s + SETUP_LIMIT_S
+        limit = timedelta(seconds=limit_s + self._request.wait_idle_s)
+        for name, task in list(self._tasks.items()):
+            if self._around.now() - task.started_at > limit:
+                self._cluster.cancel(name)
+                reason = f"no answer within {clock(limit.total_seconds())}"
+                # It would be as silent about the next case.
+                self._unusable[task.slot] = reason
+                self._on_ended(Ended(task=name, reason=reason))
+
+    def _put_off(self, run: MachineRun) -> None:
+        waiting = self._board.waiting
+        for planned in waiting:
+            self._board.drop(planned)
+        run.keep_all([self._budget.put_off(planned.case, run_id=run.run.id) for planned in waiting])
+        put_off = counted(len(waiting), "case")
+        text = f"{self._budget.text}; put off to the next run: {put_off}"
+        self._around.notify(Said(text=text))
+
+    def _lose_the_rest(self) -> None:
+        """Say of every case that waits for a machine that none came."""
+        if not self._has_begun():
+            raise ExecutorError(nobody_text(self._request.device, machine=self._nodes.machine))
+        run = next(run for run in self._runs.values() if run.has_machine)
+        why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
+        run.keep_all([self._lost(planned.case, run, why) for planned in self._board.waiting])
+        self._say(f"{why}: {len(self._board.waiting)} cases are lost")
+
+    def _lost(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
+        at = self._around.now()
+        return CaseResult(
+            id=uuid.uuid4().hex,
+            run_id=run.run.id,
+            case=case,
+            outcome=Outcome.LOST,
+            reason=reason,
+            started_at=at,
+            finished_at=at,
+        )
+
+    def _has_begun(self) -> bool:
+        """Return whether a machine was there that can measure."""
+        return any(run.has_machine for run in self._runs.values())
+
+    def _end(self, *, is_complete: bool) -> None:
+        for task in self._tasks.values():
+            run = task.run
+            if task.ticket is not None and run is not None:
+                run.withdraw(task.ticket.planned.case)
+        for run in self._runs.values():
+            # Its machine went before they were measured, or nobody waits for them any more.
+            for planned in run.references:
+                run.withdraw(planned.case)
+            run.end(is_complete=is_complete)
+
+    def _say(self, text: str) -> None:
+        self._around.notify(Said(text=text, is_warning=True))
+
+
+def nobody_text(device: str, *, machine: str | None) -> str:
+    """Return what is said when no node, of `machine`, offers `device`, and what adds one."""
+    who = "the cluster" if machine is None else f"machine {machine}"
+    return (
+        f"no node of {who} offers hud-{device}; on each machine that shall measure run `ray"
+        f" start --address HOST:6379 --resources '{{\"hud-{device}\": 1}}'`"
+    )
+
+
+def _identity(run: Run) -> tuple[str, str, str]:
+    """Return what the results of one run have in common."""
+    return run.machine, run.fingerprint, run.revision
+
+
+def _on(request: RunRequest, machine: str) -> RunRequest:
+    return replace(request, machine=machine)
+
+
+def _joined(worths: Iterable[Worth]) -> Worth:
+    """Return what the cases are worth to all machines: the last of their measurements counts."""
+    last_measured: dict[str, datetime] = {}
+    found = Worth()
+    for worth in worths:
+        for key, at in worth.last_measured.items():
+            last_measured[key] = max(at, last_measured.get(key, at))
+        found = worth
+    return replace(found, last_measured=last_measured)
+
+
+def _homes(worths: Mapping[str, Worth]) -> dict[str, str]:
+    """Return the machine that measured each case last, by the case's key."""
+    last: dict[str, tuple[datetime, str]] = {}
+    for machine, worth in worths.items():
+        for key, at in worth.last_measured.items():
+            last[key] = max((at, machine), last.get(key, (at, machine)))
+    return {key: machine for key, (_, machine) in last.items()}

@@ -1,0 +1,92 @@
+"""The run of one machine of a cluster.
+
+While it lasts it may be given every case; at its end its plan is what it was given. One that was
+interrupted may still be given every case, when its plan is resumed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from runner.events import CaseFinished, RunEnded, RunStarted
+from runner.execution.device_idle import with_users
+from runner.execution.run_plan import Surroundings
+from runner.planning.plan import PlannedCase
+
+
+class MachineRun:
+    """One run while it is executed; `references` are those of its cases that it begins with.
+
+    `results` are those that it has from before it was interrupted.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        references: Sequence[PlannedCase],
+        around: Surroundings,
+        results: Sequence[CaseResult] = (),
+    ) -> None:
+        self.run = run
+        self.references = deque(references)
+        self._results = list(results)
+        self._given = {planned.case for planned in references}
+        self._given.update(result.case for result in results)
+        self._users: tuple[str, ...] = ()
+        self.has_machine = False
+        self._around = around
+
+    @property
+    def document(self) -> RunDocument:
+        """Return the run with what it has so far."""
+        return RunDocument(run=self.run, results=tuple(self._results))
+
+    def start(self, *, users: tuple[str, ...]) -> None:
+        """Store the run and say that it begins, the first time; raise SpoolFull.
+
+        `users` are those who compute on the device as well.
+        """
+        if self.has_machine:
+            return
+        self.has_machine = True
+        self._users = users
+        self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
+        self._around.keeper.keep(self.run)
+        self._around.notify(
+            RunStarted(run=self.run, num_done=len(self._results), label=self.run.machine)
+        )
+
+    def give(self, case: Case) -> None:
+        """Count on a result of `case`."""
+        self._given.add(case)
+
+    def withdraw(self, case: Case) -> None:
+        """Count no more on a result of `case`, which another machine may have."""
+        self._given.discard(case)
+
+    def keep(self, result: CaseResult) -> None:
+        """Put `result` into the spool; raise SpoolFull."""
+        result = with_users(result, users=self._users)
+        self._around.keeper.keep(self.run, result=result)
+        self._results.append(result)
+        self._around.notify(CaseFinished(result=result))
+
+    def keep_all(self, results: Sequence[CaseResult]) -> None:
+        """Put many results that nobody measured into the spool at once; raise SpoolFull."""
+        for result in results:
+            self.give(result.case)
+        self._around.keeper.keep_all(self.run, results)
+        self._results.extend(results)
+
+    def end(self, *, is_complete: bool) -> None:
+        """Store how the run ended, and what it was given unless its plan may be resumed."""
+        state, plan = RunState.INTERRUPTED, self.run.plan
+        if is_complete:
+            state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._given)
+        self.run = replace(self.run, plan=plan, state=state, finished_at=self._around.now())
+        self._around.keeper.keep_state(self.run)
+        self._around.notify(RunEnded(run=self.run))

@@ -1,0 +1,81 @@
+"""What is left of a plan that was interrupted while machines of a cluster measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from db.queries.results import load_document
+from db.queries.runs import load_beats, load_runs_beside
+from db.records.results import RunDocument, RunState
+from db.records.summaries import SILENT_AFTER_S
+from db.store import Store
+from models_zoo.catalog.spec import ModelSpec
+from runner.cluster.machine_run import MachineRun
+from runner.errors import ResumeError
+from runner.execution.run_plan import RunRequest, Surroundings, recorded_settings
+from runner.planning.plan import PlannedCase, plan_case
+
+
+def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
+    """Return the runs of the plan that a run is of, by machine.
+
+    Raises ResumeError when all of them are finished, and NotFoundError.
+    """
+    runs = load_runs_beside(store, load_document(store, run_id).run)
+    if all(run.state is RunState.FINISHED for run in runs):
+        raise ResumeError(f"run {run_id} is finished; there is nothing to resume")
+    return tuple(load_document(store, run.id, has_kernels=True) for run in runs)
+
+
+def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
+    """Raise ResumeError when somebody measures the plan that a run is of, and NotFoundError."""
+    runs = load_runs_beside(store, load_document(store, run_id).run)
+    beats = load_beats(store, [run.id for run in runs if run.state is RunState.RUNNING])
+    last = max(beats.values(), default=None)
+    if last is not None and last > now - timedelta(seconds=SILENT_AFTER_S):
+        raise ResumeError(
+            f"run {run_id} is being measured: its last sign of life is of {last:%H:%M:%S} UTC."
+            f" After {SILENT_AFTER_S:.0f} s without one it can be resumed"
+        )
+
+
+def remaining_plan(
+    earlier: Sequence[RunDocument], *, catalog: Mapping[str, ModelSpec]
+) -> tuple[PlannedCase, ...]:
+    """Return the cases that no run of the plan has a result of, without the reference cases.
+
+    Raises UnknownNameError when the settings know a model no more.
+    """
+    done = {result.case for document in earlier for result in document.results}
+    planned = dict.fromkeys(case for document in earlier for case in document.run.plan)
+    return tuple(
+        plan_case(case, catalog=catalog)
+        for case in planned
+        if case not in done and not case.is_reference
+    )
+
+
+def resumed_request(request: RunRequest, *, earlier: Sequence[RunDocument]) -> RunRequest:
+    """Return `request` as it was when the plan began, whatever hud.toml says by now."""
+    run = earlier[0].run
+    return replace(
+        request,
+        suite=run.suite,
+        trigger=run.trigger,
+        settings=recorded_settings(run, default=request.settings),
+        has_references=any(case.is_reference for item in earlier for case in item.run.plan),
+    )
+
+
+def resumed_run(document: RunDocument, *, around: Surroundings) -> MachineRun:
+    """Return the run of one machine with the results that it has and the references it lacks."""
+    done = {result.case for result in document.results}
+    left = [case for case in document.run.plan if case.is_reference and case not in done]
+    return MachineRun(
+        document.run,
+        references=[plan_case(case, catalog=around.catalog) for case in left],
+        around=around,
+        results=document.results,
+    )

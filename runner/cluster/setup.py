@@ -1,0 +1,151 @@
+"""Put a run on a cluster together from the settings in force."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from db.errors import RecordError
+from db.records.results import Run, RunDocument
+from runner.cluster.api import Cluster, Setup
+from runner.cluster.confirm import NodeExecutor
+from runner.cluster.coordinator import Nodes, run_on_cluster
+from runner.cluster.node import RELEASE
+from runner.cluster.resume import load_interrupted
+from runner.config.load import CURRENT_TOOLCHAIN
+from runner.errors import ConfigError, ExecutorError
+from runner.events import Notify
+from runner.execution.executor import Executor
+from runner.persistence.json_files import read_json
+from runner.planning.plan import find_names
+from runner.workspace import (
+    MakeExecutor,
+    RunOrder,
+    Workplace,
+    clean_up,
+    request_of,
+    surroundings_of,
+)
+
+# Ray's own names for it.
+ADDRESS_VARIABLE = "RAY_ADDRESS"
+THIS_MACHINE = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayOptions:
+    """Where the cluster is, and the Ray runtime environment of its tasks; empty for their own."""
+
+    address: str
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+
+def address_of(env: Mapping[str, str]) -> str:
+    """Return where the cluster is that `env` names, else the one on this machine."""
+    return env.get(ADDRESS_VARIABLE) or THIS_MACHINE
+
+
+def read_environment(path: Path) -> dict[str, Any]:
+    """Return the Ray runtime environment in a JSON file; raise ConfigError."""
+    try:
+        document = read_json(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except RecordError as error:
+        raise ConfigError(str(error)) from error
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{path} holds no Ray runtime environment: that is an object with keys such as `pip`,"
+            " `conda`, `py_executable` or `env_vars`"
+        )
+    return document
+
+
+def execute_on_ray(
+    order: RunOrder, *, options: RayOptions, workplace: Workplace, notify: Notify
+) -> list[RunDocument]:
+    """Execute `order` on the nodes of a Ray cluster; return the run of each machine, by its name.
+
+    Raises what `run_on_cluster` raises, UnknownNameError for a toolchain, and ResumeError for a
+    run that is finished.
+    """
+    config = workplace.config
+    find_names([order.toolchain], known=config.toolchains, kind="toolchain")
+    earlier: tuple[RunDocument, ...] = ()
+    if order.resume_id is not None:
+        earlier = load_interrupted(workplace.store(), order.resume_id)
+    request = request_of(order, device=order.device, config=config)
+    python = config.toolchains[order.toolchain]
+    documents = run_on_cluster(
+        request,
+        nodes=Nodes(
+            cluster=_connect(options, device=order.device),
+            setup=Setup(
+                device=order.device,
+                num_threads=config.measure.num_threads,
+                release=RELEASE,
+                python=_python_there(order.toolchain, python=python, options=options),
+                wait_idle_s=config.wait_idle_s,
+            ),
+            trace_folder=config.state_dir / "spool",
+            machine=order.machine,
+        ),
+        around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
+        earlier=earlier,
+    )
+    clean_up(workplace, notify=notify)
+    return documents
+
+
+def on_cluster(workplace: Workplace, *, options: RayOptions) -> Workplace:
+    """Return `workplace` where what a run found is measured again on the machine that it is of."""
+    return replace(
+        workplace, elsewhere=partial(_executors_on, options=options, workplace=workplace)
+    )
+
+
+def _executors_on(run: Run, *, options: RayOptions, workplace: Workplace) -> MakeExecutor:
+    config = workplace.config
+
+    def make(*, python: Path, state_dir: Path, device: str, num_threads: int = 1) -> Executor:
+        del state_dir  # The machine has one of its own.
+        return NodeExecutor(
+            _connect(options, device=device),
+            machine=run.machine,
+            setup=Setup(
+                device=device,
+                num_threads=num_threads,
+                release=RELEASE,
+                python=_python_there(run.toolchain, python=python, options=options),
+                wait_idle_s=config.wait_idle_s,
+            ),
+            now=workplace.seams.now,
+        )
+
+    return make
+
+
+def _python_there(toolchain: str, *, python: Path, options: RayOptions) -> str:
+    """Return the interpreter of a toolchain on the nodes, empty for that of the tasks.
+
+    It lies at the same path everywhere; the usual one is that of the tasks, as is every one that
+    Ray brings.
+    """
+    is_theirs = bool(options.environment) or toolchain == CURRENT_TOOLCHAIN
+    return "" if is_theirs else str(python)
+
+
+def _connect(options: RayOptions, *, device: str) -> Cluster:
+    if importlib.util.find_spec("ray") is None:
+        raise ExecutorError("Ray is not installed; `pip install 'compile-hud[ray]'` installs it")
+    # Only here: importing Ray takes half a second, and few need it.
+    module = importlib.import_module("runner.cluster.ray_cluster")
+    cluster: Cluster = module.RayCluster(
+        address=options.address, device=device, environment=options.environment
+    )
+    return cluster

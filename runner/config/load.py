@@ -1,0 +1,460 @@
+"""hud.toml: read it, check it, and say where it is wrong."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import tomllib
+
+from db.shared.trace_paths import traces_folder
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.shapes import AXES
+from models_zoo.catalog.spec import ModelSpec, near_names
+from models_zoo.catalog.variants import MODES
+from runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from runner.config.notifications import ReceiverSettings, WrongReceiver, check_receiver, make_route
+from runner.config.postgres_password import with_password
+from runner.config.schedules import Schedule, ScheduleError, make_schedule
+from runner.config.schema import ANY_KEY, SETTINGS, section_rows
+from runner.config.setting import SecretRefused, Setting
+from runner.config.sign_in import SignIn, make_sign_in
+from runner.config.user_models import OwnModelError, installed_models, own_model
+from runner.errors import ConfigError
+from runner.notifications.routing import Route
+from runner.persistence.trace_retention import TraceRules
+from runner.planning.suites import BUILTIN_SUITES, Selection, Suite
+from runner.protocol import MeasureSettings
+from runner.system.dashboard_urls import dashboard_url
+from runner.toolchains.registry import built_toolchains
+
+logger = logging.getLogger(__name__)
+
+CONFIG_NAME = "hud.toml"
+CURRENT_TOOLCHAIN = "current"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings in force. `path` is None when there is no hud.toml."""
+
+    path: Path | None
+    store_url: str
+    state_dir: Path
+    machine: str
+    measure: MeasureSettings
+    has_references: bool
+    has_confirmation: bool
+    wait_idle_s: float
+    confirm_share: float
+    toolchains: Mapping[str, Path]
+    suites: Mapping[str, Suite]
+    schedules: Mapping[str, Schedule]
+    catalog: Mapping[str, ModelSpec]
+    traces_folder: Path | None
+    trace_rules: TraceRules
+    sample_nights: int | None
+    outbox_days: int
+    host: str
+    port: int
+    perfetto_url: str
+    sign_in: SignIn
+    public_url: str
+    link_secret: str | None
+    link_days: int
+    receivers: Mapping[str, ReceiverSettings]
+    routes: tuple[Route, ...]
+
+    @property
+    def traces_dir(self) -> Path | None:
+        """Return where traces are kept, None where they are not."""
+        return traces_folder(self.store_url, named=self.traces_folder)
+
+    @property
+    def dashboard(self) -> str:
+        """Return the address of the dashboard: the one that people use, or that of this machine."""
+        return self.public_url or dashboard_url(host=self.host, port=self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A hud.toml as text, to say where in it a key stands."""
+
+    name: str
+    text: str
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    def fail(self, section: str, *, key: str | None = None, problem: str) -> NoReturn:
+        raise self.error(section, key=key, problem=problem)
+
+    def error(self, section: str, *, key: str | None, problem: str) -> ConfigError:
+        line = find_line(self.text, section=section, key=key)
+        place = f"{self.name} line {line}" if line else self.name
+        what = f"[{section}]" if key is None else f"[{section}] {key}"
+        return ConfigError(f"{place}: {what}: {problem}")
+
+
+def setting_error(section: str, *, key: str, problem: str, path: Path | None) -> ConfigError:
+    """Return the error that names the line of a setting in `path`, which may have changed since."""
+    name = Path(CONFIG_NAME) if path is None else path
+    try:
+        text = name.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return _Source(name=str(name), text=text).error(section, key=key, problem=problem)
+
+
+def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
+    """Return the settings of `path`, of HUD_CONFIG or of ./hud.toml, or the defaults.
+
+    Raises ConfigError when a file that was named does not exist or when anything in it is wrong.
+    """
+    named = path or (Path(env["HUD_CONFIG"]) if env.get("HUD_CONFIG") else None)
+    chosen = named or Path(CONFIG_NAME)
+    if named is None and not chosen.exists():
+        return parse_config(
+            "", path=None, env=env, built=built_toolchains, installed=installed_models
+        )
+    try:
+        content = chosen.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: there is no such file. Name one that is there"
+            " with --config or HUD_CONFIG, or none to go without"
+        ) from error
+    except IsADirectoryError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: it is a folder. Name the file in it"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: byte {error.start} is no UTF-8. Save the file"
+            " as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the settings in {chosen}: {error.strerror}. Who runs hud must be able"
+            " to read the file"
+        ) from error
+    return parse_config(
+        content, path=chosen, env=env, built=built_toolchains, installed=installed_models
+    )
+
+
+def parse_config(
+    content: str,
+    *,
+    path: Path | None,
+    env: Mapping[str, str],
+    built: Callable[[Path], Mapping[str, Path]] = lambda _state_dir: {},
+    installed: Callable[[], Mapping[str, ModelSpec]] = dict,
+) -> Config:
+    """Return the settings that `content`, the text of `path`, describes.
+
+    `built` tells which toolchains `hud toolchain add` has built in a state directory, `installed`
+    which models packages offer; those that `content` names itself win.
+
+    Raises ConfigError naming file, line and key.
+    """
+    name = CONFIG_NAME if path is None else str(path)
+    source = _Source(name=name, text=content, tables=_parse_toml(content, name=name))
+    _check_sections(source)
+    base = Path() if path is None else path.parent
+    run = _values(source, "run", source.tables.get("run", {}))
+    server = _values(source, "server", source.tables.get("server", {}))
+    state = _values(source, "paths", source.tables.get("paths", {}))["state"]
+    state_dir = Path(env["HUD_STATE_DIR"]) if env.get("HUD_STATE_DIR") else base / state
+    url = _values(source, "store", source.tables.get("store", {}))["url"]
+    traces = _values(source, "traces", source.tables.get("traces", {}))
+    samples = _values(source, "samples", source.tables.get("samples", {}))
+    suites = {**BUILTIN_SUITES, **_suites(source)}
+    own_toolchains = built(state_dir)
+    toolchains = _toolchains(source, base, built=own_toolchains)
+    return Config(
+        path=path,
+        store_url=with_password(
+            env.get("HUD_DATABASE_URL") or url or default_store_url(state_dir), env=env
+        ),
+        state_dir=state_dir,
+        machine=_values(source, "machine", source.tables.get("machine", {}))["name"]
+        or socket.gethostname(),
+        measure=_measure_settings(run),
+        has_references=run["reference_cases"],
+        has_confirmation=run["confirm"],
+        wait_idle_s=run["wait_idle"],
+        confirm_share=run["confirm_share"],
+        toolchains=toolchains,
+        suites=suites,
+        schedules=_schedules(source, suites=suites, toolchains=toolchains, built=own_toolchains),
+        catalog=_with_shapes(source, {**CATALOG, **installed(), **_models(source, base)}),
+        traces_folder=None if traces["folder"] is None else base / traces["folder"],
+        trace_rules=TraceRules(num_nights=traces["nights"], max_bytes=traces["max_size"]),
+        sample_nights=samples["nights"],
+        outbox_days=_values(source, "outbox", source.tables.get("outbox", {}))["days"],
+        sign_in=_sign_in(source, base, is_open=server["without_sign_in"]),
+        **_reached(server),
+        receivers=_receivers(source, base),
+        routes=_routes(source),
+    )
+
+
+def _sign_in(source: _Source, base: Path, *, is_open: bool) -> SignIn:
+    return make_sign_in(
+        _values(source, "auth", source.tables.get("auth", {})),
+        is_open=is_open,
+        base=base,
+        fail=lambda key, problem: source.fail("auth", key=key, problem=problem),
+    )
+
+
+def _reached(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the dashboard is and where it leads, as fields of Config."""
+    return {
+        "host": server["host"],
+        "port": server["port"],
+        "perfetto_url": server["perfetto"],
+        "public_url": (server["url"] or "").rstrip("/"),
+        "link_secret": server["link_secret"],
+        "link_days": server["link_days"],
+    }
+
+
+def _measure_settings(run: Mapping[str, Any]) -> MeasureSettings:
+    return MeasureSettings(
+        num_launches=run["launches"],
+        max_launches=run["max_launches"],
+        target_interval=run["target_interval"],
+        num_rounds=run["rounds"],
+        budget_s=run["budget_s"],
+        num_threads=run["threads"],
+        timeout_s=run["timeout_s"],
+        memory_limit_bytes=run["memory_limit"],
+        memory_snapshot=run["memory_snapshot"],
+        kernels=run["kernels"],
+        sweep=run["sweep"],
+    )
+
+
+def default_store_url(state_dir: Path) -> str:
+    """Return the URL of the store in `state_dir`."""
+    return f"duckdb:///{state_dir / 'store.duckdb'}"
+
+
+def demo_store_url(state_dir: Path) -> str:
+    """Return the URL of the separate store for synthetic history in `state_dir`."""
+    return f"duckdb:///{state_dir / 'demo.duckdb'}"
+
+
+def find_line(content: str, *, section: str, key: str | None = None) -> int | None:
+    """Return the 1-based line of `key` in `[section]`, or of the section's header, else None."""
+    header_line = None
+    current = ""
+    for number, line in enumerate(content.splitlines(), start=1):
+        stripped = line.strip()
+        header = re.fullmatch(r"\[\s*([^\[\]]+?)\s*\]\s*(#.*)?", stripped)
+        if header is not None:
+            current = header[1].replace('"', "").replace("'", "").replace(" ", "")
+            header_line = number if current == section else header_line
+        elif current == section and key and re.match(_key_pattern(key), stripped):
+            return number
+    return header_line
+
+
+def _key_pattern(key: str) -> str:
+    return rf"[\"']?{re.escape(key)}[\"']?\s*[=.]"
+
+
+def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        match = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
+        if match is None:
+            raise ConfigError(f"{name}: not valid TOML: {error}") from error
+        raise ConfigError(
+            f"{name} line {match[2]}, column {match[3]}: not valid TOML: {match[1]}"
+        ) from error
+
+
+def _check_sections(source: _Source) -> None:
+    known = list(dict.fromkeys(row.section.partition(".")[0] for row in SETTINGS))
+    for section, value in source.tables.items():
+        if section not in known:
+            source.fail(section, problem=f"unknown section{did_you_mean(section, known)}")
+        if not isinstance(value, dict):
+            source.fail(section, problem=f"must be a section, write [{section}] on its own line")
+
+
+def _values(source: _Source, section: str, table: Any, *, rows: str = "") -> dict[str, Any]:
+    known = section_rows(rows or section)
+    if not isinstance(table, dict):
+        source.fail(section, problem=f"must be a section, write [{section}] on its own line")
+    for key in table:
+        if key not in known and ANY_KEY not in known:
+            source.fail(section, key=key, problem=f"unknown key{did_you_mean(key, known)}")
+    values = {row.key: _value(source, section, row, table) for row in known.values()}
+    _check_launches(source, section, table, values=values)
+    return values
+
+
+def _check_launches(
+    source: _Source, section: str, table: Mapping[str, Any], *, values: Mapping[str, Any]
+) -> None:
+    # Of what nobody set the default gives way.
+    if "max_launches" in table and "launches" in table:
+        least, most = values["launches"], values["max_launches"]
+        if most < least:
+            problem = f"got {most}, fewer than launches = {least}; takes {least} or more"
+            source.fail(section, key="max_launches", problem=problem)
+
+
+def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]) -> Any:
+    if row.key not in table:
+        if row.is_required:
+            source.fail(section, problem=f"{row.key} is missing. {row.description}")
+        return row.default
+    try:
+        return row.accept(table[row.key])
+    except SecretRefused as error:
+        source.fail(section, key=row.key, problem=f"takes {error}")
+    except ValueError as error:
+        source.fail(section, key=row.key, problem=f"got {table[row.key]!r}, takes {error}")
+
+
+def _named_sections(source: _Source, kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: _values(source, f"{kind}.{name}", table, rows=f"{kind}.NAME")
+        for name, table in source.tables.get(kind, {}).items()
+    }
+
+
+def _suites(source: _Source) -> dict[str, Suite]:
+    return {
+        name: Suite(
+            name=name,
+            summary=f"From {source.name}.",
+            selection=Selection(
+                models=values["models"],
+                tags=values["tags"] or (),
+                exclude=values["exclude"] or (),
+                modes=values["modes"] or MODES,
+                phases=values["phases"],
+                dtypes=values["dtypes"],
+                shapes=values["shape"],
+            ),
+            time_budget_s=values["time_budget"],
+            num_launches=values["launches"],
+            max_launches=values["max_launches"],
+            target_interval=values["target_interval"],
+            num_rounds=values["rounds"],
+            budget_s=values["budget_s"],
+            sweep=values["sweep"],
+        )
+        for name, values in _named_sections(source, "suites").items()
+    }
+
+
+def _toolchains(source: _Source, base: Path, *, built: Mapping[str, Path]) -> dict[str, Path]:
+    row = section_rows("toolchains")[ANY_KEY]
+    toolchains = {CURRENT_TOOLCHAIN: Path(sys.executable), **built}
+    for name, value in source.tables.get("toolchains", {}).items():
+        try:
+            python = row.accept(value)
+        except ValueError:
+            source.fail("toolchains", key=name, problem="takes the path of a Python interpreter")
+        # A bare name is looked up in PATH, as a shell does.
+        toolchains[name] = base / python if "/" in python else Path(python)
+        if name in built and toolchains[name].absolute() != built[name].absolute():
+            logger.warning(
+                "toolchain %s of %s hides the one that `hud toolchain add` built", name, source.name
+            )
+    return toolchains
+
+
+def _schedules(
+    source: _Source,
+    *,
+    suites: Iterable[str],
+    toolchains: Mapping[str, Path],
+    built: Mapping[str, Path],
+) -> dict[str, Schedule]:
+    schedules = {}
+    ours = {name for name, python in built.items() if toolchains[name] == python}
+    for name, values in _named_sections(source, "schedules").items():
+        for key, known in (("suite", suites), ("toolchain", toolchains)):
+            if values[key] not in known:
+                source.fail(
+                    f"schedules.{name}",
+                    key=key,
+                    problem=f"no {key} {values[key]!r}{did_you_mean(values[key], known)}",
+                )
+        try:
+            schedules[name] = make_schedule(name, values, built=ours)
+        except ScheduleError as error:
+            source.fail(f"schedules.{name}", key=error.key, problem=str(error))
+    return schedules
+
+
+def _receivers(source: _Source, base: Path) -> dict[str, ReceiverSettings]:
+    receivers = {}
+    for name, values in _named_sections(source, "receivers").items():
+        receivers[name] = ReceiverSettings(name=name, base=base, **values)
+        try:
+            check_receiver(receivers[name])
+        except WrongReceiver as error:
+            source.fail(f"receivers.{name}", key=error.key, problem=str(error))
+    return receivers
+
+
+def _routes(source: _Source) -> tuple[Route, ...]:
+    known = source.tables.get("receivers", {})
+    routes = []
+    for name, values in _named_sections(source, "routes").items():
+        for receiver in values["receivers"]:
+            if receiver not in known:
+                problem = f"no receiver {receiver!r}{did_you_mean(receiver, known)}"
+                source.fail(f"routes.{name}", key="receivers", problem=problem)
+        routes.append(make_route(name, values))
+    return tuple(routes)
+
+
+def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
+    models = {}
+    for name, values in _named_sections(source, "models").items():
+        try:
+            models[name] = own_model(name, values, folder=base, source_name=source.name)
+        except OwnModelError as error:
+            source.fail(f"models.{name}", key=error.key, problem=str(error))
+    return models
+
+
+def _with_shapes(source: _Source, catalog: Mapping[str, ModelSpec]) -> Mapping[str, ModelSpec]:
+    for name, values in _named_sections(source, "shapes").items():
+        given = {axis.key: values[axis.key] for axis in AXES if values[axis.key] is not None}
+        lists = {key for key, value in given.items() if isinstance(value, tuple)}
+        rule = ShapeRule(
+            name=name,
+            size=values["size"],
+            models=values["models"],
+            is_tracked=values["nightly"],
+            axes={key: value if key in lists else (value,) for key, value in given.items()},
+            lists=frozenset(lists),
+        )
+        try:
+            catalog = with_shapes(catalog, rule)
+        except NamedShapeError as error:
+            source.fail(f"shapes.{name}", key=error.key, problem=str(error))
+    return catalog
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean ...?` with the near names, or what there is when none is near."""
+    names = list(known)
+    near = near_names(name, names)
+    return f"; did you mean {near}?" if near else f"; there is {', '.join(names)}"

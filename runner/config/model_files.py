@@ -1,0 +1,31 @@
+"""Whether the files are there that hud.toml names as models: it is said before a run, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.config.load import Config, setting_error
+from runner.planning.plan import make_plan
+from runner.workspace import AUTO_DEVICE, RunOrder
+
+
+def check_model_files(orders: Sequence[RunOrder], *, config: Config) -> None:
+    """Raise ConfigError, with file and line, where a model of `orders` has no file.
+
+    What the file does is not looked at: a model that raises is a failed case. A run that is
+    continued has its plan, and is as it was; a schedule measures the models that there are.
+    """
+    for order in orders:
+        if order.resume_id is not None:
+            continue
+        device = "cpu" if order.device == AUTO_DEVICE else order.device
+        plan = make_plan(order.suite.selection, catalog=config.catalog, device=device)
+        for name, build in {item.case.model: item.workload.build for item in plan}.items():
+            file = Path(build.partition(":")[0])
+            # What else there is, a module, is that of the toolchain's interpreter.
+            if file.suffix == ".py" and not file.is_file():
+                problem = f"there is no file {file}. Its path is relative to the settings file"
+                raise setting_error(
+                    f"models.{name}", key="build", problem=problem, path=config.path
+                )

@@ -1,0 +1,401 @@
+"""The settings of hud.toml about notifications: receivers and routes, and what they accept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from db.records.notifications import Severity
+from db.records.results import Verdict
+from runner.config.setting import SecretRefused, Setting
+from runner.config.validators import flag, seconds, text, texts, timezone_name
+from runner.notifications.http_client import (
+    CONNECT_S,
+    HTTP,
+    MAIL,
+    TOTAL_S,
+    TargetRefused,
+    check_url,
+)
+from runner.notifications.quiet_hours import (
+    QuietHours,
+    QuietRule,
+    WeeklyTime,
+    quiet_hours,
+    weekly_time,
+)
+from runner.notifications.routing import TOLD, Route
+
+ENV, FILE = "env:", "file:"
+_PLACES = f"`{ENV}NAME` or `{FILE}PATH`"
+# What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
+_MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
+# https://docs.github.com/rest/repos/repos: what owners and names are made of.
+_REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/(?!\.\.?$)[A-Za-z0-9._-]{1,100}")
+
+
+class ReceiverKind(StrEnum):
+    """What a receiver speaks."""
+
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+    DISCORD = "discord"
+    TEAMS = "teams"
+    EMAIL = "email"
+    GITHUB = "github"
+    APPRISE = "apprise"
+
+
+class Publication(StrEnum):
+    """Where people of a repository on GitHub read of alerts."""
+
+    ISSUE = "issue"
+    STATUS = "status"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """Which keys a kind of receiver must have and may have, beside those of every receiver."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = HTTP
+
+
+_KEYS: Mapping[ReceiverKind, _Keys] = {
+    ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
+    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token")),
+    ReceiverKind.DISCORD: _Keys(needed=("url",)),
+    ReceiverKind.TEAMS: _Keys(needed=("url",)),
+    ReceiverKind.EMAIL: _Keys(
+        needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
+    ),
+    # Addresses of its own form that hold secrets: they are kept elsewhere.
+    ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
+    ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
+}
+_OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverSettings:
+    """One `[receivers.NAME]`; `base` is what relative paths of files are relative to."""
+
+    name: str
+    base: Path
+    kind: ReceiverKind
+    url: str | None = None
+    secret: str | None = None
+    sender: str | None = None
+    to: tuple[str, ...] | None = None
+    user: str | None = None
+    password: str | None = None
+    repository: str | None = None
+    token: str | None = None
+    channel: str | None = None
+    publish: tuple[Publication, ...] | None = None
+    allow_private: bool = False
+    timeout_s: float = TOTAL_S
+    quiet: tuple[QuietHours, ...] = ()
+    timezone: str = "UTC"
+    severe_any_time: bool = False
+    weekly: WeeklyTime | None = None
+
+    @property
+    def quiet_rule(self) -> QuietRule:
+        """Return when the receiver is left alone."""
+        return QuietRule(
+            hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
+        )
+
+
+class WrongReceiver(ValueError):
+    """A section says too little or too much; `key` is where, None for the whole section."""
+
+    def __init__(self, text: str, *, key: str | None = None) -> None:
+        super().__init__(text)
+        self.key = key
+
+
+def check_receiver(settings: ReceiverSettings) -> None:
+    """Raise WrongReceiver unless `settings` have what their kind needs, and nothing else."""
+    keys = _KEYS[settings.kind]
+    for key in _OWN_KEYS:
+        is_given = getattr(settings, key) is not None
+        if key in keys.needed and not is_given:
+            raise WrongReceiver(f"{key} is missing; a receiver of kind {settings.kind} needs it")
+        if is_given and key not in (*keys.needed, *keys.allowed):
+            problem = f"a receiver of kind {settings.kind} has no {key}; omit it"
+            raise WrongReceiver(problem, key=key)
+    if settings.kind is ReceiverKind.SLACK and bool(settings.channel) != bool(settings.token):
+        missing, given = ("token", "channel") if settings.channel else ("channel", "token")
+        raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {given}")
+    if settings.kind is ReceiverKind.APPRISE and not settings.allow_private:
+        raise WrongReceiver(
+            "Apprise looks addresses up itself, so private ones cannot be refused; say that you"
+            " know with `allow_private = true`"
+        )
+    if settings.url is not None and not _is_place(settings.url):
+        if not keys.schemes:
+            raise WrongReceiver(f"takes {_PLACES}, since it holds secrets", key="url")
+        try:
+            check_url(settings.url, schemes=keys.schemes)
+        except TargetRefused as error:
+            raise WrongReceiver(str(error), key="url") from error
+
+
+def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
+    """Return what the address of a receiver of that kind may begin with."""
+    return _KEYS[kind].schemes
+
+
+def place(value: Any) -> str:
+    """Return where a secret is: in the environment or in a file; raise SecretRefused otherwise."""
+    if not isinstance(value, str) or not _is_place(value):
+        raise SecretRefused(f"{_PLACES}, never the secret itself")
+    return value
+
+
+def address(value: Any) -> str:
+    """Return an address, or where it is kept; raise SecretRefused otherwise.
+
+    Of a chat's webhook the path is a secret.
+    """
+    if isinstance(value, str) and _is_place(value):
+        return value
+    try:
+        check_url(value if isinstance(value, str) else "", schemes=(*HTTP, *MAIL))
+    except TargetRefused as error:
+        raise SecretRefused(f"an address, or where it is kept: {_PLACES} ({error})") from error
+    return str(value)
+
+
+def mailbox(value: Any) -> str:
+    """Return `name@host`; raise ValueError otherwise."""
+    if not isinstance(value, str) or _MAILBOX.fullmatch(value) is None:
+        raise ValueError("an address such as hud@example.org, without a name beside it")
+    return value
+
+
+def mailboxes(value: Any) -> tuple[str, ...]:
+    """Return one address of mail or a list of different ones; raise ValueError otherwise."""
+    return tuple(dict.fromkeys(mailbox(item) for item in texts(value)))
+
+
+def repository(value: Any) -> str:
+    """Return `owner/name`; raise ValueError otherwise."""
+    if not isinstance(value, str) or _REPOSITORY.fullmatch(value) is None:
+        raise ValueError("a repository such as owner/name")
+    return value
+
+
+def _publications(value: Any) -> tuple[Publication, ...]:
+    return tuple(map(Publication, _some(value, allowed=tuple(map(str, Publication)))))
+
+
+def _is_place(value: str) -> bool:
+    return value.startswith((ENV, FILE)) and bool(value.partition(":")[2].strip())
+
+
+def _kind(value: Any) -> ReceiverKind:
+    if value not in list(ReceiverKind):
+        raise ValueError(f"one of {', '.join(ReceiverKind)}")
+    return ReceiverKind(value)
+
+
+def _some(value: Any, *, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    if not set(texts(value)) <= set(allowed):
+        raise ValueError(f"one or more of {', '.join(allowed)}")
+    return texts(value)
+
+
+def _severities(value: Any) -> tuple[str, ...]:
+    return _some(value, allowed=tuple(map(str, Severity)))
+
+
+def _verdicts(value: Any) -> tuple[str, ...]:
+    return _some(value, allowed=tuple(map(str, Verdict)))
+
+
+def _news(value: Any) -> tuple[str, ...]:
+    return _some(value, allowed=TOLD)
+
+
+_ROUTE = Route(name="", receivers=())
+
+
+def _globs(key: str, description: str) -> Setting:
+    return Setting(
+        section="routes.NAME", key=key, accept=texts, default=("*",), description=description
+    )
+
+
+NOTIFICATION_SETTINGS = (
+    Setting(
+        section="receivers.NAME",
+        key="kind",
+        accept=_kind,
+        default=ReceiverKind.WEBHOOK,
+        description="What it speaks: `webhook` (JSON by the Standard Webhooks specification),"
+        " `slack`, `discord`, `teams`, `email`, `github` or `apprise`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="url",
+        accept=address,
+        description=f"Where notifications are posted, or where that is kept: {_PLACES}. Of mail the"
+        " server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`. Of"
+        " `github` the API of an own server, `https://host/api/v3`; by default that of github.com.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="secret",
+        accept=place,
+        description=f"Where the secret that signs a `webhook` is kept: {_PLACES}. Without it,"
+        " unsigned.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="sender",
+        accept=mailbox,
+        description="Address that an `email` comes from.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="to",
+        accept=mailboxes,
+        description="Address that an `email` goes to, or a list of them.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="user",
+        accept=text,
+        description=f"User at the server of an `email`, or where that is kept: {_PLACES}.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="password",
+        accept=place,
+        description=f"Where the user's password is kept: {_PLACES}. It is sent in TLS alone.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="repository",
+        accept=repository,
+        description="Repository of `github`, `owner/name`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="token",
+        accept=place,
+        description=f"Where the token of `github`, or of a bot of `slack`, is kept: {_PLACES}.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="channel",
+        accept=text,
+        description="Channel of a bot of `slack`, by its id or its name; `url` is then"
+        " `https://slack.com/api`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="publish",
+        accept=_publications,
+        description="What `github` shows: `issue` (one for each event), `status` and `check` (of"
+        " the commit of your model that a change began with). Default: `issue`, `status`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="allow_private",
+        accept=flag,
+        default=False,
+        description="Whether the address may be one of a private network or of this machine.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="timeout_s",
+        accept=seconds,
+        default=TOTAL_S,
+        description="Wall seconds that one attempt may take, the answer included; at most"
+        f" {CONNECT_S:g} of them for the connection.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="quiet",
+        accept=quiet_hours,
+        default=(),
+        description='Hours in which nothing is sent: `"22:00-07:00"`, or a list such as'
+        ' `["mon-fri 18:00-08:00", "sat,sun 00:00-24:00"]`. It goes out when they are over.',
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="timezone",
+        accept=timezone_name,
+        default="UTC",
+        description="Time zone of these hours and of `weekly`.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="severe_any_time",
+        accept=flag,
+        default=False,
+        description="Whether what is severe is sent in quiet hours too.",
+    ),
+    Setting(
+        section="receivers.NAME",
+        key="weekly",
+        accept=weekly_time,
+        description='When a digest of the week is sent, such as `"mon 09:00"`. Default: never.',
+    ),
+    Setting(
+        section="routes.NAME",
+        key="receivers",
+        accept=texts,
+        is_required=True,
+        description="Names of receivers. Without any route each receiver gets all regressions.",
+    ),
+    _globs("models", "Globs of models whose news are told."),
+    _globs("modes", "Globs of modes or variants."),
+    _globs("metrics", "Globs of metrics."),
+    _globs("owners", "Globs of owners; an alert without one fits `*` alone."),
+    Setting(
+        section="routes.NAME",
+        key="severity",
+        accept=_severities,
+        default=_ROUTE.severities,
+        description="`severe`, `major`, `minor` ([what they are](notifications.md#severity)).",
+    ),
+    Setting(
+        section="routes.NAME",
+        key="verdicts",
+        accept=_verdicts,
+        default=_ROUTE.verdicts,
+        description="`regression`, `improvement`, `inconclusive` (noisier than before).",
+    ),
+    Setting(
+        section="routes.NAME",
+        key="news",
+        accept=_news,
+        default=_ROUTE.news,
+        description="`opened`, `worsened`, `reopened`, `fixed`.",
+    ),
+    Setting(
+        section="routes.NAME",
+        key="imported",
+        accept=flag,
+        default=False,
+        description="Whether alerts of histories that `hud import` stored are told too.",
+    ),
+)
+
+
+def make_route(name: str, values: Mapping[str, Any]) -> Route:
+    """Return the route that a section describes."""
+    named = {item.name for item in fields(Route)}
+    given = {key: value for key, value in values.items() if key in named}
+    return Route(name=name, severities=values["severity"], **given)

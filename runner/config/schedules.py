@@ -1,0 +1,184 @@
+"""What [schedules.NAME] says: when a suite is run, and what else has to be known about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from runner.planning.plan import DEVICES
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+# How soon something that is watched is looked at again unless the schedule says.
+DEFAULT_EVERY_S = 1800.0
+# A machine that was off at night still measures the night when it comes up in the morning.
+DEFAULT_CATCH_UP_S = 12 * 3600.0
+_AT = re.compile(rf"(?:({'|'.join(WEEKDAYS)}) )?([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+class ExecutorKind(StrEnum):
+    """Who measures what a schedule asks for."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+class WatchKind(StrEnum):
+    """What can be watched for a change."""
+
+    GIT = "git"
+    TORCH = "torch"
+    TORCH_NIGHTLY = "torch-nightly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Something that changes: a branch or tag of a repository, or the newest torch of an index.
+
+    `url` is empty for the index that pip is set to, `ref` for a repository's HEAD.
+    """
+
+    kind: WatchKind
+    url: str = ""
+    ref: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return it as hud.toml has it."""
+        url = f":{self.url}" if self.url else ""
+        return f"{self.kind}{url}#{self.ref}" if self.ref else f"{self.kind}{url}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A rule that creates jobs: by `cron`, or by `watch` when something has changed.
+
+    What was missed by `catch_up_s` seconds at most is made up for, several times at once unless
+    `coalesce`. `every_s` is how often what is watched is looked at. With `build` the toolchain is
+    built again before it is measured. `executor` measures, on a `device` of that kind or, when it
+    is None, on what there is.
+    """
+
+    name: str
+    suite: str
+    toolchain: str
+    cron: str = ""
+    timezone: str = "UTC"
+    watch: Watch | None = None
+    every_s: float = DEFAULT_EVERY_S
+    catch_up_s: float = DEFAULT_CATCH_UP_S
+    coalesce: bool = True
+    build: bool = False
+    executor: ExecutorKind = ExecutorKind.LOCAL
+    device: str | None = None
+
+    def builds(self, toolchain: str) -> bool:
+        """Return whether `toolchain` is built again before it is measured."""
+        return self.build and self.toolchain == toolchain
+
+
+class ScheduleError(ValueError):
+    """Keys of a schedule do not go together; `key` is the one to look at, if any."""
+
+    def __init__(self, problem: str, *, key: str | None = None) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+def time_of_day(value: Any) -> str:
+    """Return the cron text of a time such as "02:30" or "sun 02:30"; raise ValueError otherwise."""
+    match = _AT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a time such as "02:30" (every night) or "sun 02:30" (every week)')
+    return f"{int(match[3])} {int(match[2])} * * {match[1] or '*'}"
+
+
+def executor_kind(value: Any) -> ExecutorKind:
+    """Return the executor of that name; raise ValueError otherwise."""
+    if value not in list(ExecutorKind):
+        raise ValueError(f"one of {', '.join(ExecutorKind)}")
+    return ExecutorKind(value)
+
+
+def device(value: Any) -> str:
+    """Return `value`, a kind of device; raise ValueError otherwise."""
+    if value not in DEVICES:
+        raise ValueError(f"one of {', '.join(DEVICES)}")
+    return str(value)
+
+
+def watch(value: Any) -> Watch:
+    """Return what `value` says is watched; raise ValueError otherwise."""
+    problem = (
+        'what to watch: "git:URL" or "git:URL#BRANCH", "torch" or "torch:URL" (releases at an'
+        ' index), "torch-nightly:URL"'
+    )
+    if not isinstance(value, str):
+        raise ValueError(problem)
+    kind, _, rest = value.partition(":")
+    if kind not in list(WatchKind) or (kind != WatchKind.TORCH and not rest):
+        raise ValueError(problem)
+    if kind != WatchKind.GIT:
+        return Watch(kind=WatchKind(kind), url=rest)
+    url, _, ref = rest.partition("#")
+    # Neither may be taken for an option of git.
+    if not url or url.startswith("-") or ref.startswith("-"):
+        raise ValueError(problem)
+    # A service is started in another folder than the one somebody wrote this in.
+    if ":" not in url and not url.startswith("/"):
+        raise ValueError(f"{problem}; a path must be absolute")
+    return Watch(kind=WatchKind.GIT, url=url, ref=ref)
+
+
+def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str]) -> Schedule:
+    """Return the schedule of the settings `values`; `built` are the toolchains that hud built.
+
+    Raises ScheduleError.
+    """
+    watched: Watch | None = values["watch"]
+    rules = [key for key in ("cron", "at", "watch") if values[key] is not None]
+    if len(rules) != 1:
+        given = " and ".join(rules) or "none"
+        raise ScheduleError(f"takes one of cron, at and watch, got {given}")
+    if watched is None and values["every"] is not None:
+        raise ScheduleError("only what is watched is looked at every so often", key="every")
+    is_torch = watched is not None and watched.kind is not WatchKind.GIT
+    is_built = is_torch if values["build"] is None else values["build"]
+    toolchain = values["toolchain"]
+    _check_executor(values, is_built=is_built)
+    if is_built and toolchain not in built:
+        raise ScheduleError(
+            f"toolchain {toolchain} was not built by `hud toolchain add`, so it cannot be built"
+            " again; name one that was, or set build = false",
+            key="build" if values["build"] else "toolchain",
+        )
+    return Schedule(
+        name=name,
+        suite=values["suite"],
+        toolchain=toolchain,
+        cron=values["cron"] or values["at"] or "",
+        timezone=values["timezone"],
+        watch=watched,
+        every_s=values["every"] or DEFAULT_EVERY_S,
+        catch_up_s=values["catch_up"],
+        coalesce=values["coalesce"],
+        build=is_built,
+        executor=values["executor"],
+        device=values["device"],
+    )
+
+
+def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
+    """Raise ScheduleError for what a Ray cluster cannot do."""
+    if values["executor"] is not ExecutorKind.RAY:
+        return
+    if values["device"] is None:
+        raise ScheduleError('takes device = "cpu" or "cuda" beside executor = "ray"')
+    if is_built:
+        raise ScheduleError(
+            "toolchains are built on this machine and not on those of a cluster; set build = false"
+            " and build them there",
+            key="build" if values["build"] else "executor",
+        )

@@ -1,0 +1,204 @@
+"""The settings of hud.toml about sign-in, and how the dashboard's process gets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
+from db.shared.trace_paths import is_web_address
+from runner.config.notifications import place
+from runner.config.setting import Setting
+from runner.config.validators import duration, flag, text, texts
+from runner.errors import ConfigError
+from runner.notifications.receivers.factory import NotReady, resolved
+
+# What `[auth] anonymous` says where nobody gets in without signing in.
+NOBODY = "nobody"
+DEFAULT_SCOPE = "openid email profile"
+# 128 random bits as hexadecimal digits.
+_LEAST_SECRET = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """Who gets in, and where the secrets of the sign-in are kept.
+
+    `base` is what relative paths of files are relative to. `is_open` says that the dashboard may
+    listen anywhere without sign-in.
+    """
+
+    base: Path
+    rules: AccessRules = field(default_factory=AccessRules)
+    scope: str = DEFAULT_SCOPE
+    client_secret: str = ""
+    cookie_secret: str = ""
+    is_open: bool = False
+
+
+def make_sign_in(
+    auth: Mapping[str, Any], *, is_open: bool, base: Path, fail: Callable[[str, str], Any]
+) -> SignIn:
+    """Return what `[auth]` says; call `fail` with a key and what is wrong with it.
+
+    Who is not signed in may look where there is no sign-in, and nothing where there is one.
+    """
+    issuer = (auth["issuer"] or "").rstrip("/")
+    for key in ("client_id", "client_secret"):
+        if issuer and not auth[key]:
+            fail(key, "is missing: the provider gives it to who registers an application")
+        if auth[key] and not issuer:
+            fail("issuer", f"is missing, and {key} is for it: the address of the provider")
+    if "openid" not in auth["scope"].split():
+        fail("scope", f"got {auth['scope']!r}, without which the provider says nobody's name")
+    rules = AccessRules(
+        issuer=issuer,
+        client_id=auth["client_id"] or "",
+        claim=auth["claim"],
+        viewers=auth["viewers"],
+        triagers=auth["triagers"] or (),
+        admins=auth["admins"] or (),
+        anonymous=_anonymous_role(auth["anonymous"] or (NOBODY if issuer else Role.VIEWER)),
+        trusts_email=auth["trust_email"],
+        session_s=auth["session"],
+    )
+    return SignIn(
+        base=base,
+        rules=rules,
+        scope=auth["scope"],
+        client_secret=auth["client_secret"] or "",
+        cookie_secret=auth["cookie_secret"] or "",
+        is_open=is_open,
+    )
+
+
+def handed_over(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[str, str]) -> str:
+    """Return what the dashboard's process is told of `sign_in`, as JSON with the secrets in it.
+
+    `url` is where people open the dashboard, `path` the hud.toml from which it reads the lists of
+    people again. Raises ConfigError where a secret is not there, or where the sign-in could be
+    listened to on its way.
+    """
+    told: dict[str, Any] = {
+        "rules": sign_in.rules.to_json(),
+        "path": "" if path is None else str(path.absolute()),
+        "url": url,
+    }
+    if sign_in.rules.has_sign_in:
+        _check_url(url)
+        told |= {
+            "scope": sign_in.scope,
+            "client_secret": _secret(sign_in, "client_secret", env=env),
+            "cookie_secret": _secret(sign_in, "cookie_secret", env=env),
+        }
+    return json.dumps(told)
+
+
+def _secret(sign_in: SignIn, name: str, *, env: Mapping[str, str]) -> str:
+    where = getattr(sign_in, name)
+    try:
+        found = resolved(name, where, base=sign_in.base, env=env)
+    except NotReady as error:
+        raise ConfigError(f"[auth] {error}") from error
+    if name == "cookie_secret" and found and len(found) < _LEAST_SECRET:
+        raise ConfigError(
+            f"[auth] cookie_secret: has {len(found)} characters, takes {_LEAST_SECRET} or more;"
+            " `openssl rand -hex 32` makes one"
+        )
+    return found
+
+
+def _check_url(url: str) -> None:
+    if not _is_private(url):
+        raise ConfigError(
+            f"people open the dashboard at {url}: with sign-in that takes an https address, which a"
+            " proxy in front of it answers. Set [server] url; only this machine may do without"
+        )
+    if urlsplit(url).path.strip("/"):
+        raise ConfigError(f"[server] url is {url!r}: with sign-in it takes one without a path")
+
+
+def _is_private(url: str) -> bool:
+    """Return whether nobody can listen on the way to `url`."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
+
+
+def _issuer(value: Any) -> str:
+    problem = "the https address of an OpenID Connect provider; http for one of this machine alone"
+    if not isinstance(value, str) or not is_web_address(value) or not _is_private(value):
+        raise ValueError(problem)
+    return value
+
+
+def _anonymous(value: Any) -> str:
+    allowed = (NOBODY, str(Role.VIEWER), str(Role.TRIAGER))
+    if value not in allowed:
+        raise ValueError(f"one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _anonymous_role(value: str) -> Role | None:
+    return None if value == NOBODY else Role(value)
+
+
+def _row(
+    key: str, accept: Callable[[Any], Any], description: str, *, default: Any = None
+) -> Setting:
+    return Setting(section="auth", key=key, accept=accept, description=description, default=default)
+
+
+SIGN_IN_SETTINGS = (
+    _row(
+        "issuer",
+        _issuer,
+        "Address of the OpenID Connect provider that people sign in with. Default: no sign-in.",
+    ),
+    _row("client_id", text, "What the provider calls this application."),
+    _row(
+        "client_secret",
+        place,
+        "Where the secret that the provider gave to this application is kept: `env:NAME` or"
+        " `file:PATH`.",
+    ),
+    _row(
+        "cookie_secret",
+        place,
+        "Where the secret that signs the cookies is kept, 32 characters or more: `env:NAME` or"
+        " `file:PATH`. Default: a new one at each start, so that everybody signs in again.",
+    ),
+    _row("scope", text, "What the provider is asked for.", default=DEFAULT_SCOPE),
+    _row("claim", text, "Claim that names the groups of a person.", default="groups"),
+    _row(
+        "viewers",
+        texts,
+        "Who may look: e-mail addresses (`*@example.org` is a domain), groups, or `*` for whoever"
+        " signs in.",
+        default=(EVERYBODY,),
+    ),
+    _row("triagers", texts, "Who may also decide about alerts: addresses and groups."),
+    _row("admins", texts, "Who may also change how series are judged: addresses and groups."),
+    _row(
+        "trust_email",
+        flag,
+        "Whether e-mail addresses count that the provider does not say are verified.",
+        default=False,
+    ),
+    _row(
+        "anonymous",
+        _anonymous,
+        "What one may who is not signed in: `nobody` is nothing, `viewer` is to look, `triager` is"
+        " to decide about alerts under any name. Default: `viewer` without an issuer, `nobody`"
+        " with one.",
+    ),
+    _row(
+        "session",
+        duration,
+        "After how long one signs in again, in seconds or as text.",
+        default=12 * 3600.0,
+    ),
+)

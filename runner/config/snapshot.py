@@ -1,0 +1,169 @@
+"""The settings in force, for people who look at the dashboard: each with its value, no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import tomllib
+
+from db.shared.settings_snapshot import ShownSetting
+from db.shared.text import counted, one_line, shortened
+from runner.config.notifications import ENV, FILE
+from runner.config.schema import ANY_KEY, SETTINGS
+from runner.config.setting import Setting
+from runner.config.validators import (
+    DURATION_UNITS,
+    SIZE_UNITS,
+    duration,
+    multiple,
+    seconds,
+    share,
+    size_bytes,
+    waiting,
+)
+
+# Keys whose values are no secret only where they name the place of one.
+_SECRET = re.compile(r"secret|password|token|user$|headers?")
+# Whoever may look need not know everybody's address.
+_PERSON = re.compile(r"[^\s,@*]+@")
+_HIDDEN = "(not shown)"
+# All of them travel in one variable of the environment.
+_MAX_VALUE = 160
+_MAX_DESCRIPTION = 320
+_NAMED = ".NAME"
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK_ALONE = re.compile(r" \(\[[^\]]*\]\([^)]*\)\)")
+_DURATIONS = (seconds, duration, waiting)
+_SHARES = (share, multiple)
+
+
+def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownSetting, ...]:
+    """Return every setting of the hud.toml at `path` and every default, none that is unreadable.
+
+    Where a variable in `env` wins over the file, its value is the one in force.
+    """
+    tables = {} if path is None else _tables(path)
+    found: list[ShownSetting] = []
+    for row in SETTINGS:
+        section = row.section.removesuffix(_NAMED)
+        table = tables.get(section, {})
+        if not isinstance(table, Mapping):
+            continue
+        if row.section == section:
+            found += _rows(row, section, table, env=env)
+        else:
+            for name, values in table.items():
+                if isinstance(values, Mapping):
+                    found += _rows(row, f"{section}.{name}", values, env=env)
+    return tuple(sorted(found, key=lambda item: item.section))
+
+
+def _tables(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _rows(
+    row: Setting, section: str, table: Mapping[str, Any], *, env: Mapping[str, str]
+) -> Iterable[ShownSetting]:
+    wins = env.get(row.variable, "") if row.variable else ""
+    keys = list(table) if row.key == ANY_KEY else [row.key]
+    return [
+        ShownSetting(
+            section=section,
+            key=key,
+            value=_value(row, key=key, value=wins or table.get(key, row.default)),
+            is_set=key in table,
+            description=shortened(without_links(row.description), limit=_MAX_DESCRIPTION),
+            variable=row.variable if wins else "",
+        )
+        for key in keys
+    ]
+
+
+def without_links(text: str) -> str:
+    """Return a description in one line whose links, which lead into the documents, are words.
+
+    A link that stands alone in brackets says nothing without its page, and goes.
+    """
+    return _LINK.sub(r"\1", _LINK_ALONE.sub("", one_line(text)))
+
+
+def _value(row: Setting, *, key: str, value: object) -> str:
+    *before, last = value if isinstance(value, (list, tuple)) and value else (value,)
+    # Of several numbers the last has the unit.
+    if type(last) in (int, float) and (row.unit or not before):
+        return ", ".join([*map(str, before), number_text(last, row=row)])
+    return shown_value(key, value)
+
+
+def number_text(value: float, *, row: Setting) -> str:
+    """Return a number with the unit that `row` takes it in: `12 h`, `2 GB`, `20 %`, `1 night`.
+
+    Nothing is rounded: of units the largest is taken that goes into a duration without a rest.
+    """
+    if row.accept in _DURATIONS:
+        fits = [(unit_s, name) for name, unit_s in DURATION_UNITS.items() if value % unit_s == 0]
+        unit_s, name = max(fits) if value and fits else (1.0, "s")
+        return f"{value / unit_s:.12g} {name}"
+    if row.accept is size_bytes:
+        units = ((num_bytes, name) for name, num_bytes in SIZE_UNITS.items())
+        num_bytes, name = max(unit for unit in units if unit[0] <= max(value, 1))
+        return f"{value / num_bytes:.12g} {name or 'B'}"
+    if row.accept in _SHARES:
+        return f"{100 * value:.12g} %"
+    return counted(value, row.unit) if row.unit and isinstance(value, int) else str(value)
+
+
+def shown_value(key: str, value: object) -> str:
+    """Return the value of a setting as text, without what could be a secret.
+
+    The place of a secret is none. Of an address only scheme and host are shown: paths of web hooks
+    and users of stores let in whoever knows them.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return shortened(", ".join(shown_value(key, item) for item in value), limit=_MAX_VALUE)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return shortened(_table_text(key, value), limit=_MAX_VALUE)
+    text = one_line(str(value))
+    if text.startswith((ENV, FILE)):
+        return shortened(text, limit=_MAX_VALUE)
+    if _SECRET.search(key):
+        return _HIDDEN
+    shown = _address(text) if "://" in text else _PERSON.sub("...@", text)
+    return shortened(shown, limit=_MAX_VALUE)
+
+
+def _table_text(key: str, values: Mapping[str, object]) -> str:
+    """Return a table as hud.toml has it in one line; a number is no secret, whatever its name."""
+    if _SECRET.search(key):
+        return _HIDDEN
+    texts = {
+        name: str(item) if type(item) in (int, float) else shown_value(name, item)
+        for name, item in values.items()
+    }
+    inner = ", ".join(f"{one_line(name)} = {text}" for name, text in texts.items())
+    return f"{{ {inner} }}"
+
+
+def _address(text: str) -> str:
+    """Return an address without user, password, path and query; a file of this machine is whole."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return _HIDDEN
+    if not host:
+        return text if parts.scheme.startswith(("duckdb", "file")) and "@" not in text else _HIDDEN
+    rest = "/..." if parts.path.strip("/") or parts.query else ""
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{rest}"

@@ -1,0 +1,307 @@
+"""A synthetic history to look at: labelled as such, in a store of its own, the same for a seed.
+
+What is planted, by the share of the nights that have passed, so that every page has its case:
+a lasting step, a step that is fixed again, an improvement, a slow drift, a noisy series with
+nothing in it, a case that starts to fail, a case that vanishes, a new driver, and memory that gets
+slower: the machine's doing, which a reference case and a model bound by memory show. Some cases
+have kernels (demo_kernels.py), and those that became slower became so in one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from db.ingest.results import put_documents
+from db.records.metrics import METRICS
+from db.records.results import (
+    Case,
+    CaseResult,
+    Dtype,
+    Measurement,
+    Outcome,
+    Phase,
+    Run,
+    RunDocument,
+    RunState,
+)
+from db.records.run_warning import RunWarning
+from db.store import Store
+from models_zoo.catalog.catalog import CATALOG
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.variants import MODES, VARIANTS
+from runner.analysis.stats.estimates import estimate
+from runner.demo.kernels import demo_kernels
+from runner.detection.detect import detect
+from runner.execution.environment import fingerprint, revision
+from runner.planning.plan import make_plan
+from runner.planning.suites import Selection
+
+MACHINE = "synthetic-demo"
+SUITE = "nightly"
+METHOD = "synthetic: drawn from a random generator, nothing was measured"
+NUM_LAUNCHES = 3
+SAMPLES_PER_LAUNCH = 5
+# How far the levels of two nights and two launches of one build lie apart.
+NIGHT_SD, LAUNCH_SD, SAMPLE_SD = 0.006, 0.004, 0.004
+NOISY_SD = 0.05
+
+# Eager latency in seconds, speedup by mode, cold compile time in seconds, peak memory in bytes.
+_MODELS: Mapping[str, tuple[float, tuple[float, float, float, float], float, float]] = {
+    "bert": (0.0182, (1.52, 1.61, 1.74, 1.70), 21.0, 1.9e9),
+    "gpt2": (0.0241, (1.41, 1.58, 1.69, 1.62), 24.0, 2.6e9),
+    "vit": (0.0127, (1.63, 1.79, 1.92, 1.85), 19.0, 1.4e9),
+    "resnet": (0.0064, (1.38, 1.86, 1.95, 1.49), 23.0, 1.1e9),
+    "moe": (0.0392, (1.22, 1.31, 1.43, 1.37), 38.0, 7.8e9),
+    "t5": (0.0318, (1.47, 1.69, 1.78, 1.66), 41.0, 3.3e9),
+    "unet": (0.0847, (1.34, 1.39, 1.62, 1.58), 66.0, 9.4e9),
+    "nn_transformer": (0.0153, (1.55, 1.83, 2.02, 1.71), 26.0, 2.2e9),
+}
+_REFERENCE_S = {"ref_gemm": 0.00268, "ref_copy": 0.000325, "ref_chain": 0.00091}
+_COMPILED = MODES[1:]
+_RUN_TAKES = timedelta(hours=1, minutes=12)
+# Autotuning compiles every candidate.
+_COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
+# CUDA graphs keep their pool.
+_MEMORY_FACTOR = dict(zip(_COMPILED, (0.83, 1.04, 1.02, 0.81), strict=True))
+
+# (model, mode) -> what happens to it, with the shares of the nights from which on it does.
+STEP = ("vit", "reduce-overhead")
+STEP_FROM, STEP_FACTOR = 0.70, 1.08
+FIXED = ("bert", "default")
+FIXED_FROM, FIXED_UNTIL, FIXED_FACTOR = 0.55, 0.72, 1.12
+GAIN = ("resnet", "max-autotune")
+GAIN_FROM, GAIN_FACTOR = 0.60, 0.88
+DRIFT = ("gpt2", "default")
+DRIFT_PER_NIGHT = 0.01 / 7
+NOISY = ("t5", "max-autotune")
+FAILING = ("unet", "max-autotune")
+FAILING_FROM = 0.93
+VANISHED = ("moe", "max-autotune-no-cudagraphs")
+VANISHED_FROM = 0.88
+DRIVER_FROM, DRIVER_FACTOR = 0.30, 0.985
+MEMORY_BOUND = ("ref_copy", "nn_transformer")
+MEMORY_FROM, MEMORY_FACTOR = 0.80, 1.09
+
+FAILURE = "BackendCompilerFailed: triton.runtime.errors.OutOfResources: shared memory"
+FAILURE_LOG = """\
+AUTOTUNE mm(8192x320, 320x2560)
+  triton_mm_17 0.1823 ms 100.0%
+  triton_mm_21 0.1894 ms 96.3%
+torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:
+triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 262144, Hardware \
+limit: 232448. Reducing block sizes or `num_stages` may help.
+(synthetic: this log was written by hud demo)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    number: int
+    share: float
+    run: Run
+
+
+def fill_demo(store: Store, *, now: Callable[[], datetime], nights: int = 60, seed: int = 0) -> int:
+    """Write a synthetic history that ends last night and judge it; return how many case results.
+
+    Writing it again changes nothing. Raises MixedStoreError when the store has real runs.
+    """
+    documents = list(synthetic_history(now=now, nights=nights, seed=seed))
+    with store.write() as session:
+        num_results = put_documents(session, documents, at=now())
+    detect(store)
+    return num_results
+
+
+def synthetic_history(
+    *, now: Callable[[], datetime], nights: int, seed: int
+) -> Iterator[RunDocument]:
+    """Yield one run a night, oldest first."""
+    generator = np.random.default_rng(seed)
+    # Apart, so that the models' numbers do not depend on how many reference cases there are.
+    reference_generator = np.random.default_rng(seed)
+    last = now().replace(hour=2, minute=30, second=0, microsecond=0)
+    if last + _RUN_TAKES > now():
+        last -= timedelta(days=1)
+    for number in range(nights):
+        share = number / nights
+        at = last - timedelta(days=nights - 1 - number)
+        run = _run(at, share=share, seed=seed)
+        night = _Night(number, share, run)
+        yield RunDocument(
+            run=run,
+            results=tuple(
+                _result(
+                    case,
+                    night=night,
+                    place=place,
+                    generator=reference_generator if case.is_reference else generator,
+                )
+                for place, case in enumerate(run.plan)
+            ),
+        )
+
+
+def _run(at: datetime, *, share: float, seed: int) -> Run:
+    driver = "580.65.06" if share >= DRIVER_FROM else "570.86.15"
+    version = f"2.14.0.dev{at:%Y%m%d}+cu130"
+    facts: dict[str, Any] = {
+        "device_name": "Synthetic GPU 80GB",
+        "driver_version": driver,
+        "cuda_version": "13.0",
+        "python_minor": "3.12",
+        "cpu_model": "Synthetic CPU",
+        "cpu_capability": "AVX512",
+        "num_cpus": 32,
+        "num_threads": 1,
+        "flags": {},
+        "torch_version": version,
+        "torch_git": hashlib.sha1(version.encode(), usedforsecurity=False).hexdigest(),
+    }
+    return Run(
+        id=f"demo-{seed}-{at:%Y%m%d}",
+        started_at=at,
+        finished_at=at + _RUN_TAKES,
+        state=RunState.FINISHED,
+        suite=SUITE,
+        toolchain="nightly",
+        revision=revision(facts),
+        machine=MACHINE,
+        environment=facts,
+        fingerprint=fingerprint(facts),
+        plan=tuple(_plan(share)),
+        trigger="demo",
+        is_synthetic=True,
+    )
+
+
+def _plan(share: float) -> Iterator[Case]:
+    references = Selection(models=tuple(REFERENCES))
+    for planned in make_plan(references, catalog={}, device="cuda"):
+        yield planned.case
+    for model in _MODELS:
+        for mode in MODES:
+            if (model, mode) == VANISHED and share >= VANISHED_FROM:
+                continue
+            yield Case(
+                model=model,
+                family=CATALOG[model].family,
+                phase=Phase.INFERENCE,
+                shape="full",
+                dtype=Dtype.BF16,
+                mode=mode,
+                variant=mode,
+                backend=VARIANTS[mode].backend,
+                device="cuda",
+            )
+
+
+def _result(case: Case, *, night: _Night, place: int, generator: np.random.Generator) -> CaseResult:
+    started_at = night.run.started_at + timedelta(seconds=100 * place)
+    is_failing = (case.model, case.mode) == FAILING and night.share >= FAILING_FROM
+    # Drawn even when it fails, so that what follows does not depend on it.
+    measurements = _measurements(case, night=night, generator=generator)
+    found = demo_kernels(
+        case, latency_s=measurements[0].median, slower=max(1.0, _code_factor(case, night))
+    )
+    return CaseResult(
+        id=f"{night.run.id}-{place:03d}",
+        run_id=night.run.id,
+        case=case,
+        outcome=Outcome.FAILED if is_failing else Outcome.OK,
+        started_at=started_at,
+        finished_at=started_at + timedelta(seconds=95),
+        reason=FAILURE if is_failing else "",
+        effective_mode=case.mode,
+        warnings=(RunWarning(code="synthetic", text=METHOD),),
+        measurements=() if is_failing else measurements,
+        log_tail=FAILURE_LOG if is_failing else "",
+        kernels=found.kernels,
+        sources=found.sources,
+        details=found.details if case.is_reference else {**found.details, **_workload(case)},
+    )
+
+
+def _workload(case: Case) -> dict[str, Any]:
+    spec = CATALOG[case.model]
+    config = dict(spec.sizes[case.shape].config)
+    return {"workload": {"build": spec.build, "config": config, "summary": spec.summary}}
+
+
+def _measurements(
+    case: Case, *, night: _Night, generator: np.random.Generator
+) -> tuple[Measurement, ...]:
+    factor = _machine_factor(case, night.share)
+    if case.is_reference:
+        times_s = _REFERENCE_S[case.model] * factor * _samples(generator, sd=NIGHT_SD / 2)
+        return (_measurement("latency_s", times_s),)
+    eager_s, speedups, compile_s, peak_bytes = _MODELS[case.model]
+    eager = eager_s * factor * _samples(generator, sd=NIGHT_SD / 2)
+    if case.mode == "eager":
+        return (_measurement("latency_s", eager), _measurement("peak_bytes", [peak_bytes]))
+    place = _COMPILED.index(case.mode)
+    sd = NOISY_SD if (case.model, case.mode) == NOISY else NIGHT_SD
+    ratio = _code_factor(case, night) / speedups[place] * _samples(generator, sd=sd)
+    cold = compile_s * _COMPILE_FACTOR[case.mode] * math.exp(0.03 * generator.standard_normal())
+    warm = cold * 0.22 * np.exp(0.03 * generator.standard_normal(NUM_LAUNCHES - 1))
+    graph_breaks = 1.0 if case.model == "moe" else 0.0
+    return (
+        _measurement("latency_s", eager * ratio),
+        _measurement("eager_latency_s", eager),
+        _measurement("speedup", 1 / ratio),
+        _measurement("compile_cold_s", [cold]),
+        _measurement("compile_warm_s", warm),
+        _measurement("peak_bytes", [peak_bytes * _MEMORY_FACTOR[case.mode]]),
+        _measurement("graphs", [1 + graph_breaks]),
+        _measurement("graph_breaks", [graph_breaks]),
+        _measurement("recompiles", [0.0]),
+    )
+
+
+def _machine_factor(case: Case, share: float) -> float:
+    factor = DRIVER_FACTOR if share >= DRIVER_FROM else 1.0
+    is_slower = case.model in MEMORY_BOUND and share >= MEMORY_FROM
+    return factor * (MEMORY_FACTOR if is_slower else 1.0)
+
+
+def _code_factor(case: Case, night: _Night) -> float:
+    """Return the factor that the planted events put on the case's latency this night."""
+    name = (case.model, case.mode)
+    if name == STEP:
+        return STEP_FACTOR if night.share >= STEP_FROM else 1.0
+    if name == FIXED:
+        return FIXED_FACTOR if FIXED_FROM <= night.share < FIXED_UNTIL else 1.0
+    if name == GAIN:
+        return GAIN_FACTOR if night.share >= GAIN_FROM else 1.0
+    return (1 + DRIFT_PER_NIGHT) ** night.number if name == DRIFT else 1.0
+
+
+def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:
+    """Return factors around 1 that differ by night, by launch and by sample."""
+    night = sd * generator.standard_normal()
+    launches = LAUNCH_SD * generator.standard_normal(NUM_LAUNCHES)
+    samples = SAMPLE_SD * generator.standard_normal((NUM_LAUNCHES, SAMPLES_PER_LAUNCH))
+    return np.asarray(np.exp(night + launches[:, None] + samples).ravel())
+
+
+def _measurement(metric: str, samples: np.ndarray | list[float]) -> Measurement:
+    numbers = tuple(float(sample) for sample in samples)
+    per_launch = SAMPLES_PER_LAUNCH if len(numbers) > NUM_LAUNCHES else 1
+    launches = (per_launch,) * (len(numbers) // per_launch)
+    found = estimate(numbers, launches=launches)
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        samples=numbers,
+        launches=launches,
+        median=found.value,
+        interval=(found.low, found.high),
+        method=METHOD,
+    )

@@ -1,0 +1,108 @@
+"""Compare both ends of alerts, the last good and the first bad run, and tell the cause by that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from db.queries.outcomes import load_ended
+from db.queries.runs import load_runs_of, load_warnings
+from db.records.results import Alert
+from db.records.run_warning import RunWarning
+from db.store import Store
+from runner.analysis.alerts.lifecycle import known_as
+from runner.analysis.comparison.environment_diff import environment_diff, warnings_diff
+from runner.analysis.detection.series_changes import STEP
+from runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
+
+
+def with_ends(
+    store: Store,
+    found: Iterable[Alert],
+    *,
+    stored: Iterable[Alert],
+) -> list[Alert]:
+    """Return the alerts that were just found, each with its ends and the cause by all evidence.
+
+    What `stored` knows of them already, their confirmation included, is not looked up again, also
+    where their onset moved.
+    """
+    before, together = list(stored), list(found)
+    known = known_as(together, stored=before)
+    ids = {alert.id for alert in before}
+    alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in together])
+    # The reason of a failure is looked up once and kept in the text, which then stays as it is.
+    return [
+        with_evidence(alert) if alert.kind in EXPLAINED_KINDS or alert.id not in ids else alert
+        for alert in alerts
+    ]
+
+
+def attach_ends(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts, each with what its two ends differ in, warnings of steps among it.
+
+    An alert whose runs are no longer in the store has no difference.
+    """
+    missing = [alert for alert in alerts if alert.environment_diff is None]
+    found = _differences(store, missing)
+    return [
+        dataclasses.replace(alert, environment_diff=found.get(alert.id, alert.environment_diff))
+        for alert in alerts
+    ]
+
+
+def _with_known(alert: Alert, known: Alert | None) -> Alert:
+    if known is None:
+        return alert
+    is_same = (known.last_good, known.first_bad) == (alert.last_good, alert.first_bad)
+    return dataclasses.replace(
+        alert,
+        environment_diff=known.environment_diff if is_same else None,
+        confirmation=known.confirmation,
+    )
+
+
+def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, Any]]:
+    """Return what the ends of each alert differ in, by its id, where both are in the store."""
+    ends = {
+        alert.id: (alert.last_good.run_id, alert.first_bad.run_id)
+        for alert in alerts
+        if alert.last_good is not None
+    }
+    if not ends:
+        return {}
+    runs = load_runs_of(store, [run_id for both in ends.values() for run_id in both])
+    results = _results_of(store, alerts)
+    warnings = load_warnings(store, [result for both in results.values() for result in both])
+    return {
+        alert_id: {
+            **environment_diff(runs[good], after=runs[bad]),
+            **_warnings_diff(results.get(alert_id), warnings),
+        }
+        for alert_id, (good, bad) in ends.items()
+        if good in runs and bad in runs
+    }
+
+
+def _results_of(store: Store, alerts: Sequence[Alert]) -> dict[str, tuple[str, str]]:
+    """Return the results at both ends of each alert of a step, by its id."""
+    steps = [alert for alert in alerts if alert.kind == STEP and alert.last_good is not None]
+    ended = load_ended(store, {alert.case.key for alert in steps})
+    found = {}
+    for alert in steps:
+        assert alert.last_good is not None
+        good = ended.get((alert.last_good.run_id, alert.case.key))
+        bad = ended.get((alert.first_bad.run_id, alert.case.key))
+        if good is not None and bad is not None:
+            found[alert.id] = (good.result_id, bad.result_id)
+    return found
+
+
+def _warnings_diff(
+    results: tuple[str, str] | None, warnings: Mapping[str, tuple[RunWarning, ...]]
+) -> dict[str, Any]:
+    if results is None:
+        return {}
+    good, bad = results
+    return warnings_diff(warnings.get(good, ()), after=warnings.get(bad, ()))

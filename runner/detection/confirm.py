@@ -1,0 +1,376 @@
+"""Measure the suspects of a run again before anyone is told, within a share of the run's time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from db.errors import StoreError
+from db.queries.results import load_series_settings
+from db.queries.runs import load_histories_of
+from db.records.metrics import METRICS
+from db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
+from db.records.summaries import Series
+from db.records.triage import JUDGE, is_muted
+from db.store import Store
+from models_zoo.catalog.spec import UnknownNameError
+from runner.analysis.confirmation._merge_analysis_past import past_of
+from runner.analysis.confirmation.confirmation import (
+    concluded,
+    confirmation_json,
+    revised,
+    side_json,
+    told,
+)
+from runner.analysis.confirmation.suspects import (
+    early_suspects,
+    is_early,
+    suspects_among,
+    worst_first,
+)
+from runner.analysis.confirmation.verdict import (
+    Conclusion,
+    Finding,
+    Method,
+    bad_in_both,
+    find_by_history,
+    find_in_turn,
+    find_outcome,
+    not_measured,
+)
+from runner.analysis.judging.judge import NEEDED_METRICS
+from runner.analysis.judging.series_rules import SeriesRules, series_rules
+from runner.analysis.outcomes.outcomes import OUTCOME
+from runner.detection.change_context import attach_ends
+from runner.detection.remeasure import Bench, Toolchain
+from runner.errors import ExecutorError
+from runner.events import Notify, Said
+from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from runner.execution.paired_launches import MIN_PAIRS, PairLimits, PairResult
+from runner.format import clock
+from runner.notifications.routing import NOBODY, Telling
+from runner.system.interrupts import Interrupts
+from runner.system.locks import device_lock
+from runner.workspace import Workplace
+
+# What a clock hardly sees; nothing that is launched is faster.
+MIN_LAUNCH_S = 1e-3
+# First launches a side: each costs as much as a whole case, and they differ by 5 % and more.
+MIN_COLD_PAIRS = 3
+# What one launch from an empty cache shows.
+_COLD = frozenset(name for name, num_launches in LAUNCHES_FROM_COLD.items() if num_launches == 1)
+_LIMITS = PairLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmReport:
+    """The suspects with what measuring them again said; `is_interrupted` when it was stopped."""
+
+    alerts: tuple[Alert, ...] = ()
+    is_interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Suspects:
+    """What one run brought up, with the histories that it is held against."""
+
+    known: Sequence[Alert]
+    early: Sequence[Alert]
+    histories: Sequence[Series]
+    alerts: Sequence[Alert]
+
+
+def confirm_run(
+    document: RunDocument,
+    *,
+    alerts: Sequence[Alert],
+    workplace: Workplace,
+    notify: Notify,
+    telling: Telling = NOBODY,
+) -> ConfirmReport:
+    """Measure the suspects of `document`, a finished run, again and return what that says.
+
+    `alerts` are those in the store, just judged; `telling` makes the notifications of what is found
+    beside them. What is found is saved case by case. Holds the
+    device meanwhile. Raises what the store raises before anything is measured, LockUnavailable, and
+    RunInterrupted when it was stopped before it began.
+    """
+    suspects = _find_suspects(document, alerts=alerts, store=workplace.store())
+    if not suspects.known and not suspects.early:
+        return ConfirmReport()
+    device = document.run.plan[0].device
+    lock = (
+        device_lock(device, lock_dir=workplace.lock_dir(), notify=notify)
+        if workplace.elsewhere is None
+        # Another machine holds its own.
+        else nullcontext()
+    )
+    with Interrupts() as interrupts, lock:
+        confirming = _Confirming(
+            document,
+            suspects=suspects,
+            workplace=workplace,
+            outlet=_Outlet(notify=notify, telling=telling),
+            stop=interrupts,
+        )
+        try:
+            with interrupts.deferred(confirming.cancel):
+                confirming.work_through()
+        finally:
+            confirming.close()
+    return ConfirmReport(alerts=tuple(confirming.done), is_interrupted=interrupts.were_requested())
+
+
+def run_seconds(document: RunDocument) -> float:
+    """Return how long the cases of a run took together; what it was paused is not in it."""
+    worked = sum((item.finished_at - item.started_at).total_seconds() for item in document.results)
+    run = document.run
+    if run.finished_at is None:
+        return worked
+    # Cases that were launched in turn with those of another run overlap.
+    return min(worked, (run.finished_at - run.started_at).total_seconds())
+
+
+def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Store) -> _Suspects:
+    run = document.run
+    measured = {result.case.key for result in document.results}
+    rules: SeriesRules = series_rules(alerts, settings=load_series_settings(store))
+    histories = load_histories_of(store, run, metrics=NEEDED_METRICS)
+    known = suspects_among(alerts, run=run)
+    early = early_suspects(histories, run=run, alerts=alerts, rules=rules)
+    return _Suspects(
+        known=[
+            alert
+            for alert in known
+            if alert.case.key in measured and not is_muted(alert, at=run.started_at)
+        ],
+        early=attach_ends(store, early),
+        histories=histories,
+        alerts=alerts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outlet:
+    """Who is told: the person who watches the run, and everybody else."""
+
+    notify: Notify
+    telling: Telling
+
+
+class _Confirming:
+    """The suspects of one run while they are measured again."""
+
+    def __init__(
+        self,
+        document: RunDocument,
+        *,
+        suspects: _Suspects,
+        workplace: Workplace,
+        outlet: _Outlet,
+        stop: Interrupts,
+    ) -> None:
+        self.done: list[Alert] = []
+        self._document = document
+        self._workplace = workplace
+        self._notify = outlet.notify
+        self._telling = outlet.telling
+        self._stop = stop
+        self._store = workplace.store()
+        self._bench = Bench(document.run, workplace=workplace)
+        self._results = {result.case.key: result for result in document.results}
+        self._started_at = workplace.seams.now()
+        self._budget_s = workplace.config.confirm_share * run_seconds(document)
+        self._suspects = suspects
+        self._by_case = worst_first([*suspects.known, *suspects.early])
+        self._early = {alert.id for alert in suspects.early}
+        # Those of the run until they are measured once more.
+        self._references = self._results
+
+    def cancel(self) -> None:
+        """Kill what is running."""
+        self._bench.cancel()
+
+    def close(self) -> None:
+        """End the worker hosts."""
+        self._bench.close()
+
+    def work_through(self) -> None:
+        """Measure the suspects again, the worst first, until the time is used up."""
+        share = f"{self._workplace.config.confirm_share:.0%} of the run"
+        cases = "case" if len(self._by_case) == 1 else "cases"
+        self._say(
+            f"measuring {len(self._by_case)} suspected {cases} again, within"
+            f" {clock(self._budget_s)} ({share})"
+        )
+        for group in self._by_case.values():
+            started_at = self._workplace.seams.now()
+            found, how = self._measure(group)
+            # What a killed case left behind says nothing.
+            if self._stop.were_requested():
+                return
+            seconds = (self._workplace.seams.now() - started_at).total_seconds()
+            self._keep(group, found=found, how={**how, "seconds": seconds})
+
+    def _measure(self, group: Sequence[Alert]) -> tuple[list[Finding], dict[str, Any]]:
+        """Return the finding about each alert of one case, and how it was measured."""
+        needed_s, left_s = self._launch_s(group[0].case), self._left_s()
+        num_launches = self._bench.settings.num_launches
+        if num_launches * needed_s > left_s:
+            reason = (
+                f"measuring it again takes about {clock(num_launches * needed_s)}, of"
+                f" {clock(self._budget_s)} there were {clock(left_s)} left;"
+                " [run] confirm_share sets how much there is"
+            )
+            return [not_measured(reason) for _ in group], {}
+        try:
+            return self._measure_now(group, max_pairs=int(left_s / (2 * needed_s)))
+        except (ExecutorError, UnknownNameError) as error:
+            # Of a run that is judged later the settings may have forgotten a model.
+            return [not_measured(str(error)) for _ in group], {}
+
+    def _measure_now(
+        self, group: Sequence[Alert], *, max_pairs: int
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        # Opened first: a toolchain that is another by now has nothing to say.
+        self._bench.candidate()
+        worst = group[0]
+        if any(alert.kind == OUTCOME for alert in group) or worst.last_good is None:
+            return self._measure_alone(group)
+        is_cold = all(alert.metric in _COLD for alert in group)
+        least = MIN_COLD_PAIRS if is_cold else MIN_PAIRS
+        # With fewer one more measurement, held against the history, tells more in the same time.
+        baseline = self._bench.baseline(worst.last_good.revision) if max_pairs >= least else None
+        # Opening it took time as well.
+        max_pairs = int(self._left_s() / (2 * self._launch_s(worst.case)))
+        if baseline is None or max_pairs < least:
+            return self._measure_alone(group)
+        return self._measure_in_turn(group, baseline=baseline, max_pairs=max_pairs, is_cold=is_cold)
+
+    def _measure_alone(self, group: Sequence[Alert]) -> tuple[list[Finding], dict[str, Any]]:
+        case, run = group[0].case, self._document.run
+        if not all(alert.kind == OUTCOME for alert in group):
+            self._measure_references()
+        result = self._bench.measure(case)
+        found = [
+            find_outcome(result) if alert.kind == OUTCOME else self._by_history(alert, result)
+            for alert in group
+        ]
+        summary = side_json(result, group[0].metric, toolchain=run.toolchain, revision=run.revision)
+        return found, {"baseline_side": None, "candidate_side": summary}
+
+    def _measure_in_turn(
+        self, group: Sequence[Alert], *, baseline: Toolchain, max_pairs: int, is_cold: bool
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        case, candidate = group[0].case, self._bench.candidate()
+        pair_s = 2 * self._launch_s(case)
+
+        def is_enough(found: PairResult, number: int) -> bool:
+            sides = (found.baseline, found.candidate)
+            if any(side.outcome is not Outcome.OK for side in sides):
+                return True
+            conclusions = [find_in_turn(alert, found.rows, sides=sides) for alert in group]
+            is_told = all(item.conclusion is not Conclusion.INCONCLUSIVE for item in conclusions)
+            # The next look comes after half as many pairs again.
+            return is_told or self._left_s() < pair_s * number / 2
+
+        least = MIN_COLD_PAIRS if is_cold else min(_LIMITS.min_launches, max_pairs)
+        limits = dataclasses.replace(
+            _LIMITS,
+            min_launches=least,
+            max_launches=min(_LIMITS.max_launches, max_pairs),
+            num_cases=len(self._by_case),
+        )
+        measure = self._bench.compile_in_turn if is_cold else self._bench.measure_in_turn
+        pair = measure(case, baseline=baseline, limits=limits, is_enough=is_enough)
+        metric = group[0].metric
+        return [self._in_turn(alert, pair) for alert in group], {
+            "baseline_side": side_json(
+                pair.baseline, metric, toolchain=baseline.name, revision=baseline.revision
+            ),
+            "candidate_side": side_json(
+                pair.candidate, metric, toolchain=candidate.name, revision=candidate.revision
+            ),
+        }
+
+    def _in_turn(self, alert: Alert, pair: PairResult) -> Finding:
+        are_ok = pair.candidate.outcome is pair.baseline.outcome is Outcome.OK
+        # A distance from an ideal has no ratio of two sides.
+        if not are_ok or METRICS[alert.metric].ideal is not None:
+            return self._by_history(alert, pair.candidate)
+        found = find_in_turn(alert, pair.rows, sides=(pair.baseline, pair.candidate))
+        if found.conclusion is not Conclusion.REFUTED:
+            return found
+        return bad_in_both(found, self._by_history(alert, pair.candidate))
+
+    def _by_history(self, alert: Alert, result: CaseResult) -> Finding:
+        """Hold `result` against the nights before, and the reference cases against theirs."""
+        past = past_of(
+            alert,
+            self._suspects.histories,
+            alerts=self._suspects.alerts,
+            now=self._references,
+        )
+        return find_by_history(alert, result, past=past)
+
+    def _measure_references(self) -> None:
+        """Measure the reference cases of the run once more, where there is time for them."""
+        cases = [case for case in self._document.run.plan if case.is_reference]
+        needed_s = sum(self._launch_s(case) for case in cases)
+        if self._references is self._results and cases and needed_s <= self._left_s():
+            self._references = {
+                case.key: self._bench.measure(case, num_launches=1) for case in cases
+            }
+
+    def _left_s(self) -> float:
+        used_s = (self._workplace.seams.now() - self._started_at).total_seconds()
+        return self._budget_s - used_s
+
+    def _launch_s(self, case: Case) -> float:
+        """Return how long a launch of `case` took in the run, in seconds above 0."""
+        result = self._results[case.key]
+        num_launches = result.details.get("num_launches") or self._bench.settings.num_launches
+        took_s = (result.finished_at - result.started_at).total_seconds()
+        return max(MIN_LAUNCH_S, took_s / float(num_launches))
+
+    def _keep(
+        self, group: Sequence[Alert], *, found: Sequence[Finding], how: Mapping[str, Any]
+    ) -> None:
+        """Say what was found about one case, and store it."""
+        facts = {
+            "run_id": self._document.run.id,
+            "at": self._workplace.seams.now().isoformat(),
+            **how,
+        }
+        alerts = []
+        for alert, finding in zip(group, found, strict=True):
+            is_new = alert.id in self._early
+            kept = confirmation_json(
+                finding, alert=alert, how=facts, is_early=is_new or is_early(alert)
+            )
+            alerts.append(concluded(alert, finding, kept=kept, is_early=is_new))
+            self._say(told(alerts[-1]))
+        self.done += alerts
+        # Of a suspicion that was not looked into there is nothing to keep.
+        measured = [
+            alert
+            for alert, finding in zip(alerts, found, strict=True)
+            if alert.id not in self._early or finding.method is not Method.NONE
+        ]
+        try:
+            self._store.revise_alerts(
+                lambda now: revised(measured, now=now),
+                by=JUDGE,
+                tell=lambda before, found: self._telling.notifications(
+                    before, found.revisions, events={}
+                ),
+            )
+        except StoreError as error:
+            text = f"what measuring again found is not stored: {error}"
+            self._notify(Said(text=text, is_warning=True))
+
+    def _say(self, text: str) -> None:
+        self._notify(Said(text=text))

@@ -1,0 +1,131 @@
+"""Measure what a comparison of two runs made suspect again, before anybody is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from db.records.results import Case, RunDocument
+from db.shared.text import counted, signed_percent
+from models_zoo.catalog.spec import UnknownNameError
+from runner.analysis.comparison.measurements import Comparison
+from runner.analysis.comparison.runs import CaseComparison, compare_results
+from runner.detection.confirm import MIN_COLD_PAIRS
+from runner.detection.remeasure import Bench, Toolchain
+from runner.errors import ExecutorError, RunInterrupted
+from runner.events import Notify, Said
+from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from runner.execution.paired_launches import PairLimits
+from runner.system.interrupts import Interrupts
+from runner.system.locks import device_lock
+from runner.workspace import Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """How suspects are measured again: `num_runs` times each, in turn with each other.
+
+    Where a toolchain is at the baseline's revision both sides are measured, launches in turn.
+    """
+
+    num_runs: int
+    fail_above: float
+    workplace: Workplace
+    notify: Notify
+
+    def rows(
+        self, rows: Sequence[CaseComparison], *, baseline: RunDocument, candidate: RunDocument
+    ) -> list[CaseComparison]:
+        """Return `rows`, each that fails with what measuring its case again said.
+
+        What cannot be measured again fails as before, and it is said why. Holds the device.
+        Raises RunInterrupted when it was stopped.
+        """
+        suspects = {row.case.key: row.case for row in rows if row.comparison.is_failure}
+        if not suspects or not self.num_runs:
+            return list(rows)
+        workplace = self.workplace
+        with (
+            Interrupts() as interrupts,
+            device_lock(
+                candidate.run.plan[0].device, lock_dir=workplace.lock_dir(), notify=self.notify
+            ),
+        ):
+            bench = Bench(candidate.run, workplace=workplace)
+            try:
+                with interrupts.deferred(bench.cancel):
+                    again = self._measure(bench, rows, list(suspects.values()), baseline)
+            except (ExecutorError, UnknownNameError) as error:
+                again = []
+                if not interrupts.were_requested():
+                    text = f"suspects are not measured again: {error}"
+                    self.notify(Said(text=text, is_warning=True))
+            finally:
+                bench.close()
+        if interrupts.were_requested():
+            raise RunInterrupted("stopped while suspects were measured again")
+        found = {(row.case.key, row.metric): row for row in again}
+        return [_concluded(row, found.get((row.case.key, row.metric))) for row in rows]
+
+    def _measure(
+        self,
+        bench: Bench,
+        rows: Sequence[CaseComparison],
+        suspects: Sequence[Case],
+        baseline: RunDocument,
+    ) -> list[CaseComparison]:
+        other = bench.baseline(baseline.run.revision)
+        how = "alone" if other is None else f"in turn with toolchain {other.name}"
+        verb = "is" if len(suspects) == 1 else "are"
+        text = f"{counted(len(suspects), 'suspect')} {verb} measured again {how}"
+        self.notify(Said(text=text))
+        if other is not None:
+            limits = PairLimits(fail_above=self.fail_above, num_cases=len(suspects))
+            cold = {
+                row.case.key
+                for row in rows
+                if row.comparison.is_failure and LAUNCHES_FROM_COLD.get(row.metric) == 1
+            }
+            return [
+                row
+                for case in suspects
+                for row in _in_turn(bench, case, other, limits, case.key in cold)
+            ]
+        # Round by round, so that what the machine does for a minute does not meet one case alone.
+        results = [bench.measure(case) for _ in range(self.num_runs) for case in suspects]
+        keys = {case.key for case in suspects}
+        before = [item for item in baseline.results if item.case.key in keys]
+        return compare_results(before, results, fail_above=self.fail_above)
+
+
+def _in_turn(
+    bench: Bench, case: Case, other: Toolchain, limits: PairLimits, has_cold: bool
+) -> list[CaseComparison]:
+    """Return the rows of launches in turn; what only a first launch shows by such alone."""
+    pair = bench.measure_in_turn(case, baseline=other, limits=limits)
+    rows = {row.metric: row for row in pair.rows}
+    if has_cold:
+        few = dataclasses.replace(limits, min_launches=MIN_COLD_PAIRS, max_launches=MIN_COLD_PAIRS)
+        found = bench.compile_in_turn(
+            case, baseline=other, limits=few, is_enough=lambda _found, _number: True
+        )
+        cold = {row.metric: row for row in found.rows}
+        rows |= {name: cold[name] for name in cold if LAUNCHES_FROM_COLD.get(name) == 1}
+    return list(rows.values())
+
+
+def _concluded(row: CaseComparison, again: CaseComparison | None) -> CaseComparison:
+    if not row.comparison.is_failure or again is None:
+        return row
+    if again.comparison.is_failure:
+        reason = f"measured again: confirmed. {again.comparison.reason}"
+    else:
+        reason = f"not confirmed: {_change(row.comparison)} at first, {again.comparison.reason}"
+    return dataclasses.replace(
+        again, comparison=dataclasses.replace(again.comparison, reason=reason.rstrip(" .,"))
+    )
+
+
+def _change(found: Comparison) -> str:
+    return found.reason if found.ratio is None else signed_percent(found.ratio - 1)

@@ -1,0 +1,150 @@
+"""Judge the stored history and bring the alerts in the store up to date."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from db.queries._merge_ok_results import load_ok_results
+from db.queries._merge_plans import load_plans
+from db.queries.judge_state import save_judged
+from db.queries.outcomes import load_ended, load_unusual_outcomes
+from db.queries.results import count_judged_series, load_alerts, load_series_settings
+from db.queries.runs import load_reasons
+from db.records._merge_events import Event
+from db.records.results import Alert
+from db.records.summaries import PlannedRun
+from db.records.triage import JUDGE
+from db.store import Store
+from runner.analysis.alerts.event_grouping import events_of
+from runner.analysis.alerts.lifecycle import known_as, update_alerts
+from runner.analysis.confirmation.suspects import Standing
+from runner.analysis.detection.constants import SUSTAINED_POINTS
+from runner.analysis.detection.false_discovery import Claim, believed
+from runner.analysis.judging.series_rules import series_rules
+from runner.analysis.outcomes._merge_analysis_failures import told_reason
+from runner.analysis.outcomes.cadence import Timetable
+from runner.analysis.outcomes.missing_metrics import HEADLINE_METRICS, judge_lost_metrics
+from runner.analysis.outcomes.outcomes import OUTCOME, judge_outcomes
+from runner.detection.change_context import with_ends
+from runner.detection.incremental import Watch, find_claims, go_on
+from runner.notifications.routing import NOBODY, Telling
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectReport:
+    """All alerts in the store after judging; which were opened, which are over; events by id."""
+
+    alerts: tuple[Alert, ...]
+    new: tuple[Alert, ...]
+    fixed: tuple[Alert, ...]
+    events: Mapping[str, Event]
+
+
+def detect(
+    store: Store,
+    *,
+    is_full: bool = False,
+    timetable: Timetable | None = None,
+    telling: Telling = NOBODY,
+    check: Callable[[], None] = go_on,
+) -> DetectReport:
+    """Judge every history in `store` and save what changed; a second time changes nothing.
+
+    Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
+    says which suites are late; `telling` makes the notifications that are saved with the alerts.
+    `check` is called now and then until something is saved; what it raises ends the judging.
+    Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
+    read and saved in one transaction, so that what people set meanwhile is kept.
+    """
+    stored = load_alerts(store)
+    rules = series_rules(stored, settings=load_series_settings(store))
+    runs = load_plans(store)
+    standing = Standing(stored, rules=rules)
+    watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
+    found = find_claims(store, rules=rules, watch=watch, is_full=is_full, check=check)
+    alerts = _told(store, found.claims, stored=stored)
+    failures = _failures(store, runs, timetable)
+    alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
+    alerts = with_ends(store, alerts, stored=stored)
+    alerts.extend(standing.beside(alerts))
+    judged_runs = {run.id for run in runs}
+    check()
+    update = store.revise_alerts(
+        lambda now: update_alerts(
+            alerts,
+            stored=now,
+            judged_runs=judged_runs,
+            settings=rules.settings,
+            group=lambda found: events_of(found, runs=runs),
+        ),
+        by=JUDGE,
+        tell=lambda before, made: telling.notifications(before, made.revisions, events=made.events),
+    )
+    save_judged(
+        store,
+        judged=found.judged,
+        events=update.events.values(),
+        event_ids={alert.event_id for alert in update.alerts},
+    )
+    report = DetectReport(
+        alerts=update.alerts,
+        new=update.new,
+        fixed=update.fixed,
+        events={event.id: event for event in update.events.values()},
+    )
+    logger.info(
+        "judged %d runs: %d alerts, %d new, %d fixed",
+        len(runs),
+        *map(len, (report.alerts, report.new, report.fixed)),
+    )
+    return report
+
+
+def _told(store: Store, claims: Sequence[Claim], *, stored: Sequence[Alert]) -> list[Alert]:
+    # A step that was confirmed stays so when its onset moves by a night.
+    known = known_as([claim.alert for claim in claims], stored=stored)
+    told = believed(
+        claims,
+        num_series=count_judged_series(store),
+        confirmed={id for id, alert in known.items() if alert.is_confirmed},
+    )
+    return [claim.alert for claim in told]
+
+
+def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
+    # A reference case that is left out, or fails, is no news about a model.
+    histories = [
+        history
+        for history in load_unusual_outcomes(store, runs=runs)
+        if not history.case.is_reference
+    ]
+    ok = load_ok_results(store, runs=runs, metrics=HEADLINE_METRICS, num_without=SUSTAINED_POINTS)
+    return [
+        *judge_outcomes(histories, runs=runs, timetable=timetable),
+        *judge_lost_metrics(ok, runs=runs),
+    ]
+
+
+def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:
+    """Return `failures` with the reason of the first failed result added, where it is new."""
+    found = list(failures)
+    new = {alert.id for alert in found if alert.kind == OUTCOME} - known
+    ended = load_ended(store, {alert.case.key for alert in found if alert.id in new})
+    results = {
+        alert.id: ended[alert.first_bad.run_id, alert.case.key].result_id
+        for alert in found
+        if alert.id in new
+    }
+    # Pruned between two reads: the alert stands without a reason.
+    reasons = load_reasons(store, results.values())
+    told = []
+    for alert in found:
+        reason = told_reason(reasons.get(results.get(alert.id, ""), ""))
+        text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
+        told.append(dataclasses.replace(alert, cause_text=text))
+    return told

@@ -1,0 +1,210 @@
+"""Judge again only what has new results: what was found in the other cases is carried on.
+
+What is found in a case follows from its results, from those of the reference cases in the same
+runs, from the rules that people set and from the code. A stamp of these four is kept beside it; as
+long as it is the same, judging again would find the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.queries.judge_state import Judged, load_case_stamps, load_judged
+from db.queries.results import load_foreign_metrics, load_histories
+from db.records import metrics
+from db.records.results import REFERENCE_FAMILY
+from db.records.summaries import Series
+from db.rows.mapping import alert_document, document_alert
+from db.store import Store
+from runner import analysis
+from runner.analysis.detection.false_discovery import Claim
+from runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
+from runner.analysis.judging.machine_state import CLOCKS
+from runner.analysis.judging.series_rules import SeriesRules
+from runner.errors import JudgingLost
+from runner.system.processes import begin_work, blocked
+
+# A process takes up to a second to start; so many cases take one core three.
+MIN_CASES_TO_SHARE = 400
+CASES_PER_BATCH = 25
+LOST = "a process that judged was ended from outside, maybe for want of memory; nothing was saved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who else looks at the histories of some cases: `look` gets all that are read, in passing."""
+
+    case_keys: Collection[str]
+    look: Callable[[Iterable[Series]], Iterable[Series]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is found in all cases, and what to keep of it for the next time."""
+
+    claims: Sequence[Claim]
+    judged: Mapping[str, Judged]
+
+
+def go_on() -> None:
+    """Raise nothing: nobody stops the judging."""
+
+
+def find_claims(
+    store: Store,
+    *,
+    rules: SeriesRules,
+    watch: Watch,
+    is_full: bool,
+    check: Callable[[], None] = go_on,
+) -> Found:
+    """Return what is found in every case; only those with a new stamp are read and judged.
+
+    Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
+    `check` is called between batches of cases, and may raise. Raises JudgingLost.
+    """
+    common = _digest(rules)
+    stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
+    before = {} if is_full else load_judged(store)
+    kept = {
+        key: before[key]
+        for key, stamp in stamps.items()
+        if key in before and before[key].stamp == stamp and key not in watch.case_keys
+    }
+    stale = stamps.keys() - kept.keys()
+    fresh = _judge(store, stale, rules=rules, watch=watch, check=check)
+    judged = dict(kept)
+    for key in stale:
+        judged[key] = Judged(stamp=stamps[key], claims=_text(fresh.get(key, ())))
+    claims = [
+        claim
+        for key in sorted(judged)
+        for claim in (fresh.get(key, ()) if key in stale else _claims(kept[key].claims))
+    ]
+    return Found(claims=claims, judged=judged)
+
+
+def _judge(
+    store: Store,
+    case_keys: Collection[str],
+    *,
+    rules: SeriesRules,
+    watch: Watch,
+    check: Callable[[], None],
+) -> dict[str, list[Claim]]:
+    if not case_keys:
+        return {}
+    references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
+    metrics = (*NEEDED_METRICS, *load_foreign_metrics(store))
+    histories = load_histories(store, metrics=metrics, case_keys=case_keys)
+    judge = functools.partial(judge_batch, references=references, rules=rules)
+    num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
+    found: dict[str, list[Claim]] = defaultdict(list)
+    try:
+        for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
+            check()
+            for claim in claims:
+                found[claim.alert.case.key].append(claim)
+    except BrokenProcessPool:
+        # Who stops this process may end those at the same time.
+        check()
+        raise JudgingLost(LOST) from None
+    return found
+
+
+def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
+    """Yield the series of some cases at a time; those of one case stay together."""
+    batch: list[Series] = []
+    cases = itertools.groupby(histories, key=lambda series: series.header.case.key)
+    for number, (_, group) in enumerate(cases, start=1):
+        batch += group
+        if number % CASES_PER_BATCH == 0:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def share(
+    judge: Callable[[Sequence[Series]], list[Claim]],
+    batches: Iterable[Sequence[Series]],
+    *,
+    num_processes: int,
+) -> Iterator[list[Claim]]:
+    """Yield what `judge` says of each batch, in their order, with that many processes."""
+    if num_processes == 1:
+        yield from map(judge, batches)
+        return
+    # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
+    # They get a function of runner.analysis: to import this module takes more than twice as long.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=begin_work)
+    try:
+        waiting: deque[Future[list[Claim]]] = deque()
+        for batch in batches:
+            # They inherit what is blocked: Ctrl-C is for this process, which ends them.
+            with blocked(signal.SIGINT):
+                waiting.append(pool.submit(judge, batch))
+            # Not more than is being worked on: a history of years need not fit into memory.
+            if len(waiting) > 2 * num_processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _text(claims: Sequence[Claim]) -> str:
+    return json.dumps(
+        [
+            {"alert": alert_document(claim.alert), "run_id": claim.run_id, "p": claim.p_value}
+            for claim in claims
+        ]
+    )
+
+
+def _claims(text: str) -> list[Claim]:
+    return [
+        Claim(alert=document_alert(item["alert"]), run_id=item["run_id"], p_value=item["p"])
+        for item in json.loads(text)
+    ]
+
+
+def _digest(rules: SeriesRules) -> str:
+    expected = sorted((key, sorted(runs)) for key, runs in rules.expected.items())
+    # An owner or a mute decides nothing.
+    settings = [
+        (item.pattern, item.floor, item.baseline_run_id)
+        for item in rules.settings
+        if item.floor is not None or item.baseline_run_id
+    ]
+    text = f"{_code_digest()} {settings} {expected}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@functools.cache
+def _code_digest() -> str:
+    (folder,) = map(Path, analysis.__path__)
+    return code_digest(folder, Path(metrics.__file__))
+
+
+def code_digest(folder: Path, *files: Path) -> str:
+    """Return the hash of all Python code below `folder`, at any depth, and of `files`."""
+    digest = hashlib.sha256()
+    for path in [*sorted(folder.rglob("*.py")), *files]:
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,205 @@
+"""Measure the cases of a run again: alone, or in turn with the toolchain that was good before."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from db.records.results import Case, CaseResult, Run
+from runner.analysis.comparison.paired import PairStandard, compare_pair
+from runner.analysis.comparison.runs import CaseComparison
+from runner.analysis.stats.rounds import results_by_case
+from runner.errors import ExecutorError
+from runner.execution.environment import fingerprint, revision
+from runner.execution.executor import CaseOrder, Executor
+from runner.execution.paired_launches import (
+    IsEnough,
+    PairLimits,
+    PairResult,
+    PairSide,
+    measure_pair,
+)
+from runner.execution.run_plan import recorded_settings, settings_for
+from runner.planning.plan import plan_case
+from runner.protocol import MeasureSettings
+from runner.workspace import Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """An opened toolchain: what it is called, its revision and who executes under it."""
+
+    name: str
+    revision: str
+    executor: Executor
+
+
+class Bench:
+    """Where the cases of `run` are measured again, in the settings that it was measured in.
+
+    Toolchains are opened when they are first needed and stay so until `close`.
+    """
+
+    def __init__(self, run: Run, *, workplace: Workplace) -> None:
+        self._run = run
+        self._workplace = workplace
+        # What a run keeps of the allocator's history is that of the run, not of this.
+        self._settings = dataclasses.replace(
+            recorded_settings(run, default=workplace.config.measure), memory_snapshot=False
+        )
+        self._executors: list[Executor] = []
+        self._candidate: Toolchain | None = None
+        self._baselines: dict[str, Toolchain | None] = {}
+        self._is_cancelled = False
+
+    @property
+    def settings(self) -> MeasureSettings:
+        """Return what the run was measured with."""
+        return self._settings
+
+    def candidate(self) -> Toolchain:
+        """Return the toolchain of the run; raise ExecutorError when it is not what it was."""
+        if self._candidate is None:
+            name = self._run.toolchain
+            python = self._workplace.config.toolchains.get(name)
+            if python is None:
+                raise ExecutorError(f"there is no toolchain {name} any more")
+            executor, facts = self._open(python)
+            if not self._is_as(facts, self._run.revision):
+                raise ExecutorError(
+                    f"toolchain {name} is at {revision(facts)} by now, the run was at"
+                    f" {self._run.revision}, or its environment changed"
+                )
+            self._candidate = Toolchain(name=name, revision=self._run.revision, executor=executor)
+        return self._candidate
+
+    def baseline(self, wanted: str) -> Toolchain | None:
+        """Return a toolchain at the revision `wanted`, None when none of those there is.
+
+        None, too, for what lies on other machines.
+        """
+        if wanted == self._run.revision or self._workplace.elsewhere is not None:
+            return None
+        if wanted not in self._baselines:
+            self._baselines[wanted] = self._find(wanted)
+        return self._baselines[wanted]
+
+    def measure(self, case: Case, *, num_launches: int | None = None) -> CaseResult:
+        """Return what `case` does now in the toolchain of the run.
+
+        With `num_launches` in just so many fresh processes, else in as many as in the run.
+        """
+        order = self._order(case, num_launches=num_launches)
+        return self.candidate().executor.execute(order)
+
+    def measure_in_turn(
+        self,
+        case: Case,
+        *,
+        baseline: Toolchain,
+        limits: PairLimits,
+        is_enough: IsEnough | None = None,
+    ) -> PairResult:
+        """Return what `case` does now on both sides, launches interleaved, until `is_enough`.
+
+        By default until the time is decided.
+        """
+        order = self._order(case)
+        return measure_pair(
+            PairSide(executor=baseline.executor, order=order),
+            PairSide(executor=self.candidate().executor, order=order),
+            limits=limits,
+            is_enough=is_enough,
+        )
+
+    def compile_in_turn(
+        self, case: Case, *, baseline: Toolchain, limits: PairLimits, is_enough: IsEnough
+    ) -> PairResult:
+        """Return what first launches of `case` show on both sides, as often as there are launches.
+
+        Each pair of launches is a session of its own, so that every one finds nothing.
+        """
+        order = self._order(case, num_launches=1)
+        standard = PairStandard(
+            fail_above=limits.fail_above,
+            num_looks=limits.max_launches - limits.min_launches + 1,
+            num_cases=limits.num_cases,
+        )
+        sides = (baseline.executor, self.candidate().executor)
+        done: tuple[list[CaseResult], list[CaseResult]] = ([], [])
+        for number in range(1, limits.max_launches + 1):
+            for place in (0, 1) if number % 2 else (1, 0):
+                done[place].append(sides[place].execute(order))
+            found = _merged(done, standard=standard)
+            if number >= limits.min_launches and is_enough(found, number):
+                break
+        return found
+
+    def cancel(self) -> None:
+        """Kill what is running; whatever is measured from now on ends at once."""
+        self._is_cancelled = True
+        for executor in self._executors:
+            executor.cancel()
+
+    def close(self) -> None:
+        """End all worker hosts."""
+        for executor in self._executors:
+            executor.close()
+
+    def _find(self, wanted: str) -> Toolchain | None:
+        config, version = self._workplace.config, wanted.partition("@")[0]
+        ours = config.toolchains.get(self._run.toolchain)
+        for name, python in config.toolchains.items():
+            # The interpreter that was just measured is at the run's revision; asking costs seconds.
+            if python == ours or self._workplace.seams.probe(python).torch_version != version:
+                continue
+            try:
+                executor, facts = self._open(python)
+            except ExecutorError:
+                # One that does not start is none to measure with; the next may be.
+                continue
+            if self._is_as(facts, wanted):
+                return Toolchain(name=name, revision=wanted, executor=executor)
+        return None
+
+    def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
+        elsewhere = self._workplace.elsewhere
+        make = self._workplace.seams.make_executor if elsewhere is None else elsewhere(self._run)
+        executor = make(
+            python=python,
+            state_dir=self._workplace.config.state_dir,
+            device=self._run.plan[0].device,
+            num_threads=self._settings.num_threads,
+        )
+        self._executors.append(executor)
+        if self._is_cancelled:
+            raise ExecutorError("measuring again was stopped")
+        executor.start()
+        return executor, executor.open()
+
+    def _is_as(self, facts: Mapping[str, Any], wanted: str) -> bool:
+        """Return whether an environment is at the revision `wanted` and compares with the run's."""
+        known = {**facts, "num_threads": self._settings.num_threads}
+        return revision(facts) == wanted and fingerprint(known) == self._run.fingerprint
+
+    def _order(self, case: Case, *, num_launches: int | None = None) -> CaseOrder:
+        planned = plan_case(case, catalog=self._workplace.config.catalog)
+        settings = settings_for(case, self._settings)
+        if num_launches is not None:
+            settings = dataclasses.replace(
+                settings, num_launches=num_launches, max_launches=num_launches
+            )
+        return CaseOrder(
+            run_id=self._run.id, case=case, workload=planned.workload, settings=settings
+        )
+
+
+def _merged(
+    done: tuple[Sequence[CaseResult], Sequence[CaseResult]], *, standard: PairStandard
+) -> PairResult:
+    before, after = (next(iter(results_by_case(side).values())) for side in done)
+    rows: list[CaseComparison] = compare_pair(before, candidate=after, standard=standard)
+    return PairResult(baseline=before, candidate=after, rows=tuple(rows))

@@ -1,0 +1,68 @@
+"""Files beside the store that lead nowhere, and results that name a file that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.maintenance.consistency import find_named_traces
+from db.queries.kernels import load_places
+from runner.persistence.spool import UNCLAIMED_S
+from runner.persistence.trace_store import traces_in
+from runner.workspace import Workplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanFiles:
+    """Files of one kind; without `paths` there is nothing that a repair could remove.
+
+    What is no trouble may be so by the rules.
+    """
+
+    folder: Path
+    number: int
+    text: str
+    paths: tuple[Path, ...] = ()
+    is_trouble: bool = True
+
+
+def find_orphan_files(workplace: Workplace) -> tuple[OrphanFiles, ...]:
+    """Return the traces without a result, the traces that are gone, and what was set aside."""
+    spool = workplace.spool()
+    found = [*_traces(workplace)]
+    if broken := tuple(sorted(spool.broken_directory.glob("*.json"))):
+        text = "results that were set aside as broken; move them back once their cause is gone"
+        found.append(OrphanFiles(folder=spool.broken_directory, number=len(broken), text=text))
+    return tuple(found)
+
+
+def remove_orphan_files(found: Sequence[OrphanFiles]) -> int:
+    """Remove the files and return how many; raise OSError."""
+    paths = [path for item in found for path in item.paths]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return len(paths)
+
+
+def _traces(workplace: Workplace) -> list[OrphanFiles]:
+    folder, store = workplace.config.traces_dir, workplace.store()
+    if folder is None:
+        return []
+    kept = traces_in(folder)
+    found = []
+    # A trace is moved before its result is stored, and results may still wait.
+    if kept and not workplace.spool().pending():
+        last = workplace.seams.now().timestamp() - UNCLAIMED_S
+        places = load_places(store, kept)
+        alone = [path for name, path in kept.items() if name not in places]
+        old = tuple(sorted(path for path in alone if path.stat().st_mtime < last))
+        if old:
+            text = "traces of results that are not there"
+            found.append(OrphanFiles(folder=folder, number=len(old), text=text, paths=old))
+    rules = workplace.config.trace_rules
+    gone = find_named_traces(store, num_nights=rules.num_nights) - kept.keys()
+    if gone:
+        text = "results whose trace is gone; it was removed for its size, or by somebody"
+        found.append(OrphanFiles(folder=folder, number=len(gone), text=text, is_trouble=False))
+    return found

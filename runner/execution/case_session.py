@@ -1,0 +1,184 @@
+"""One case while it is executed here: launch after launch, then its result.
+
+Apart from the executor, so that the launches of two cases, or of one case under two toolchains, can
+be interleaved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from db.jobs.live_log import LOG_NAME
+from db.records.ids import timed_id
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
+from runner.execution.executor import CaseOrder
+from runner.execution.launch_aggregation import (
+    Ending,
+    combine,
+    needs_launch,
+    report_of_ending,
+    report_without_room,
+)
+from runner.execution.worker_process import WorkerHost, tail
+from runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
+
+# The rest stays for the runner, the dashboard and the page cache.
+MEMORY_LIMIT_SHARE = 0.8
+# The first launch finds an empty compile cache, the second what the first one left. The third loads
+# saved artifacts, which costs a C++ compilation on a CPU; so once a case, and later ones are warm.
+ARTIFACTS_LAUNCH = 2
+# A report with its samples takes tens of kilobytes, what a compilation writes a few megabytes.
+FULL_BYTES = 1 << 20
+
+
+class LocalSession:
+    """A CaseSession on this machine; `folder` is its own and goes with `close`.
+
+    The case's time limit counts the time in its launches, not what happens between them. `amend`
+    gets the result and the path of the trace that the first launch may have left.
+    """
+
+    def __init__(
+        self,
+        order: CaseOrder,
+        *,
+        host: WorkerHost,
+        folder: Path,
+        now: Callable[[], datetime],
+        is_cancelled: Callable[[], bool],
+        amend: Callable[[CaseResult, Path], CaseResult] = lambda result, _trace: result,
+        snapshot_path: str = "",
+        oracle_dir: str = "",
+    ) -> None:
+        self._order = order
+        self._host = host
+        self._folder = folder
+        self._now = now
+        self._is_cancelled = is_cancelled
+        self._amend = amend
+        self._snapshot_path = snapshot_path
+        self._oracle_dir = oracle_dir
+        self._started_at = now()
+        # The same for every `finish`: what the result leaves on the disk is named by it.
+        self._result_id = timed_id(self._started_at)
+        self._left_s = order.settings.timeout_s
+        self._reports: list[LaunchReport] = []
+
+    @property
+    def needs_launch(self) -> bool:
+        """Return whether another launch is wanted, by what the launches so far have shown."""
+        return needs_launch(self._reports, order=self._order, left_s=self._left_s)
+
+    def launch(self) -> LaunchReport:
+        """Run one fresh process of the case and return what it found."""
+        report = self._launch(len(self._reports))
+        self._reports.append(report)
+        return report
+
+    def finish(self) -> CaseResult:
+        """Return the case result of all launches."""
+        result = combine(
+            self._order,
+            self._reports,
+            result_id=self._result_id,
+            started_at=self._started_at,
+            finished_at=self._now(),
+            log_tail=tail(self._folder / LOG_NAME),
+        )
+        result = replace(result, warnings=(*result.warnings, *self._cut_short(result)))
+        return self._amend(result, self._trace)
+
+    @property
+    def _trace(self) -> Path:
+        return self._folder / "trace.json.gz"
+
+    def _cut_short(self, result: CaseResult) -> tuple[RunWarning, ...]:
+        settings = self._order.settings
+        num_done, num_planned = len(self._reports), settings.num_launches
+        if result.outcome is not Outcome.OK or num_done >= num_planned or self.needs_launch:
+            return ()
+        return (
+            RunWarning(
+                code="few-launches",
+                text=f"{num_done} of {num_planned} launches: one more did not fit into the"
+                f" {settings.timeout_s:g} s of the case",
+                hint=f"raise [run] timeout_s above {settings.timeout_s:g}, or take a smaller shape",
+            ),
+        )
+
+    def close(self) -> None:
+        """Remove what the case left on the disk; may be called twice."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _is_profiled(self, number: int) -> bool:
+        # A reference case is three operators, which everybody knows.
+        return number == 0 and self._order.settings.kernels and not self._order.case.is_reference
+
+    def _launch(self, number: int) -> LaunchReport:
+        limit_s = self._order.settings.timeout_s
+        if self._is_cancelled() or self._left_s <= 0:
+            ending = Ending(text="cancelled" if self._is_cancelled() else "timeout")
+            return report_of_ending(ending, log_tail="", limit_s=limit_s)
+        log = self._folder / LOG_NAME
+        artifacts = self._folder / "artifacts.bin"
+        # A launch that is only made since the others disagree shall be like the others.
+        is_planned = number < self._order.settings.num_launches
+        cache_state = _cache_state(number, has_artifacts=is_planned and artifacts.exists())
+        request = LaunchRequest(
+            case=self._order.case,
+            workload=self._order.workload,
+            settings=_with_memory_limit(self._order),
+            launch=number,
+            # Artifacts are for a machine that has no cache yet.
+            cache_dir=str(self._folder / ("fresh" if cache_state == "artifacts" else "cache")),
+            report_path=str(self._folder / f"report-{number}.json"),
+            log_path=str(log),
+            cache_state=cache_state,
+            artifacts_path=str(artifacts),
+            snapshot_path=self._snapshot_path,
+            trace_path=str(self._trace) if self._is_profiled(number) else "",
+            oracle_dir=self._oracle_dir,
+        )
+        started_s = time.monotonic()
+        ending = self._host.ask(
+            {"action": "launch", "request": request.to_json()}, log=log, timeout_s=self._left_s
+        )
+        wall_s = time.monotonic() - started_s
+        self._left_s -= wall_s
+        try:
+            text = Path(request.report_path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            report = report_of_ending(ending, log_tail=tail(log), limit_s=limit_s)
+        else:
+            report = LaunchReport.from_json(json.loads(text))
+            report = replace(report, details={**report.details, "launch_wall_s": wall_s})
+        # Before the folder goes: what the launch left there may be what filled the disk.
+        if report.outcome is Outcome.FAILED and _is_full(self._folder):
+            return report_without_room(report, folder=self._folder.parent)
+        return report
+
+
+def _is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < FULL_BYTES
+
+
+def _cache_state(launch: int, *, has_artifacts: bool) -> CacheState:
+    """Return what launch number `launch` finds in its compile cache."""
+    if launch == 0:
+        return "cold"
+    return "artifacts" if launch == ARTIFACTS_LAUNCH and has_artifacts else "warm"
+
+
+def _with_memory_limit(order: CaseOrder) -> MeasureSettings:
+    if order.settings.memory_limit_bytes is not None or order.case.device != "cpu":
+        return order.settings
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return replace(order.settings, memory_limit_bytes=int(total * MEMORY_LIMIT_SHARE))

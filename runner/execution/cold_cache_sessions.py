@@ -1,0 +1,64 @@
+"""Sessions that begin anew with each launch, for what only the first launches of a session show."""
+
+from __future__ import annotations
+
+from db.records.results import CaseResult, Outcome
+from runner.analysis.stats.rounds import results_by_case
+from runner.execution.executor import CaseOrder, CaseSession, SessionMaker
+from runner.protocol import LaunchReport
+
+# How many launches from an empty compile cache on show the metric once; others take it each time.
+LAUNCHES_FROM_COLD = {
+    "compile_cold_s": 1,
+    "compile_cold_cpu_s": 1,
+    "compile_warm_s": 2,
+    "sweep_recompiles": 1,
+    "sweep_speedup": 1,
+}
+
+
+class FreshSessions:
+    """Makes sessions each of whose launches is `num_launches` launches from an empty cache on."""
+
+    def __init__(self, maker: SessionMaker, *, num_launches: int) -> None:
+        self._maker = maker
+        self._num_launches = num_launches
+
+    def begin(self, order: CaseOrder) -> CaseSession:
+        """Return a session of the case, nothing launched yet; raise ExecutorError."""
+        return _FreshSession(self._maker, order=order, num_launches=self._num_launches)
+
+
+class _FreshSession:
+    """A CaseSession whose result takes that of all its sessions together."""
+
+    def __init__(self, maker: SessionMaker, *, order: CaseOrder, num_launches: int) -> None:
+        self._maker = maker
+        self._order = order
+        self._num_launches = num_launches
+        self._results: list[CaseResult] = []
+
+    @property
+    def needs_launch(self) -> bool:
+        """Return whether it has fewer launches than the case should have."""
+        return len(self._results) < self._order.settings.num_launches
+
+    def launch(self) -> LaunchReport:
+        """Run a session of its own and return the last report of it."""
+        session = self._maker.begin(self._order)
+        try:
+            for _ in range(self._num_launches):
+                report = session.launch()
+                if report.outcome is not Outcome.OK:
+                    break
+            self._results.append(session.finish())
+        finally:
+            session.close()
+        return report
+
+    def finish(self) -> CaseResult:
+        """Return the case result of all launches so far."""
+        return results_by_case(self._results)[self._order.case.key]
+
+    def close(self) -> None:
+        """Leave nothing: each session was closed after its launches."""

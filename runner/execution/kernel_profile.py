@@ -1,0 +1,89 @@
+"""From the trace that a launch left to the kernels of its case result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from db.errors import RecordError
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome
+from db.records.run_warning import RunWarning
+from db.shared.trace_paths import trace_name
+from runner.errors import TraceError
+from runner.execution.utilisation import peaks_in_trace
+from runner.persistence.trace_store import copy_file
+from runner.protocol import notes_path
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.profile import KernelReport, read_kernels
+
+logger = logging.getLogger(__name__)
+
+NUM_KERNELS = "num_kernels"
+METHOD = "calls of kernels an iteration in the trace"
+
+
+def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -> CaseResult:
+    """Return `result` with what the profiler saw in the first launch; as it is without a trace.
+
+    A trace that cannot be read costs the result nothing but a warning.
+    """
+    if result.outcome is not Outcome.OK or not trace.exists():
+        return result
+    latency = result.measurement("latency_s")
+    try:
+        report = read_kernels(
+            trace,
+            notes=KernelNotes.load(notes_path(trace)),
+            latency_s=None if latency is None else latency.median,
+            peaks=peaks_in_trace(result.case.dtype, peaks=peaks),
+        )
+    except (OSError, RecordError, TraceError) as error:
+        warning = RunWarning(
+            code="no-kernels",
+            text=f"the trace could not be read: {error}",
+            hint="the other numbers of this result were taken before and stand",
+        )
+        return replace(result, warnings=(*result.warnings, warning))
+    profile = replace(report.profile, trace=trace_name(result.id) or "")
+    return replace(
+        result,
+        kernels=report.kernels,
+        sources=report.sources,
+        measurements=(*result.measurements, _count(report)),
+        details={**result.details, "profile": profile.to_json()},
+    )
+
+
+def leave_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:
+    """Copy the trace of `result` into `folder`; where that fails, return it without its trace.
+
+    The original stays, with its case: more launches may follow, and then another result.
+    """
+    profile = result.details.get("profile")
+    if profile is None:
+        return result
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        copy_file(trace, folder / profile["trace"])
+    except OSError as error:
+        logger.warning("cannot keep the trace of %s: %s", result.case.key, error)
+        details = {**result.details, "profile": {**profile, "trace": ""}}
+        return replace(result, details=details)
+    return result
+
+
+def _count(report: KernelReport) -> Measurement:
+    number = sum(kernel.count for kernel in report.kernels if not kernel.is_dispatch)
+    return Measurement(
+        metric=NUM_KERNELS,
+        unit=METRICS[NUM_KERNELS].unit,
+        samples=(number,),
+        launches=(1,),
+        median=number,
+        interval=(number, number),
+        method=METHOD,
+    )

@@ -1,0 +1,223 @@
+"""From the reports of a case's launches to its one case result. Pure; knows no process."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from db.records.metrics import METRICS
+from db.records.results import CaseResult, Measurement, Outcome
+from db.records.run_warning import RunWarning
+from runner.analysis.stats.estimates import estimate
+from runner.analysis.stats.launch_levels import measured_levels
+from runner.analysis.stats.launch_noise import launch_spread
+from runner.analysis.stats.quality_checks import Tried, find_headline, stability_warnings
+from runner.analysis.stats.sample_checks import half_width
+from runner.execution._merge_derived import break_even
+from runner.execution.executor import CaseOrder
+from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
+
+# Kept from every launch, in order; of the other details the first launch's are kept.
+PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
+
+# A launch that did not end in time would cost the case its result: leave room for a slower one.
+SPARE_TIME = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a launch's process ended: `exit N`, `signal N`, `timeout`, `cancelled` or `host died`."""
+
+    text: str
+    was_oom_killed: bool = False
+
+
+HOST_DIED = Ending(text="host died")
+# How a launch ended that failed while there was no room on the disk.
+DISK_FULL = "disk full"
+
+
+def report_without_room(report: LaunchReport, *, folder: Path) -> LaunchReport:
+    """Return the `report` of a launch that failed while the disk under `folder` was full."""
+    return replace(
+        report,
+        reason=f"the disk under {folder} is full; {report.reason}",
+        details={**report.details, "ended_by": DISK_FULL},
+    )
+
+
+def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:
+    """Return the report of a launch that left none behind."""
+    kind, _, number = ending.text.partition(" ")
+    if kind == "timeout":
+        return LaunchReport(
+            outcome=Outcome.TIMEOUT,
+            reason=f"not done after {limit_s:.0f} s; raise [run] timeout_s if it should be",
+        )
+    if ending.was_oom_killed:
+        return LaunchReport(
+            outcome=Outcome.OUT_OF_MEMORY,
+            reason="the kernel's out-of-memory killer ended the worker",
+        )
+    if kind == "signal":
+        name = signal.Signals(int(number)).name
+        if name == "SIGABRT" and any(text in log_tail for text in OUT_OF_MEMORY_TEXTS):
+            return LaunchReport(
+                outcome=Outcome.OUT_OF_MEMORY, reason="an allocation failed and ended the worker"
+            )
+        return LaunchReport(
+            outcome=Outcome.FAILED,
+            reason=f"the worker was killed by {name}",
+            details={"ended_by": name},
+        )
+    if kind == "cancelled":
+        return LaunchReport(outcome=Outcome.FAILED, reason="cancelled")
+    if ending == HOST_DIED:
+        return LaunchReport(
+            outcome=Outcome.FAILED,
+            reason="the worker host died and took the case along; the next case gets a new host",
+            details={"ended_by": ending.text},
+        )
+    last_line = next((line for line in reversed(log_tail.splitlines()) if line.strip()), "")
+    said = f"the end of its log: {last_line.strip()}" if last_line else "its log is empty"
+    return LaunchReport(
+        outcome=Outcome.FAILED,
+        reason=f"the worker ended with status {number} and left no report; {said}",
+    )
+
+
+def needs_launch(
+    reports: Sequence[LaunchReport], *, order: CaseOrder, left_s: float = math.inf
+) -> bool:
+    """Return whether a case with these launches wants another one; one that failed wants none.
+
+    Beyond `num_launches` a launch follows while the launches disagree by more than the target. None
+    follows unless `left_s`, what is left of the case's time, is enough for one more of the slowest:
+    what ran out of time would take the launches before it along. A single launch disagrees with
+    nobody.
+    """
+    settings = order.settings
+    if any(report.outcome is not Outcome.OK for report in reports):
+        return False
+    slowest_s = max((_wall_s(report) for report in reports), default=0.0)
+    if len(reports) < settings.num_launches:
+        return left_s >= slowest_s
+    if not 1 < len(reports) < settings.max_launches or settings.target_interval == 0:
+        return False
+    if left_s < SPARE_TIME * slowest_s:
+        return False
+    measured = {item.metric: item for item in measurements(reports, device=order.case.device)}
+    headline = find_headline(measured)
+    if headline is None:
+        return False
+    levels = measured_levels(measured, headline)
+    return half_width(levels) > settings.target_interval
+
+
+def _wall_s(report: LaunchReport) -> float:
+    return float(report.details.get("launch_wall_s", 0.0))
+
+
+def combine(
+    order: CaseOrder,
+    reports: Sequence[LaunchReport],
+    *,
+    result_id: str,
+    started_at: datetime,
+    finished_at: datetime,
+    log_tail: str,
+) -> CaseResult:
+    """Return the case result of `reports`, one a launch; the first that is not ok decides."""
+    worst = next((report for report in reports if report.outcome is not Outcome.OK), reports[0])
+    is_ok = worst.outcome is Outcome.OK
+    measured = _all_measurements(reports, device=order.case.device) if is_ok else ()
+    details = _details(reports, workload=order.workload)
+    warnings = [warning for report in reports for warning in report.warnings]
+    warnings += stability_warnings(measured, details=details, tried=_tried(order))
+    return CaseResult(
+        id=result_id,
+        run_id=order.run_id,
+        case=order.case,
+        outcome=worst.outcome,
+        reason=worst.reason,
+        # A launch that was killed tells of no mode, whatever an earlier one ran in.
+        effective_mode=worst.effective_mode,
+        started_at=started_at,
+        finished_at=finished_at,
+        warnings=_distinct(warnings),
+        measurements=measured,
+        details=details,
+        log_tail=log_tail,
+    )
+
+
+def _tried(order: CaseOrder) -> Tried:
+    settings = order.settings
+    return Tried(
+        device=order.case.device,
+        num_launches=settings.num_launches,
+        max_launches=settings.max_launches,
+        num_rounds=settings.num_rounds,
+        budget_s=settings.budget_s,
+        num_threads=settings.num_threads,
+        target_interval=settings.target_interval,
+    )
+
+
+def _all_measurements(reports: Sequence[LaunchReport], *, device: str) -> tuple[Measurement, ...]:
+    measured = measurements(reports, device=device)
+    return (*measured, *break_even({item.metric: item for item in measured}))
+
+
+def measurements(reports: Sequence[LaunchReport], *, device: str) -> tuple[Measurement, ...]:
+    """Return every metric that some launch took on `device`, its samples in launch order."""
+    names = dict.fromkeys(name for report in reports for name in report.metrics)
+    return tuple(_measurement(name, reports, device=device) for name in names)
+
+
+def _measurement(name: str, reports: Sequence[LaunchReport], *, device: str) -> Measurement:
+    raws = [report.metrics[name] for report in reports if name in report.metrics]
+    samples = tuple(sample for raw in raws for sample in raw.samples)
+    launches = tuple(len(raw.samples) for raw in raws)
+    prior = launch_spread(name, device=device)
+    found = estimate(samples, launches=launches, prior=prior)
+    return Measurement(
+        metric=name,
+        unit=METRICS[name].unit,
+        samples=samples,
+        launches=launches,
+        warmups=tuple(warmup for raw in raws for warmup in raw.warmups),
+        median=found.value,
+        interval=(found.low, found.high),
+        method=raws[0].method,
+    )
+
+
+def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[str, Any]:
+    details = dict(reports[0].details)
+    # A name in hud.toml may mean another model or other numbers tomorrow.
+    details["workload"] = {
+        "build": workload.build,
+        "config": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in workload.config.items()
+        },
+        **({"summary": workload.summary} if workload.summary else {}),
+    }
+    details["num_launches"] = len(reports)
+    # Of the launch that left no report, which is the last one.
+    details |= {key: value for key, value in reports[-1].details.items() if key == "ended_by"}
+    for name in PER_LAUNCH_DETAILS:
+        if any(name in report.details for report in reports):
+            details[name] = [report.details.get(name) for report in reports]
+    return details
+
+
+def _distinct(warnings: Sequence[RunWarning]) -> tuple[RunWarning, ...]:
+    by_code = {warning.code: warning for warning in warnings}
+    return tuple(by_code.values())

@@ -1,0 +1,230 @@
+"""Executes cases on this machine, through a worker host under the toolchain's interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
+from runner.errors import ExecutorError
+from runner.execution.case_session import LocalSession
+from runner.execution.executor import CaseOrder, CaseSession
+from runner.execution.kernel_profile import leave_trace, with_kernels
+from runner.execution.utilisation import with_utilisation
+from runner.execution.worker_process import WorkerHost, tail
+
+FACTS_TIMEOUT_S = 120.0
+# They take about a second; a device that is this slow is better measured without them.
+PEAKS_TIMEOUT_S = 60.0
+# Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
+PRIME_TIMEOUT_S = 300.0
+# What the compiled headers depend on.
+HEADER_FACTS = (
+    "torch_version",
+    "torch_git",
+    "python_version",
+    "cxx_compiler",
+    "cpu_capability",
+    "flags",
+)
+
+
+class LocalExecutor:
+    """An Executor whose cases run here, one after the other.
+
+    `python` is the toolchain's interpreter, `state_dir` the folder for compile caches and logs,
+    `device` the device kind that the facts are about, `num_threads` what its peaks are taken with.
+    """
+
+    def __init__(
+        self,
+        *,
+        python: Path,
+        state_dir: Path,
+        device: str = "cpu",
+        num_threads: int = 1,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
+        self._device = device
+        self._num_threads = num_threads
+        self._facts: Mapping[str, Any] = {}
+        self._peaks: Mapping[str, Any] = {}
+        self._now = now
+        self._home = toolchain_home(state_dir, python=python)
+        self._host = WorkerHost(python=python, home=self._home)
+        self._work = (state_dir / WORK_FOLDER).absolute()
+        self._snapshots = (state_dir / "snapshots").absolute()
+        # Beside the results that wait for the store: whoever stores one takes its trace along.
+        self._spool = (state_dir / "spool").absolute()
+        self._is_cancelled = False
+        self._is_primed = False
+        self._default_code: dict[str, str] = {}
+        self._oracles: Path | None = None
+
+    def start(self) -> None:
+        """Start the worker host without waiting for it; raise ExecutorError."""
+        self._host.start()
+
+    def open(self) -> Mapping[str, Any]:
+        """Start the worker host and return the environment facts; raise ExecutorError."""
+        self._host.wait_ready()
+        _remove_leftovers(self._work)
+        order = {"action": "facts", "device": self._device}
+        self._facts = self._ask(order, limit_s=FACTS_TIMEOUT_S)
+        peaks = {"action": "peaks", "device": self._device, "num_threads": self._num_threads}
+        try:
+            self._peaks = self._ask(peaks, limit_s=PEAKS_TIMEOUT_S)
+        except ExecutorError as error:
+            # Latencies need no peaks. What follows from peaks is missing then, and this is why.
+            self._peaks = {"reason": str(error)}
+        return {**self._facts, "peaks": self._peaks}
+
+    def execute(self, order: CaseOrder) -> CaseResult:
+        """Return what the case did; raise ExecutorError when no host can be started any more."""
+        session = self.begin(order)
+        try:
+            while session.needs_launch:
+                session.launch()
+            return session.finish()
+        finally:
+            session.close()
+
+    def begin(self, order: CaseOrder) -> CaseSession:
+        """Return a session of the case, nothing launched yet; raise ExecutorError."""
+        # Before the session: its clock starts with it, and this belongs to no case.
+        if order.case.backend == "inductor" and order.case.device == "cpu":
+            self._prime()
+        return LocalSession(
+            order,
+            host=self._host,
+            folder=self._case_folder(order),
+            now=self._now,
+            is_cancelled=lambda: self._is_cancelled,
+            amend=self._amend,
+            snapshot_path=self._snapshot_path(order),
+            oracle_dir=str(self._oracle_dir()),
+        )
+
+    def cancel(self) -> None:
+        """Kill the running case; `execute` returns at once, now and from now on."""
+        self._is_cancelled = True
+        self._host.cancel()
+
+    def close(self) -> None:
+        """End the worker host; it kills what it started when its standard input ends."""
+        self._host.close()
+        if self._oracles is not None:
+            shutil.rmtree(self._oracles, ignore_errors=True)
+            self._oracles = None
+
+    def _ask(self, order: Mapping[str, Any], *, limit_s: float) -> dict[str, Any]:
+        """Return what a child of the worker host answers; raise ExecutorError when it does not."""
+        folder = self._new_folder()
+        try:
+            report, log = folder / "report.json", folder / "log.txt"
+            self._host.ask({**order, "report_path": str(report)}, log=log, timeout_s=limit_s)
+            if not report.exists():
+                raise ExecutorError(
+                    f"{self._host.python} cannot measure on {self._device}: {_last_line(log)}"
+                )
+            answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+            return answer
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _prime(self) -> None:
+        """Let the toolchain build its precompiled header before a compilation is timed."""
+        if self._is_primed or self._is_cancelled:
+            return
+        order = {"action": "prime", "mark": header_mark(self._facts)}
+        self._host.ask(order, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
+        self._is_primed = True
+
+    def _amend(self, result: CaseResult, trace: Path) -> CaseResult:
+        """Return `result` with what only the run knows: its other cases, the device's peaks."""
+        result = with_utilisation(self._note_same_code(result), peaks=self._peaks)
+        result = with_kernels(result, trace=trace, peaks=self._peaks)
+        return leave_trace(result, trace=trace, folder=self._spool)
+
+    def _note_same_code(self, result: CaseResult) -> CaseResult:
+        """Add a warning when the generated code is that of mode default in this run."""
+        code = result.details.get("generated_code_sha256")
+        if result.outcome is not Outcome.OK or not isinstance(code, str):
+            return result
+        case = result.case
+        place = replace(case, variant="default", mode="default").key
+        if case.variant == "default":
+            self._default_code[place] = code
+            return result
+        if self._default_code.get(place) != code:
+            return result
+        warning = RunWarning(
+            code="same-code",
+            text=f"{case.variant} generated the very kernels of default on this device",
+            hint="a difference in latency between the two is noise",
+        )
+        return replace(result, warnings=(*result.warnings, warning))
+
+    def _oracle_dir(self) -> Path:
+        """Return the folder that the cases of this run share."""
+        if self._oracles is None:
+            self._oracles = self._new_folder()
+        return self._oracles
+
+    def _snapshot_path(self, order: CaseOrder) -> str:
+        """Return where the allocator's history of this case outlives it; empty when unwanted."""
+        if not order.settings.memory_snapshot:
+            return ""
+        return str(self._snapshots / order.run_id / f"{order.case.key.replace('/', '-')}.pickle")
+
+    def _case_folder(self, order: CaseOrder) -> Path:
+        """Return a new folder in which whoever watches the run finds its case and the log."""
+        return self._new_folder(order.run_id, case_key=order.case.key)
+
+    def _new_folder(self, run_id: str = "", *, case_key: str = "") -> Path:
+        folder = self._work / work_name(run_id, pid=os.getpid(), unique=uuid.uuid4().hex)
+        try:
+            folder.mkdir(parents=True)
+            if case_key:
+                (folder / CASE_NAME).write_text(case_key, encoding="utf-8")
+        except OSError as error:
+            raise ExecutorError(
+                f"cannot create {folder}: {error.strerror}; free some space"
+            ) from error
+        return folder
+
+
+def toolchain_home(state_dir: Path, *, python: Path) -> Path:
+    """Return the folder of what is kept between runs under `python`: logs, compiled headers."""
+    name = hashlib.sha256(str(python).encode()).hexdigest()[:16]
+    return (state_dir / "toolchains" / name).absolute()
+
+
+def header_mark(facts: Mapping[str, Any]) -> str:
+    """Return the name of the file that says that the headers of an environment are compiled."""
+    text = json.dumps([facts.get(name) for name in HEADER_FACTS], sort_keys=True)
+    return f"hud-primed-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _remove_leftovers(work: Path) -> None:
+    """Remove the folders of cases whose runner is dead."""
+    for folder in work.glob("*-*"):
+        pid = folder.name.partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_line(path: Path) -> str:
+    """Return what the last exception in a log says; the whole is in the log."""
+    lines = tail(path).strip().splitlines()
+    return lines[-1].partition(": ")[2] or lines[-1] if lines else "it said nothing"

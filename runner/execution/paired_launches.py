@@ -1,0 +1,129 @@
+"""Measure two sides of a comparison together: launches interleaved until it is decided.
+
+A B, B A, A B ...: what drifts meanwhile hits both sides alike, and launch i of one side ran next to
+launch i of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from db.records.results import CaseResult, Outcome
+from runner.analysis.comparison.paired import PairStandard, compare_pair, is_decided, looks
+from runner.analysis.comparison.runs import CaseComparison
+from runner.execution.executor import CaseOrder, CaseSession, SessionMaker
+
+# Fewer pairs than a comparison begins with, for a change of which something is known already or for
+# little time: a large one shows at once, and fewer tell nothing but a catastrophe.
+MIN_PAIRS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSide:
+    """One side of a paired measurement: what is launched, and by whom."""
+
+    executor: SessionMaker
+    order: CaseOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairLimits:
+    """How long to measure: launches a side, and the interval that is narrow enough.
+
+    `target_interval` is the half-width of the interval of the time's change, `fail_above` the floor
+    (0.05 is 5 %). `num_cases` pairs are judged together and share the error.
+    """
+
+    min_launches: int = 8
+    max_launches: int = 40
+    target_interval: float = 0.02
+    fail_above: float = 0.05
+    num_cases: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairResult:
+    """Both case results and what their comparison says."""
+
+    baseline: CaseResult
+    candidate: CaseResult
+    rows: tuple[CaseComparison, ...]
+
+
+# Whether to stop, by what so many pairs of launches showed.
+IsEnough = Callable[[PairResult, int], bool]
+
+
+def measure_pair(
+    baseline: PairSide,
+    candidate: PairSide,
+    *,
+    limits: PairLimits,
+    on_pair: Callable[[int], None] = lambda _number: None,
+    is_enough: IsEnough | None = None,
+) -> PairResult:
+    """Return what both sides did and how they compare.
+
+    `on_pair` is told how many pairs of launches are done. A launch that is not ok ends the
+    measurement, after the other side's, and so does `is_enough`, which is asked at each look; by
+    default a decided time is. Raises ExecutorError when a host is gone for good, and ValueError on
+    limits that leave nothing to measure.
+    """
+    schedule = looks(limits.min_launches, limits.max_launches)
+    standard = PairStandard(
+        fail_above=limits.fail_above,
+        target_interval=limits.target_interval,
+        num_looks=len(schedule),
+        num_cases=limits.num_cases,
+    )
+    is_enough = is_enough or (lambda found, _number: is_decided(found.rows, standard=standard))
+    left = baseline.executor.begin(baseline.order)
+    try:
+        right = candidate.executor.begin(candidate.order)
+        try:
+            return _measure(
+                (left, right),
+                schedule=schedule,
+                standard=standard,
+                on_pair=on_pair,
+                is_enough=is_enough,
+            )
+        finally:
+            right.close()
+    finally:
+        left.close()
+
+
+def _measure(
+    sessions: tuple[CaseSession, CaseSession],
+    *,
+    schedule: tuple[int, ...],
+    standard: PairStandard,
+    on_pair: Callable[[int], None],
+    is_enough: IsEnough,
+) -> PairResult:
+    for number in range(1, schedule[-1] + 1):
+        are_ok = _launch_both(sessions, number=number)
+        on_pair(number)
+        if not are_ok or number in schedule:
+            result = _result(sessions, standard=standard)
+            if not are_ok or is_enough(result, number):
+                break
+    return result
+
+
+def _launch_both(sessions: tuple[CaseSession, CaseSession], *, number: int) -> bool:
+    ordered = sessions if number % 2 else sessions[::-1]
+    # Both in any case: a side without a launch has no result.
+    reports = [session.launch() for session in ordered]
+    return all(report.outcome is Outcome.OK for report in reports)
+
+
+def _result(sessions: tuple[CaseSession, CaseSession], *, standard: PairStandard) -> PairResult:
+    baseline, candidate = (session.finish() for session in sessions)
+    return PairResult(
+        baseline=baseline,
+        candidate=candidate,
+        rows=tuple(compare_pair(baseline, candidate=candidate, standard=standard)),
+    )

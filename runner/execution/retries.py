@@ -1,0 +1,97 @@
+"""Measure a case again when what failed was not the case, but its machine.
+
+Its process was killed, the device lost, the disk full.
+
+Never because of what was measured: a slow result, a wrong one, one that ran out of time or memory
+and a crash of the code itself are results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from db.records.results import CaseResult, Outcome
+from db.records.run_warning import RunWarning
+from db.shared.text import first_line
+from runner.errors import DeviceLost, DiskFull
+from runner.execution.launch_aggregation import DISK_FULL
+from runner.execution.paired_launches import PairSide
+
+# A worker that is killed three times over is killed for a reason that will not go away by itself.
+MAX_ATTEMPTS = 3
+# Signals that come from outside. A segmentation fault, an abort or an illegal instruction is what
+# compiled code does by itself, and belongs into the result.
+OUTER_SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT")
+ENDED_BY_OTHERS = (*OUTER_SIGNALS, "host died", DISK_FULL)
+# What CUDA and its driver say when the device is gone or unusable for every process, as in
+# cudaGetErrorString and the messages of torch.cuda; not what wrong code provokes.
+LOST_DEVICE_TEXTS = (
+    "no CUDA-capable device is detected",
+    "CUDA-capable device(s) is/are busy or unavailable",
+    "CUDA driver initialization failed",
+    "GPU is lost",
+    "uncorrectable ECC error",
+    "uncorrectable NVLink error",
+    "system not yet initialized",
+)
+_GOES_ON = (
+    "`hud run --resume RUN` (`hud runs` has its id) goes on from this case then, and `hud schedule`"
+    " does by itself"
+)
+
+
+def was_disturbed(result: CaseResult) -> bool:
+    """Return whether `result` failed by something that is not its case."""
+    return is_device_lost(result) or (
+        result.outcome is Outcome.FAILED and result.details.get("ended_by") in ENDED_BY_OTHERS
+    )
+
+
+def is_device_lost(result: CaseResult) -> bool:
+    """Return whether the device was gone."""
+    is_failed = result.outcome is Outcome.FAILED and result.case.device != "cpu"
+    return is_failed and any(text in result.reason for text in LOST_DEVICE_TEXTS)
+
+
+def measure_undisturbed(
+    sides: Sequence[PairSide],
+    *,
+    measure_case: Callable[[Sequence[PairSide]], Sequence[CaseResult]],
+    is_stopped: Callable[[], bool],
+) -> tuple[CaseResult, ...]:
+    """Return the results of a case, which is measured again while something disturbs it.
+
+    At most MAX_ATTEMPTS times, and not once `is_stopped`. A result tells of the attempts before it.
+    Raises DeviceLost when the device is gone after the last one, DiskFull when there is no room.
+    """
+    reasons: list[str] = []
+    for _ in range(MAX_ATTEMPTS):
+        results = measure_case(sides)
+        disturbed = [result for result in results if was_disturbed(result)]
+        if not disturbed or is_stopped():
+            break
+        reasons.append(first_line(disturbed[0].reason))
+    else:
+        if is_device_lost(disturbed[0]):
+            raise DeviceLost(
+                f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. `hud doctor`"
+                f" looks at it; {_GOES_ON}"
+            )
+        if disturbed[0].details.get("ended_by") == DISK_FULL:
+            raise DiskFull(
+                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; {_GOES_ON}"
+            )
+        reasons.pop()
+    return tuple(_with_attempts(result, reasons=reasons) for result in results)
+
+
+def _with_attempts(result: CaseResult, *, reasons: Sequence[str]) -> CaseResult:
+    if not reasons:
+        return result
+    warning = RunWarning(
+        code="measured-again",
+        text=f"attempt {len(reasons) + 1}; before it: {'; '.join(reasons)}",
+        hint="look at the system's log (`journalctl -k`) for who killed the worker",
+    )
+    return replace(result, warnings=(*result.warnings, warning))

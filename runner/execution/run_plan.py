@@ -1,0 +1,400 @@
+"""Execute the plan of a run, or of several in turn, case by case, and keep what comes of it.
+
+A result is in the spool before the next case starts. The run survives a store that is locked, full
+or missing; Ctrl-C and SIGTERM end it in good order, and `resume` continues it later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from db.jobs.live_log import LiveLog
+from db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from db.shared.text import counted
+from models_zoo.catalog.spec import ModelSpec
+from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
+from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
+from runner.execution._merge_interleave import MeasureCase, launch_in_turn
+from runner.execution.device_idle import Users, wait_until_idle, with_users
+from runner.execution.environment import differing_keys, fingerprint, revision
+from runner.execution.executor import CaseOrder, Executor
+from runner.execution.model_commits import model_commits
+from runner.execution.paired_launches import PairSide
+from runner.execution.retries import measure_undisturbed
+from runner.format import distinct
+from runner.persistence.result_writer import Keeper
+from runner.planning.plan import PlannedCase, make_plan, plan_case
+from runner.planning.suites import Selection
+from runner.planning.time_budget import TimeBudget, Worth
+from runner.protocol import MeasureSettings
+from runner.system.heartbeat_thread import heartbeat
+from runner.system.interrupts import Interrupts
+from runner.system.locks import device_lock
+
+# Sampling of one launch of a reference case, in wall seconds. They are in every run, so they must
+# cost next to nothing; 30 products of 9 ms fit.
+REFERENCE_BUDGET_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
+
+    With `has_references` the reference cases are measured first. A run starts cases for
+    `time_budget_s` seconds, those first that are worth most, and puts off the others. It waits
+    `wait_idle_s` seconds at most for a device that others use.
+    """
+
+    suite: str
+    selection: Selection
+    toolchain: str
+    device: str
+    settings: MeasureSettings
+    machine: str
+    has_references: bool = False
+    time_budget_s: float | None = None
+    wait_idle_s: float = 0.0
+    trigger: str = "manual"
+    resume_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What runs work with, an executor for each of them; the seams that tests replace.
+
+    `worth` tells which cases a run with a time budget begins with, `users` who else computes on a
+    device, `live_log` what the case of a run has printed so far.
+    """
+
+    executors: tuple[Executor, ...]
+    keeper: Keeper
+    catalog: Mapping[str, ModelSpec]
+    lock_dir: Path
+    load_document: Callable[[str], RunDocument]
+    notify: Notify
+    now: Callable[[], datetime]
+    worth: Callable[[RunRequest], Worth] = lambda _request: Worth()
+    users: Users = lambda _device: ()
+    live_log: Callable[[str], LiveLog | None] = lambda _run_id: None
+    sleep: Callable[[float], None] = time.sleep
+
+
+def run_plans(
+    requests: Sequence[RunRequest],
+    *,
+    around: Surroundings,
+    measure_case: MeasureCase = launch_in_turn,
+) -> list[RunDocument]:
+    """Execute `requests`, each case under all of them in turn, and return their runs.
+
+    They ask for the same cases on one device, each by the executor at its place. A case whose
+    worker is killed from outside is measured again, a few times. A run comes with
+    all its results, those before a resume included. Waits while somebody else has the device. The
+    state of the runs is `interrupted` when they were stopped from outside. Raises UnknownNameError,
+    ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before there
+    was a run.
+    """
+    device = requests[0].device
+    # Wrong names are said before a worker host is started and before anybody waits.
+    for request in requests:
+        if request.resume_id is None:
+            _plan(request, around=around)
+    with (
+        Interrupts() as interrupts,
+        device_lock(device, lock_dir=around.lock_dir, notify=around.notify),
+    ):
+        try:
+            # Only the first: what another one imports would disturb the peaks that this one takes.
+            _start_executor(around.executors[0])
+            goes_on = any(request.resume_id for request in requests)
+            around.keeper.drain_before_run(goes_on=goes_on)
+            around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
+            # Before our own processes are there, which would be told from others by nothing.
+            users = wait_until_idle(
+                device,
+                users=around.users,
+                limit_s=requests[0].wait_idle_s,
+                now=around.now,
+                sleep=around.sleep,
+                notify=around.notify,
+            )
+            executions = [
+                _prepare(request, executor=executor, around=around, users=users)
+                for request, executor in zip(requests, around.executors, strict=True)
+            ]
+            # All sides measure a case at the same time: whose turn it is, the first of them says.
+            budget = _budget(requests[0], around=around)
+            with interrupts.deferred(lambda: _cancel(around.executors)):
+                _execute(
+                    executions,
+                    around=around,
+                    measure_case=measure_case,
+                    budget=budget,
+                    stop=interrupts,
+                )
+        finally:
+            for executor in around.executors:
+                executor.close()
+    return [RunDocument(run=item.run, results=tuple(item.results)) for item in executions]
+
+
+class _Execution:
+    """One run while it is executed."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        plan: tuple[PlannedCase, ...],
+        settings: MeasureSettings,
+        executor: Executor,
+        around: Surroundings,
+        users: tuple[str, ...],
+    ) -> None:
+        self.run = run
+        self.results: list[CaseResult] = []
+        self._plan = plan
+        self._settings = settings
+        self._executor = executor
+        self._around = around
+        self._users = users
+
+    def sides(self) -> list[PairSide]:
+        """Return what is left of the plan, by whom and how it is measured."""
+        done = {result.case.key for result in self.results}
+        return [
+            PairSide(
+                executor=self._executor,
+                order=CaseOrder(
+                    run_id=self.run.id,
+                    case=planned.case,
+                    workload=planned.workload,
+                    settings=settings_for(planned.case, self._settings),
+                ),
+            )
+            for planned in self._plan
+            if planned.case.key not in done
+        ]
+
+    def start(self, *, label: str) -> None:
+        self._around.keeper.keep(self.run)
+        started = RunStarted(run=self.run, num_done=len(self.results), label=label)
+        self._around.notify(started)
+
+    def keep(self, result: CaseResult) -> None:
+        result = with_users(result, users=self._users)
+        self._around.keeper.keep(self.run, result=result)
+        self.results.append(result)
+        self._around.notify(CaseFinished(result=result))
+
+    def keep_all(self, results: Sequence[CaseResult]) -> None:
+        self._around.keeper.keep_all(self.run, results)
+        self.results.extend(results)
+
+    def end(self, state: RunState) -> None:
+        self.run = replace(self.run, state=state, finished_at=self._around.now())
+        self._around.keeper.keep_state(self.run)
+        self._around.notify(RunEnded(run=self.run))
+
+
+def _execute(
+    executions: Sequence[_Execution],
+    *,
+    around: Surroundings,
+    measure_case: MeasureCase,
+    budget: TimeBudget,
+    stop: Interrupts,
+) -> None:
+    """Execute what is left of the plans; the runs are interrupted unless all of it was.
+
+    What there is no time for is put off, which interrupts nothing.
+    """
+    state = RunState.INTERRUPTED
+    started: list[_Execution] = []
+
+    def execute_case(sides: Sequence[PairSide]) -> bool:
+        if stop.were_requested():
+            return False
+        around.notify(CaseStarted(case=sides[0].order.case))
+        results = measure_undisturbed(
+            sides, measure_case=measure_case, is_stopped=stop.were_requested
+        )
+        # What a killed case left behind says nothing about the case.
+        if stop.were_requested():
+            return False
+        for execution, result in zip(executions, results, strict=True):
+            execution.keep(result)
+        return True
+
+    try:
+        names = distinct([execution.run.toolchain for execution in executions])
+        for execution, name in zip(executions, names, strict=True):
+            execution.start(label=name if len(executions) > 1 else "")
+            started.append(execution)
+        with heartbeat(lambda: _beat(started, around=around)):
+            cases = zip(*(execution.sides() for execution in executions), strict=True)
+            left = deque(budget.in_turn(list(cases), case_of=lambda sides: sides[0].order.case))
+            while left and budget.allows(left[0][0].order.case):
+                if not execute_case(left.popleft()):
+                    break
+            else:
+                _put_off(executions, cases=left, budget=budget, around=around)
+                state = RunState.FINISHED
+    finally:
+        for execution in started:
+            execution.end(state)
+
+
+def _budget(request: RunRequest, *, around: Surroundings) -> TimeBudget:
+    if request.time_budget_s is None:
+        return TimeBudget(None, now=around.now)
+    return TimeBudget(request.time_budget_s, worth=around.worth(request), now=around.now)
+
+
+def _put_off(
+    executions: Sequence[_Execution],
+    *,
+    cases: Collection[Sequence[PairSide]],
+    budget: TimeBudget,
+    around: Surroundings,
+) -> None:
+    if not cases:
+        return
+    for execution, sides in zip(executions, zip(*cases, strict=True), strict=True):
+        run_id = execution.run.id
+        execution.keep_all([budget.put_off(side.order.case, run_id=run_id) for side in sides])
+    put_off = counted(len(cases), "case")
+    around.notify(Said(text=f"{budget.text}; put off to the next run: {put_off}"))
+
+
+def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:
+    for execution in executions:
+        run_id = execution.run.id
+        around.keeper.beat(run_id, log=around.live_log(run_id))
+
+
+def _cancel(executors: Sequence[Executor]) -> None:
+    for executor in executors:
+        executor.cancel()
+
+
+def _prepare(
+    request: RunRequest, *, executor: Executor, around: Surroundings, users: tuple[str, ...]
+) -> _Execution:
+    # Read only now: whoever had the device until a moment ago may have continued the very run.
+    resumed = None if request.resume_id is None else around.load_document(request.resume_id)
+    settings = request.settings
+    if resumed is not None:
+        settings = recorded_settings(resumed.run, default=settings)
+    around.notify(Said(text=f"starting toolchain {request.toolchain} on {request.device}"))
+    facts = {
+        **_open_executor(executor),
+        "num_threads": settings.num_threads,
+        "measure_settings": dataclasses.asdict(settings),
+    }
+    if resumed is None:
+        plan = _plan(request, around=around)
+        names = dict.fromkeys(planned.case.model for planned in plan)
+        specs = [around.catalog[name] for name in names if name in around.catalog]
+        facts["model_commits"] = model_commits(specs)
+        run = _new_run(request, plan=plan, facts=facts, at=around.now())
+    else:
+        _check_can_resume(resumed.run, facts=facts, machine=request.machine)
+        plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
+        run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
+    execution = _Execution(
+        run, plan=plan, settings=settings, executor=executor, around=around, users=users
+    )
+    execution.results.extend(() if resumed is None else resumed.results)
+    return execution
+
+
+def _plan(request: RunRequest, *, around: Surroundings) -> tuple[PlannedCase, ...]:
+    return make_plan(
+        request.selection,
+        catalog=around.catalog,
+        device=request.device,
+        has_references=request.has_references,
+    )
+
+
+def settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
+    """Return what `case` is measured with: a reference case costs next to nothing."""
+    if not case.is_reference:
+        return settings
+    # No further launches either, however much they disagree: that is the machine, and worth seeing.
+    return replace(
+        settings,
+        budget_s=min(settings.budget_s, REFERENCE_BUDGET_S),
+        max_launches=settings.num_launches,
+    )
+
+
+def _start_executor(executor: Executor) -> None:
+    try:
+        executor.start()
+    except ExecutorError as error:
+        raise ToolchainUnusable(str(error)) from error
+
+
+def _open_executor(executor: Executor) -> Mapping[str, Any]:
+    try:
+        return executor.open()
+    except ExecutorError as error:
+        raise ToolchainUnusable(str(error)) from error
+
+
+def _new_run(
+    request: RunRequest,
+    *,
+    plan: tuple[PlannedCase, ...],
+    facts: Mapping[str, Any],
+    at: datetime,
+) -> Run:
+    return Run(
+        id=uuid.uuid4().hex[:12],
+        started_at=at,
+        suite=request.suite,
+        toolchain=request.toolchain,
+        revision=revision(facts),
+        machine=request.machine,
+        environment=facts,
+        fingerprint=fingerprint(facts),
+        plan=tuple(planned.case for planned in plan),
+        trigger=request.trigger,
+    )
+
+
+def recorded_settings(run: Run, *, default: MeasureSettings) -> MeasureSettings:
+    """Return what `run` was measured with, whatever hud.toml says by now."""
+    recorded = run.environment.get("measure_settings")
+    return MeasureSettings(**recorded) if isinstance(recorded, Mapping) else default
+
+
+def _check_can_resume(run: Run, *, facts: Mapping[str, Any], machine: str) -> None:
+    if run.state is RunState.FINISHED:
+        raise ResumeError(f"run {run.id} is finished; there is nothing to resume")
+    if run.machine != machine:
+        raise ResumeError(
+            f"run {run.id} is of machine {run.machine}, this is {machine}: resume it there, or with"
+            " `--executor ray` when it is of a cluster"
+        )
+    if run.revision != revision(facts):
+        raise ResumeError(
+            f"run {run.id} was started at revision {run.revision}, this is {revision(facts)}:"
+            " their numbers do not belong into one run. Start a new one with `hud run`"
+        )
+    if run.fingerprint != fingerprint(facts):
+        keys = ", ".join(differing_keys(run.environment, candidate=facts))
+        raise ResumeError(
+            f"run {run.id} was started in another environment ({keys} differ):"
+            " their numbers do not belong into one run. Start a new one with `hud run`"
+        )

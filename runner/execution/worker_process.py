@@ -1,0 +1,224 @@
+"""The worker host as a child process: started, asked, ended."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+from db.shared._merge_masking import masked
+from runner.errors import ExecutorError
+from runner.execution.launch_aggregation import HOST_DIED, Ending
+from runner.protocol import ASK_NVML, PROTOCOL_VERSION
+
+LOG_TAIL_BYTES = 16_384
+# Every process of a case inherits it, whatever session or parent it has.
+HOST_VARIABLE = "HUD_WORKER_HOST"
+PACKAGES = ("runner", "db", "models_zoo")
+
+
+class WorkerHost:
+    """A `python -m runner.worker.start` that is started when it is needed.
+
+    `python` is the toolchain's interpreter, `home` the folder for what it keeps between runs.
+    """
+
+    def __init__(self, *, python: Path, home: Path) -> None:
+        self._python = python
+        self._home = home
+        self._host: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._mark = uuid.uuid4().hex
+
+    @property
+    def python(self) -> Path:
+        """Return the interpreter."""
+        return self._python
+
+    def start(self) -> None:
+        """Start the host unless it runs, without waiting for it; raise ExecutorError."""
+        if self._host is None:
+            self._start_host()
+
+    def wait_ready(self) -> None:
+        """Block until the host has imported torch; raise ExecutorError when it does not start."""
+        self.start()
+        if self._is_ready:
+            return
+        answer = self._read_answer()
+        if answer is None or answer.get("protocol_version") != PROTOCOL_VERSION:
+            self.close()
+            raise ExecutorError(
+                f"the worker host does not start under {self._python}; is torch installed there?"
+                f"\n{tail(self._log) or 'it printed nothing'}"
+            )
+        self._is_ready = True
+
+    def cancel(self) -> None:
+        """Tell the host to kill what it runs; safe in a signal handler and from any thread."""
+        host = self._host
+        if host is not None and host.stdin is not None and not host.stdin.closed:
+            try:
+                # Past the buffer: a signal handler may interrupt the very write that fills it.
+                os.write(host.stdin.fileno(), b'{"action": "cancel"}\n')
+            except OSError:
+                # The host is gone, and with it the case.
+                return
+
+    def close(self) -> None:
+        """End the host; it kills what it started when its standard input ends."""
+        host, self._host = self._host, None
+        self._is_ready = False
+        if host is None:
+            return
+        assert host.stdin is not None
+        assert host.stdout is not None
+        try:
+            host.stdin.close()
+        except OSError:
+            host.kill()
+        host.wait()
+        host.stdout.close()
+
+    def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
+        """Return how what `order` asks for ended; raise ExecutorError when no host starts."""
+        document = {
+            "protocol_version": PROTOCOL_VERSION,
+            "log_path": str(log),
+            "timeout_s": timeout_s,
+            **order,
+        }
+        self.wait_ready()
+        assert self._host is not None
+        assert self._host.stdin is not None
+        try:
+            _write_whole(self._host.stdin.fileno(), json.dumps(document).encode() + b"\n")
+            answer = self._read_answer()
+        except OSError:
+            answer = None
+        if answer is None:
+            # The host itself died (killed, or a model's import took it along): next case, new host.
+            self.close()
+            self._kill_strays()
+            return HOST_DIED
+        return Ending(text=answer["ending"], was_oom_killed=answer["was_oom_killed"])
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "host.log"
+
+    def _read_answer(self) -> dict[str, Any] | None:
+        assert self._host is not None
+        assert self._host.stdout is not None
+        line = self._host.stdout.readline()
+        if not line:
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _start_host(self) -> None:
+        if shutil.which(self._python) is None:
+            raise ExecutorError(
+                f"cannot start the toolchain's interpreter {self._python}: no such program;"
+                " check [toolchains] in hud.toml"
+            )
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            with self._log.open("wb") as stderr:
+                self._host = subprocess.Popen(
+                    [*_fixed_addresses(), str(self._python), "-m", "runner.worker.start"],
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    env=self._host_environment(),
+                    # Ctrl-C in the terminal is for the runner: it decides about the case.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ExecutorError(f"cannot start the worker host in {self._home}: {error}") from error
+
+    def _kill_strays(self) -> None:
+        """Kill what a host that was killed left behind; alive, it would have done so itself."""
+        mark = f"{HOST_VARIABLE}={self._mark}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+            except (OSError, ValueError):
+                # It ended meanwhile, or belongs to somebody else.
+                continue
+
+    def _host_environment(self) -> dict[str, str]:
+        path = [str(package_links(self._home))]
+        if inherited := os.environ.get("PYTHONPATH"):
+            path.append(inherited)
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path),
+            HOST_VARIABLE: self._mark,
+            "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
+            # An import that asks whether there is a GPU must not start CUDA: no fork could use it.
+            ASK_NVML: "1",
+            # Threads of a library in the host would not survive the fork.
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+@functools.cache
+def _fixed_addresses() -> tuple[str, ...]:
+    """Return the prefix that starts a command without address randomisation, if it may.
+
+    All launches of a host share its address layout, so with a random one two runs of the same code
+    differed by 8 % where launches of one run differed by 4 %; fixed, it was 4 % and 2 %
+    (docs/methodology.md). Containers often forbid it; then it is not done, and the facts say so.
+    """
+    setarch = shutil.which("setarch")
+    if setarch is None:
+        return ()
+    prefix = (setarch, "-R")
+    try:
+        subprocess.run([*prefix, "true"], check=True, capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return prefix
+
+
+def package_links(home: Path) -> Path:
+    """Return a folder that makes our packages importable, and nothing else of this environment."""
+    folder = home / "packages"
+    folder.mkdir(parents=True, exist_ok=True)
+    root = Path(__file__).resolve().parent.parent
+    for package in PACKAGES:
+        link = folder / package
+        if link.is_symlink() and link.resolve() == root / package:
+            continue
+        link.unlink(missing_ok=True)
+        link.symlink_to(root / package)
+    return folder
+
+
+def tail(path: Path) -> str:
+    """Return the end of a log, what looks like a secret masked; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - LOG_TAIL_BYTES))
+            return masked(stream.read().decode("utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ""

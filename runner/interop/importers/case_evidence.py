@@ -1,0 +1,220 @@
+"""What a file says about one case in one run, and the case result that follows from it.
+
+Evidence of several files adds up: one tells the numbers of a case and another whether its outputs
+are right. Adding the same evidence again changes nothing, in whatever order it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
+from db.records.metrics import METRICS, Direction
+from db.records.results import Case, CaseResult, Measurement, Outcome
+from db.shared.text import printable
+from runner.analysis.stats.estimates import estimate
+from runner.interop.importers.vocabulary import ForeignMetric, outcome_of
+
+# The string metric that says whether the outputs are right.
+ACCURACY = "accuracy"
+METHOD = "imported"
+# What a harness writes as 0 when a case failed, and what no case that ran can be.
+NEVER_ZERO = ("speedup", "latency_s", "throughput_samples_per_s", "throughput_tokens_per_s")
+DERIVED = "imported: speedup times latency"
+# The worst first: what one file says of a case stands against what another says.
+_WORST = (
+    Outcome.OUT_OF_MEMORY,
+    Outcome.TIMEOUT,
+    Outcome.FAILED,
+    Outcome.INACCURATE,
+    Outcome.LOST,
+    Outcome.SKIPPED,
+)
+_MAX_REASON_LENGTH = 2000
+
+Launches = tuple[tuple[float, ...], ...]
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The launches of each metric in its unit, which way is better, and the texts.
+
+    `directions` are those of metrics that are none of ours; one that was guessed says so.
+    """
+
+    units: dict[str, str] = field(default_factory=dict)
+    launches: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+    directions: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+
+    def add_launches(self, metric: ForeignMetric, launches: Sequence[tuple[float, ...]]) -> None:
+        """Take in the launches of one record, in the metric's unit, unless they are in already."""
+        self._extend(metric.name, metric.unit, launches)
+        if metric.name not in METRICS:
+            guess = f" {GUESSED}" if metric.is_guessed else ""
+            self._add_direction(metric.name, f"{metric.direction}{guess}")
+
+    def add_text(self, name: str, text: str) -> None:
+        """Take in what a file says in words, unless it is in already."""
+        known = self.texts.setdefault(name, [])
+        # What a store does not keep as it is would be news each time.
+        cleaned = clean_reason(text)
+        if cleaned not in known:
+            known.append(cleaned)
+
+    def add(self, other: Evidence) -> None:
+        """Take in all of `other`."""
+        for name, launches in other.launches.items():
+            self._extend(name, other.units[name], launches)
+        for name, direction in other.directions.items():
+            self._add_direction(name, direction)
+        for name, texts in other.texts.items():
+            for text in texts:
+                self.add_text(name, text)
+
+    def _add_direction(self, name: str, text: str) -> None:
+        """Keep what is stated before what is guessed; statements that differ say neither."""
+        known = self.directions.setdefault(name, text)
+        if GUESSED in known:
+            self.directions[name] = text if GUESSED not in text else known
+        elif GUESSED not in text:
+            self.directions[name] = str(agreed(Direction(known), Direction(text)))
+
+    def _extend(self, name: str, unit: str, launches: Sequence[tuple[float, ...]]) -> None:
+        self.units.setdefault(name, unit)
+        known = self.launches.setdefault(name, [])
+        # Launches of one record may be alike and all count; the same record again does not.
+        left = Counter(known)
+        for launch in launches:
+            if left[launch]:
+                left[launch] -= 1
+            else:
+                known.append(launch)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evidence as a JSON object."""
+        return {
+            "values": {
+                name: {"unit": self.units[name], "launches": [list(item) for item in launches]}
+                for name, launches in sorted(self.launches.items())
+            },
+            "texts": {name: sorted(texts) for name, texts in sorted(self.texts.items())},
+            DIRECTIONS: dict(sorted(self.directions.items())),
+        }
+
+
+def evidence_of(result: CaseResult) -> Evidence:
+    """Return the evidence that an imported `result` was made of."""
+    kept: Mapping[str, Any] = result.details.get(IMPORTED_DETAILS, {})
+    evidence = Evidence()
+    for name, values in kept.get("values", {}).items():
+        evidence.units[name] = values["unit"]
+        evidence.launches[name] = [tuple(map(float, launch)) for launch in values["launches"]]
+    for item in result.measurements:
+        if item.method != DERIVED:
+            evidence.units[item.metric] = item.unit
+            evidence.launches[item.metric] = split(item.samples, item.launches)
+    evidence.directions = dict(kept.get(DIRECTIONS, {}))
+    evidence.texts = {name: list(texts) for name, texts in kept.get("texts", {}).items()}
+    return evidence
+
+
+def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> CaseResult:
+    """Return the case result that follows from `evidence`; its id names what it says.
+
+    A case that did not end ok has no measurements: what was measured all the same stays in its
+    details.
+    """
+    outcome, reason = _outcome(evidence)
+    content = evidence.to_json()
+    names = ("texts", DIRECTIONS) if outcome is Outcome.OK else tuple(content)
+    identity = json.dumps([run_id, case.key, content], sort_keys=True)
+    return CaseResult(
+        id=f"import-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}",
+        run_id=run_id,
+        case=case,
+        outcome=outcome,
+        started_at=at,
+        finished_at=at,
+        reason=reason,
+        effective_mode=case.mode,
+        measurements=tuple(_measurements(evidence)) if outcome is Outcome.OK else (),
+        details={IMPORTED_DETAILS: {name: content[name] for name in names if content[name]}},
+    )
+
+
+def _outcome(evidence: Evidence) -> tuple[Outcome, str]:
+    found: dict[Outcome, str] = {}
+    for word in sorted(evidence.texts.get(ACCURACY, ())):
+        name, _, reason = word.partition(": ")
+        found.setdefault(outcome_of(name), reason or f"accuracy check: {word}")
+    for name in NEVER_ZERO:
+        for launch in evidence.launches.get(name, ()):
+            if min(launch) <= 0:
+                reason = f"{name} is {min(launch):g}, which stands for a case that failed"
+                # A case that was left out has a 0 in every column.
+                if Outcome.SKIPPED not in found:
+                    found.setdefault(Outcome.FAILED, reason)
+    worst = next((outcome for outcome in _WORST if outcome in found), Outcome.OK)
+    return worst, clean_reason(found[worst]) if worst is not Outcome.OK else ""
+
+
+def clean_reason(text: str) -> str:
+    """Return `text` without what would steer a terminal, and not longer than a message is."""
+    return printable(text)[:_MAX_REASON_LENGTH]
+
+
+def _measurements(evidence: Evidence) -> Iterable[Measurement]:
+    for name, launches in evidence.launches.items():
+        yield _measurement(name, evidence.units[name], tuple(launches), METHOD)
+    if "eager_latency_s" not in evidence.launches:
+        yield from _eager_latency(evidence)
+
+
+def _eager_latency(evidence: Evidence) -> Iterable[Measurement]:
+    """Yield eager's latency, which a speedup and the latency of its variant imply.
+
+    It is what tells the compiler's side from eager's.
+    """
+    speedups, latencies_s = (evidence.launches.get(name, []) for name in ("speedup", "latency_s"))
+    if len(speedups) != len(latencies_s) or not speedups:
+        return
+    pairs = [
+        tuple(speedup * latency_s for speedup, latency_s in zip(*sides, strict=True))
+        for sides in zip(speedups, latencies_s, strict=True)
+        if len(sides[0]) == len(sides[1])
+    ]
+    if len(pairs) == len(speedups):
+        yield _measurement("eager_latency_s", "s", tuple(pairs), DERIVED)
+
+
+def _measurement(metric: str, unit: str, launches: Launches, method: str) -> Measurement:
+    samples = tuple(value for launch in launches for value in launch)
+    sizes = tuple(len(launch) for launch in launches)
+    if len(samples) == 1:
+        median, interval = samples[0], (samples[0], samples[0])
+    else:
+        found = estimate(samples, launches=sizes)
+        median, interval = found.value, (found.low, found.high)
+    return Measurement(
+        metric=metric,
+        unit=METRICS[metric].unit if metric in METRICS else unit,
+        samples=samples,
+        launches=sizes,
+        median=median,
+        interval=interval,
+        method=method,
+    )
+
+
+def split(samples: Sequence[float], launches: Sequence[int]) -> list[tuple[float, ...]]:
+    """Return the samples of each launch."""
+    ends = itertools.accumulate(launches)
+    return [tuple(samples[end - size : end]) for end, size in zip(ends, launches, strict=True)]

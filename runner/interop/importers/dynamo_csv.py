@@ -1,0 +1,157 @@
+"""CSV files of PyTorch's `benchmarks/dynamo`: a case a row, a metric a column.
+
+The file name carries the configuration (dynamo_name.py). A case that failed has zeros, which become
+its outcome and no number; early versions of the suite left its row short. Any other short row was
+cut off. Blank lines and lines that begin with `#` are skipped. The instruction counts of
+`pr_time_benchmarks` are read as well: without a header, `name,metric,value[,noise]`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from db.records.results import Case, Dtype, Phase
+from runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
+from runner.interop.importers.dynamo_name import DynamoName, parse_name
+from runner.interop.importers.history import Origin, Row, Unsaid
+from runner.interop.importers.skipped_rows import Skipped, place_name
+from runner.interop.importers.vocabulary import (
+    DEVICES,
+    DTYPES,
+    PHASES,
+    UNKNOWN,
+    as_number,
+    clean_name,
+    clean_part,
+    find_metric,
+    mode_of,
+)
+from runner.persistence.stream_reader import Source
+
+_NAME, _DEVICE, _BATCH, _TAG = "name", "dev", "batch_size", "tag"
+_NOT_METRICS = (_NAME, _DEVICE, _BATCH, _TAG)
+_BACKENDS = ("aot_inductor", "aot_eager", "dynamo_eager", "inductor", "eager", "export")
+_NOTHING = DynamoName(mode="", suite="", dtype="", phase="", device="")
+
+
+@dataclass(slots=True)
+class CsvReader:
+    """Read rows; `skipped` are the cells that are no numbers."""
+
+    unsaid: Unsaid
+    skipped: Skipped = field(default_factory=Skipped)
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
+        named = parse_name(source.path.name) or _NOTHING
+        header: Sequence[str] | None = None
+        for line, text in source.lines():
+            if not text.strip() or text.lstrip().startswith("#"):
+                continue
+            cells = source.cells(line, text)
+            if _NAME in cells:
+                header = cells
+            elif header is not None:
+                yield from self._case_rows(cells, header, named=named, source=source, line=line)
+            else:
+                yield self._count_row(cells, named=named, source=source, line=line)
+
+    def _case_rows(
+        self,
+        cells: Sequence[str],
+        header: Sequence[str],
+        *,
+        named: DynamoName,
+        source: Source,
+        line: int,
+    ) -> Iterator[Row]:
+        values = dict(zip(header, cells, strict=False))
+        is_short = len(cells) < len(header) and not _is_failed(values)
+        if is_short or len(cells) > len(header):
+            what = f"{len(cells)} cells under a header of {len(header)}"
+            raise source.error(f"{what}: the file is cut off" if is_short else what, line)
+        source.check_end(line)
+        if not values.get(_NAME):
+            raise source.error("a row without a name", line)
+        case = _case(values, named)
+        origin = self._origin(named, source=source, device=case.device)
+        for name, text in values.items():
+            if name in _NOT_METRICS or not text:
+                continue
+            number = _number(text)
+            if name == ACCURACY and number is None:
+                yield _row(origin, case, name, text=text)
+            elif number is None:
+                why = f"{clean_name(name)} is no number"
+                self.skipped.add(why, name=place_name(line, (values[_NAME],)))
+            else:
+                yield _row(origin, case, name, values=(number,))
+
+    def _count_row(
+        self, cells: Sequence[str], *, named: DynamoName, source: Source, line: int
+    ) -> Row:
+        number = _number(cells[2]) if len(cells) in (3, 4) else None
+        if number is None or not cells[0]:
+            what = "this is neither a header with a column `name` nor `name,metric,value`"
+            raise source.error(what, line)
+        source.check_end(line)
+        case = _case({_NAME: cells[0]}, named)
+        origin = self._origin(named, source=source, device=case.device)
+        return _row(origin, case, cells[1], values=(number,))
+
+    def _origin(self, named: DynamoName, *, source: Source, device: str) -> Origin:
+        machine = self.unsaid.machine if self.unsaid.machine != UNKNOWN else device
+        return Origin(
+            suite=named.suite or clean_name(source.path.name.partition(".")[0]),
+            branch="",
+            revision=clean_name(self.unsaid.revision),
+            machine=clean_name(machine),
+            workflow="",
+            facts=json.dumps({"device_name": clean_name(machine)}),
+            about=json.dumps({"format": "dynamo-csv"}),
+        )
+
+
+def _row(
+    origin: Origin, case: Case, name: str, *, values: tuple[float, ...] = (), text: str = ""
+) -> Row:
+    return Row(
+        origin=origin, at_s=None, case=case, metric=find_metric(name), values=values, text=text
+    )
+
+
+def _case(values: dict[str, str], named: DynamoName) -> Case:
+    mode = mode_of(named.mode or UNKNOWN)
+    parts = [f"bs{values[_BATCH]}"] if values.get(_BATCH) else []
+    parts += [values[_TAG]] if values.get(_TAG) else []
+    device = values.get(_DEVICE, "").lower() or named.device
+    return Case(
+        model=clean_name(values[_NAME]),
+        family=named.suite or UNKNOWN,
+        phase=PHASES.get(named.phase, Phase.OTHER),
+        shape=clean_part("-".join(parts) or "default"),
+        dtype=DTYPES.get(named.dtype, Dtype.OTHER),
+        mode=mode,
+        variant=mode,
+        backend=next((name for name in _BACKENDS if name in named.mode), ""),
+        device=device if device in DEVICES else clean_part(device or UNKNOWN),
+    )
+
+
+def _is_failed(values: dict[str, str]) -> bool:
+    """Return whether a row has zeros alone, one of them where no case that ran has one."""
+    numbers = {
+        find_metric(name).name: _number(text)
+        for name, text in values.items()
+        if name not in _NOT_METRICS
+    }
+    return set(numbers.values()) == {0.0} and not numbers.keys().isdisjoint(NEVER_ZERO)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return as_number(float(text))
+    except ValueError:
+        return None

@@ -1,0 +1,261 @@
+"""Rows of other tools, gathered into runs with their results.
+
+Method: rows of one origin make one run. Where a workflow says which rows belong together, a run is
+its day; elsewhere it ends where nothing came for half an hour. Values of one metric of a case in
+one run are launches; the same ones twice count once.
+Rows are kept as numbers into tables of what differs, about 50 bytes each: a file of hundreds of
+megabytes holds millions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
+from db.records.results import Case, Run, RunDocument, RunState
+from runner.execution.environment import fingerprint
+from runner.interop.importers.case_evidence import Evidence, result_of, split
+from runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric, clean_name
+
+_DAY_S = 86_400
+_GAP_S = 1_800
+_DIGEST_LENGTH = 20
+_IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where rows are from. `workflow` is what says that rows belong together, empty for nothing.
+
+    `facts` are those of the environment, `about` what else is known, as JSON text. `run` is the id
+    that the run had in the store which it was exported from, empty where it was not.
+    """
+
+    suite: str
+    branch: str
+    revision: str
+    machine: str
+    workflow: str
+    facts: str
+    about: str
+    run: str = ""
+
+    @property
+    def toolchain(self) -> str:
+        """Return the name of the toolchain, which none that measures here can have."""
+        return f"{IMPORTED_TOOLCHAIN}:{self.branch or UNKNOWN}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsaid:
+    """What to take for facts that a file does not tell; `at` is None where nobody gave a time."""
+
+    revision: str = UNKNOWN
+    machine: str = UNKNOWN
+    at: datetime | None = None
+
+
+# What may have configured a measurement, by name in order.
+Settings = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One metric of one case at one time, in seconds since 1970; None where nobody said when.
+
+    Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
+    each launch gave; empty where all are of one. `settings` are those that are no part of the case.
+    """
+
+    origin: Origin
+    at_s: float | None
+    case: Case
+    metric: ForeignMetric
+    values: tuple[float, ...] = ()
+    launches: tuple[int, ...] = ()
+    text: str = ""
+    settings: Settings = ()
+
+
+@dataclass(slots=True)
+class _Table:
+    """Things by number, each once."""
+
+    numbers: dict[Any, int] = field(default_factory=dict)
+    items: list[Any] = field(default_factory=list)
+
+    def number(self, item: Hashable) -> int:
+        found = self.numbers.setdefault(item, len(self.items))
+        if found == len(self.items):
+            self.items.append(item)
+        return found
+
+
+class History:
+    """Gather rows in any order; then give the runs, oldest first."""
+
+    def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
+        """Take `untimed_at` for rows without a time; `has_exact_time` when somebody gave it."""
+        self._untimed_s = untimed_at.timestamp()
+        self._has_exact_time = has_exact_time
+        self._origins, self._cases, self._metrics, self._texts = (_Table() for _ in range(4))
+        self._launches = _Table()
+        self._measured: set[int] = set()
+        names = ("origin", "case", "metric", "text", "launches")
+        self._columns = {name: array("i") for name in names}
+        self._times = array("d")
+        self._values = array("d")
+        # One past the last value of each row.
+        self._ends = array("q")
+        self.num_untimed = 0
+        # Rows that became launches of a result which was measured with other settings, by these.
+        self.num_mixed: Counter[str] = Counter()
+        # By case and metric, of the row before: its origin and its settings.
+        self._settings: dict[tuple[int, int], tuple[int, Settings]] = {}
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows were gathered."""
+        return len(self._times)
+
+    @property
+    def last_told_at(self) -> datetime | None:
+        """Return the latest time that a row told, None where none did."""
+        last_s = max((at_s for at_s in self._times if not math.isnan(at_s)), default=None)
+        return None if last_s is None else datetime.fromtimestamp(last_s, timezone.utc)
+
+    @property
+    def metrics(self) -> tuple[ForeignMetric, ...]:
+        """Return every metric that has a value, by name; what is said in words is none."""
+        measured = [self._metrics.items[number] for number in self._measured]
+        return tuple(sorted(measured, key=lambda metric: str(metric.name)))
+
+    def add(self, row: Row) -> None:
+        """Take `row` in."""
+        columns = self._columns
+        origin, case = self._origins.number(row.origin), self._cases.number(row.case)
+        columns["origin"].append(origin)
+        columns["case"].append(case)
+        metric = self._metrics.number(row.metric)
+        columns["metric"].append(metric)
+        if row.values:
+            self._measured.add(metric)
+            self._compare(row.settings, origin=origin, key=(case, metric))
+        columns["text"].append(self._texts.number(row.text))
+        sizes = row.launches or ((len(row.values),) if row.values else ())
+        columns["launches"].append(self._launches.number(sizes))
+        self._times.append(math.nan if row.at_s is None else row.at_s)
+        self.num_untimed += row.at_s is None
+        self._values.extend(value * row.metric.scale for value in row.values)
+        self._ends.append(len(self._values))
+
+    def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
+        """Count a row that is not set as the one before of the same origin, case and metric."""
+        last_origin, last = self._settings.get(key, (origin, settings))
+        self._settings[key] = (origin, settings)
+        if origin == last_origin and settings != last:
+            names = sorted({name for name, _ in set(settings) ^ set(last)})
+            self.num_mixed[", ".join(clean_name(name) for name in names)] += 1
+
+    def documents(self) -> Iterator[RunDocument]:
+        """Yield the runs with their results, oldest first; the same rows give the same runs."""
+        if not self._times:
+            return
+        times = np.array(self._times)
+        is_timed = ~np.isnan(times)
+        times[~is_timed] = self._untimed_s
+        origins = np.array(self._columns["origin"])
+        order = np.lexsort((np.arange(times.size), times, origins))
+        groups = np.split(order, self._borders(times[order], origins[order], is_timed[order]))
+        for rows in sorted(groups, key=lambda rows: float(times[rows[0]])):
+            origin = self._origins.items[origins[rows[0]]]
+            is_day = self._is_daily(origin, bool(is_timed[rows[0]]))
+            yield self._document(origin, rows, at_s=float(times[rows[0]]), is_day=is_day)
+
+    def _is_daily(self, origin: Origin, is_timed: bool) -> bool:
+        return bool(origin.workflow) if is_timed else not self._has_exact_time
+
+    def _borders(self, times: np.ndarray, origins: np.ndarray, is_timed: np.ndarray) -> np.ndarray:
+        """Return the places at which another run begins, of rows in order."""
+        by_workflow = np.array([bool(origin.workflow) for origin in self._origins.items])
+        is_daily = np.where(is_timed, by_workflow[origins], not self._has_exact_time)
+        is_other_day = np.diff(times // _DAY_S) != 0
+        is_gap = np.diff(times) > _GAP_S
+        is_border = (
+            (np.diff(origins) != 0)
+            | (is_daily[1:] != is_daily[:-1])
+            | np.where(is_daily[1:], is_other_day, is_gap)
+        )
+        return np.flatnonzero(is_border) + 1
+
+    def _document(
+        self, origin: Origin, rows: np.ndarray, *, at_s: float, is_day: bool
+    ) -> RunDocument:
+        when = f"day {at_s // _DAY_S:.0f}" if is_day else f"second {at_s!r}"
+        is_imported = _IMPORTED_ID.fullmatch(origin.run)
+        run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
+        at = datetime.fromtimestamp(at_s, timezone.utc)
+        found: dict[int, Evidence] = {}
+        for row in rows.tolist():
+            evidence = found.setdefault(self._columns["case"][row], Evidence())
+            self._add_to(evidence, row)
+        cases: list[Case] = [self._cases.items[number] for number in found]
+        results = [
+            result_of(evidence, case=case, run_id=run_id, at=at)
+            for case, evidence in zip(cases, found.values(), strict=True)
+        ]
+        return RunDocument(
+            run=_run(run_id, origin=origin, at=at, plan=cases), results=tuple(results)
+        )
+
+    def _add_to(self, evidence: Evidence, row: int) -> None:
+        metric: ForeignMetric = self._metrics.items[self._columns["metric"][row]]
+        sizes: tuple[int, ...] = self._launches.items[self._columns["launches"][row]]
+        if sizes:
+            end = self._ends[row]
+            evidence.add_launches(metric, split(self._values[end - sum(sizes) : end], sizes))
+        else:
+            evidence.add_text(metric.name, self._texts.items[self._columns["text"][row]])
+
+
+def exported_id(run: Run) -> str:
+    """Return the id that an imported `run` had in the store of the export, empty without one."""
+    about: Mapping[str, str] = run.environment[IMPORTED_TOOLCHAIN]
+    return about.get("run", "")
+
+
+def _digest(origin: Origin, when: str) -> str:
+    """Return what names a run: the same for the same rows, on every machine."""
+    parts = (origin.suite, origin.branch, origin.revision, origin.machine, origin.workflow)
+    exported = [origin.run] if origin.run else []
+    identity = json.dumps([*parts, origin.facts, when, *exported])
+    return hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _run(run_id: str, *, origin: Origin, at: datetime, plan: Sequence[Case]) -> Run:
+    facts: Mapping[str, Any] = json.loads(origin.facts)
+    return Run(
+        id=run_id,
+        started_at=at,
+        finished_at=at,
+        state=RunState.FINISHED,
+        suite=origin.suite,
+        toolchain=origin.toolchain,
+        revision=origin.revision,
+        machine=origin.machine,
+        environment={**facts, IMPORTED_TOOLCHAIN: json.loads(origin.about)},
+        fingerprint=fingerprint(facts),
+        plan=tuple(plan),
+        trigger=IMPORT_TRIGGER,
+    )

@@ -1,0 +1,219 @@
+"""Files of other tools into the store: which format, which runs, what is new."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from db.errors import RecordError
+from db.ingest.imported_history import (
+    Imported,
+    known_runs,
+    mark_imported,
+    put_imported,
+    was_imported,
+)
+from db.records.results import CaseResult, RunDocument
+from db.store import Store
+from runner.errors import ImportFailed
+from runner.interop.importers.case_evidence import evidence_of, result_of
+from runner.interop.importers.dynamo_csv import CsvReader
+from runner.interop.importers.history import History, Row, Unsaid, exported_id
+from runner.interop.importers.skipped_rows import Skipped
+from runner.interop.importers.torchbench import TorchBenchReader
+from runner.interop.importers.v3 import V3Reader
+from runner.interop.importers.vocabulary import ForeignMetric
+from runner.persistence.json_files import check_not_ahead
+from runner.persistence.stream_reader import Source
+
+V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
+# Measurements written in one transaction: about a second, in which nobody else can read.
+_MEASUREMENTS_PER_WRITE = 50_000
+
+
+class Reader(Protocol):
+    """What knows one format."""
+
+    skipped: Skipped
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
+        ...
+
+
+READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
+    V3: V3Reader,
+    DYNAMO_CSV: CsvReader,
+    TORCHBENCH: TorchBenchReader,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What became of one file; `skipped` are rows and values that are no measurement, by reason,
+    `num_mixed` those that became launches of a result with other settings, by these.
+
+    `num_rows` is None for a file that was imported before: its rows were not read again.
+    """
+
+    path: Path
+    format: str
+    num_rows: int | None = None
+    num_runs: int = 0
+    results: Imported = field(default_factory=Imported)
+    skipped: Skipped = field(default_factory=Skipped)
+    num_mixed: Mapping[str, int] = field(default_factory=dict)
+    num_untimed: int = 0
+    metrics: tuple[ForeignMetric, ...] = ()
+    is_known: bool = False
+
+    @property
+    def contradicted(self) -> list[str]:
+        """Return the names of metrics of which the file states more than one direction."""
+        stated = {(item.name, item.direction) for item in self.metrics if not item.is_guessed}
+        names = Counter(name for name, _ in stated)
+        return sorted(name for name, count in names.items() if count > 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "file": str(self.path),
+            "format": self.format,
+            "rows": self.num_rows,
+            "runs": self.num_runs,
+            "new": self.results.num_new,
+            "changed": self.results.num_changed,
+            "known": self.results.num_known,
+            "skipped": dict(self.skipped.num_by_reason),
+            "skipped_first": self.skipped.first_by_reason,
+            "mixed": dict(self.num_mixed),
+            "untimed": self.num_untimed,
+            "unchanged": self.is_known,
+            "metrics": [
+                {
+                    "name": metric.name,
+                    "unit": metric.unit,
+                    "direction": str(metric.direction),
+                    "guessed": metric.is_guessed,
+                    "judged": metric.judged_as is not None,
+                }
+                for metric in self.metrics
+            ],
+        }
+
+
+def import_file(
+    path: Path, *, store: Store, unsaid: Unsaid, format_name: str | None, now: datetime
+) -> ImportReport:
+    """Import one file and return what became of it; the same content twice changes nothing.
+
+    The whole file is read before anything of it is stored, so that one with a mistake leaves
+    nothing behind. Raises ImportFailed naming file and line, and what the store raises.
+    """
+    source = Source(path)
+    name = format_name or find_format(path)
+    digest = source.read_digest()
+    content = f"import-{name}-{digest}-{_identity(unsaid)}"
+    if was_imported(store, content):
+        return ImportReport(path=path, format=name, is_known=True)
+    reader = READERS[name](unsaid)
+    history = History(untimed_at=unsaid.at or _modified_at(path), has_exact_time=bool(unsaid.at))
+    for row in reader.rows(source):
+        history.add(row)
+    source.check_digest(digest)
+    # The time of the file itself is not looked at: nobody wrote it down.
+    told = unsaid.at if history.num_untimed else None
+    _check_not_ahead(path, [at for at in (history.last_told_at, told) if at], now=now)
+    if not history.num_rows:
+        skipped = ", ".join(reader.skipped.texts())
+        raise ImportFailed(
+            f"{path} has nothing to import: there is no row of the format {name} in it"
+            f"{f' (skipped {skipped})' if skipped else ''}. Is the file whole? --format names"
+            " another format"
+        )
+    done = Imported()
+    num_runs = 0
+    for documents in _batches(history.documents()):
+        done += _put(store, documents, at=now)
+        num_runs += len(documents)
+    mark_imported(store, content, at=now)
+    return ImportReport(
+        path=path,
+        format=name,
+        num_rows=history.num_rows,
+        num_runs=num_runs,
+        results=done,
+        skipped=reader.skipped,
+        num_mixed=history.num_mixed,
+        num_untimed=history.num_untimed,
+        metrics=history.metrics,
+    )
+
+
+def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -> None:
+    """Raise ImportFailed where a run of `path` would start on a day that has not come."""
+    try:
+        for started_at in starts:
+            check_not_ahead("its newest run", started_at=started_at, now=now)
+    except RecordError as error:
+        raise ImportFailed(f"{path}: {error}. Nothing of this file was imported") from error
+
+
+def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:
+    """Put `documents` into the store; what it exported itself is in already and stays as it is."""
+    exported = {document.run.id: exported_id(document.run) for document in documents}
+    here = known_runs(store, [name for name in exported.values() if name])
+    # A run that has another name here is a copy of one that was measured here.
+    own = {run_id for run_id, name in exported.items() if name in here and name != run_id}
+    num_known = sum(len(item.results) for item in documents if item.run.id in own)
+
+    def merge(before: CaseResult, after: CaseResult) -> CaseResult:
+        return before if exported[after.run_id] else merge_results(before, after)
+
+    others = [document for document in documents if document.run.id not in own]
+    return Imported(num_known=num_known) + put_imported(store, others, at=at, merge=merge)
+
+
+def find_format(path: Path) -> str:
+    """Return the name of the format of the file, by its name and its first object."""
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        return DYNAMO_CSV
+    _line, first = next(Source(path).objects(), (1, {}))
+    return TORCHBENCH if isinstance(first.get("metrics"), dict) else V3
+
+
+def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
+    """Return one result of all that two say about the same case in the same run."""
+    evidence = evidence_of(before)
+    evidence.add(evidence_of(after))
+    return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)
+
+
+def _identity(unsaid: Unsaid) -> str:
+    at = None if unsaid.at is None else unsaid.at.isoformat()
+    return json.dumps([unsaid.revision, unsaid.machine, at])
+
+
+def _modified_at(path: Path) -> datetime:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _batches(documents: Iterable[RunDocument]) -> Iterator[Sequence[RunDocument]]:
+    batch: list[RunDocument] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += sum(max(1, len(result.measurements)) for result in document.results)
+        if size >= _MEASUREMENTS_PER_WRITE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

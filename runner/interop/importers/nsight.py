@@ -1,0 +1,239 @@
+"""What NVIDIA's profilers measured of each kernel, from the CSV that they print.
+
+Three tables are read, by their headers: `nsys stats --report cuda_gpu_kern_sum --format csv`, a row
+a kernel; `ncu --csv --page raw`, a row a call with a column for each metric and a row of units; and
+`ncu --csv --page details`, a row for each metric of a call. What a program printed before a table,
+and lines of the profiler itself (`==PROF==`), are skipped. The formats are those of NVIDIA's
+documentation: https://docs.nvidia.com/nsight-compute/NsightComputeCli/ and
+https://docs.nvidia.com/nsight-systems/UserGuide/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.interop.importers.vocabulary import as_number
+from runner.persistence.stream_reader import Source
+
+# More than a model launches, and more than Nsight Compute knows.
+MAX_KERNELS = 10_000
+MAX_COUNTERS = 5_000
+_COMMAND_LINE = "Command line profiler metrics"
+# A metric of Nsight Compute is named unit__what.how; those of the device say nothing of a kernel.
+_METRIC = re.compile(r"(?!device__)\w+__.+")
+_NSYS = {
+    "Total Time": "nsys.total_s",
+    "Avg": "nsys.mean_s",
+    "Med": "nsys.median_s",
+    "Min": "nsys.min_s",
+    "Max": "nsys.max_s",
+    "StdDev": "nsys.stddev_s",
+}
+_NSYS_COLUMN = re.compile(r"(.+) \((ns|us|ms|s)\)")
+_NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_DIGITS = re.compile(r"-?\d[\d.,]*")
+_UNIT = re.compile(r"([numkKMGT]?)(byte|second|s|hz|Hz)(?:/(?:second|s))?")
+_FACTORS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+_FACTORS["T"] = 1e12
+_BASES = {"byte": "byte", "second": "s", "s": "s", "hz": "Hz", "Hz": "Hz"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The mean of one counter over `num_rows` rows; seconds, bytes and hertz are plain.
+
+    A row of Nsight Compute is a call of the kernel, that of Nsight Systems is all its calls.
+    """
+
+    value: float
+    unit: str
+    num_rows: int
+
+
+@dataclass(slots=True)
+class _Sum:
+    unit: str
+    total: float = 0.0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table of a file; `take` is what reads a row of it."""
+
+    source: Source
+    header: list[str]
+    take: Callable[[_Table, dict[str, str], int], None]
+    kernels: dict[str, dict[str, _Sum]]
+    units: dict[str, str] = field(default_factory=dict)
+
+    def row(self, cells: Sequence[str], line: int) -> None:
+        """Take one row; raise ImportFailed when it is not as long as the header, or has no end."""
+        if len(cells) != len(self.header):
+            raise self.source.error(
+                f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"
+                " off, or no CSV of Nsight",
+                line,
+            )
+        self.source.check_end(line)
+        self.take(self, dict(zip(self.header, cells, strict=True)), line)
+
+    def add(self, kernel: str, counter: str, value: tuple[float, str], *, line: int) -> None:
+        """Count a value with its unit in; raise ImportFailed when calls differ in their unit."""
+        counters = self.kernels.setdefault(kernel, {})
+        found = counters.setdefault(counter, _Sum(unit=value[1]))
+        if len(self.kernels) > MAX_KERNELS or len(counters) > MAX_COUNTERS:
+            raise self.source.error("more kernels or counters than any profile has", line)
+        if found.unit != value[1]:
+            raise self.source.error(
+                f"{counter!r} is in {value[1]!r} here and in {found.unit!r} above. Write the file"
+                " with --print-units base",
+                line,
+            )
+        found.total += value[0]
+        found.count += 1
+
+    def number(self, text: str, line: int) -> float | None:
+        """Return the number in a cell, None where there is none; raise ImportFailed."""
+        if _NUMBER.fullmatch(text):
+            return as_number(float(text.replace(",", "")))
+        if _DIGITS.fullmatch(text):
+            raise self.source.error(
+                f"{text!r} is a number of another locale; write the file with LC_ALL=C", line
+            )
+        return None
+
+
+def read_counters(path: Path) -> dict[str, dict[str, Reading]]:
+    """Return what the file at `path` has of each kernel, by kernel and counter.
+
+    Raises ImportFailed, naming the line, for anything that is no such file.
+    """
+    source = Source(path)
+    kernels: dict[str, dict[str, _Sum]] = {}
+    table: _Table | None = None
+    for line, text in source.lines():
+        if not text.strip():
+            table = None
+        elif text.startswith("=="):
+            continue
+        elif table is None:
+            table = _table_of(source, text, line=line, kernels=kernels)
+        else:
+            table.row(source.cells(line, text), line)
+    if not kernels:
+        raise source.error(
+            "there is no kernel in a table of Nsight. Expected what `nsys stats --report"
+            " cuda_gpu_kern_sum --format csv` or `ncu --csv --page raw` prints",
+            1,
+        )
+    return {
+        kernel: {
+            name: Reading(value=found.total / found.count, unit=found.unit, num_rows=found.count)
+            for name, found in counters.items()
+        }
+        for kernel, counters in kernels.items()
+    }
+
+
+def _table_of(
+    source: Source, text: str, *, line: int, kernels: dict[str, dict[str, _Sum]]
+) -> _Table | None:
+    """Return the table whose header is `text`, None when it is none."""
+    # What is no header may be no CSV either.
+    if "Name" not in text or not ("Instances" in text or "Kernel Name" in text):
+        return None
+    header = source.cells(line, text)
+    takers = (
+        ({"Kernel Name", "ID", "Metric Name", "Metric Unit", "Metric Value"}, _take_detail),
+        ({"Kernel Name", "ID"}, _take_raw),
+        ({"Name", "Instances"}, _take_summary),
+    )
+    take = next((take for needed, take in takers if needed <= set(header)), None)
+    if take is None:
+        return None
+    if len(set(header)) < len(header):
+        raise source.error("the header has a column twice", line)
+    return _Table(source, header, take, kernels)
+
+
+def _take_raw(table: _Table, row: dict[str, str], line: int) -> None:
+    if not row["ID"]:
+        table.units = row
+        return
+    kernel = row["Kernel Name"]
+    for name, text in row.items():
+        if _METRIC.fullmatch(name) and (number := table.number(text, line)) is not None:
+            table.add(kernel, name, _plain(number, table.units.get(name, "")), line=line)
+
+
+def _take_detail(table: _Table, row: dict[str, str], line: int) -> None:
+    kernel, metric = row["Kernel Name"], row["Metric Name"]
+    number = table.number(row["Metric Value"], line)
+    # What a rule says of a kernel stands in a row without a metric.
+    if not metric or number is None or metric.startswith("device__"):
+        return
+    section = row.get("Section Name", _COMMAND_LINE)
+    name = metric if section == _COMMAND_LINE else f"{section}: {metric}"
+    table.add(kernel, name, _plain(number, row["Metric Unit"]), line=line)
+
+
+def _take_summary(table: _Table, row: dict[str, str], line: int) -> None:
+    kernel = row["Name"]
+    if kernel in table.kernels:
+        raise table.source.error(
+            f"{kernel!r:.100} has a row already; give the report cuda_gpu_kern_sum alone", line
+        )
+    calls = table.number(row["Instances"], line)
+    if calls is None:
+        raise table.source.error(f"Instances is {row['Instances']!r:.100}, not a number", line)
+    table.add(kernel, "nsys.calls", (calls, "calls"), line=line)
+    for column, text in row.items():
+        match = _NSYS_COLUMN.fullmatch(column)
+        counter = _NSYS.get(match[1]) if match else None
+        if match and counter and (number := table.number(text, line)) is not None:
+            table.add(kernel, counter, _plain(number, match[2]), line=line)
+
+
+def _plain(number: float, unit: str) -> tuple[float, str]:
+    """Return a value without the prefix of its unit; an unknown unit stays as it is."""
+    match = _UNIT.fullmatch(unit)
+    if match is None:
+        return number, unit
+    per_second = "/s" if "/" in unit else ""
+    return number * _FACTORS[match[1]], f"{_BASES[match[2]]}{per_second}"
+
+
+def match_names(found: Collection[str], *, known: Iterable[str]) -> dict[str, str]:
+    """Return for each of the `known` kernels that `found` has the name it has there.
+
+    The names are equal, or else those of their functions, without namespaces, template arguments
+    and parameters, where each side has just one kernel of that function.
+    """
+    here, there = dict.fromkeys(known), dict.fromkeys(found)
+    equal = {name: name for name in here if name in there}
+    ours, theirs = (
+        _by_function(name for name in names if name not in equal) for names in (here, there)
+    )
+    alike = {
+        ours[function][0]: theirs[function][0]
+        for function in ours
+        if len(ours[function]) == len(theirs.get(function, ())) == 1
+    }
+    return equal | alike
+
+
+def _by_function(names: Iterable[str]) -> Mapping[str, list[str]]:
+    functions: dict[str, list[str]] = {}
+    for name in names:
+        functions.setdefault(_function_of(name), []).append(name)
+    return functions
+
+
+def _function_of(name: str) -> str:
+    plain = name.replace("(anonymous namespace)::", "")
+    before = re.split(r"[<(]", plain, maxsplit=1)[0]
+    return before.split("::")[-1].split(" ")[-1]

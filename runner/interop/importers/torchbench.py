@@ -1,0 +1,167 @@
+"""TorchBench's userbenchmark files: one JSON object with `name`, `environ` and `metrics`.
+
+The name of a metric carries its case, in one of three ways; one that does not is kept as it is.
+The file name carries the time, `metrics-20260131023000.json`, taken as UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from db.errors import RecordError
+from db.records.json_fields import get_mapping
+from db.records.results import Case, Dtype
+from runner.interop.importers.case_evidence import ACCURACY
+from runner.interop.importers.history import Origin, Row, Unsaid
+from runner.interop.importers.skipped_rows import Skipped, value_name
+from runner.interop.importers.vocabulary import (
+    DEVICES,
+    NO_NUMBER,
+    PHASES,
+    UNKNOWN,
+    ForeignMetric,
+    as_number,
+    clean_name,
+    clean_part,
+    find_metric,
+    mode_of,
+)
+from runner.persistence.stream_reader import Source
+
+_TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
+_PHASE = "|".join(PHASES)
+_NAMES = (
+    # test_eval[resnet50-cuda-eager]_latency
+    re.compile(
+        rf"test_(?P<phase>{_PHASE})\[(?P<model>.+)-(?P<device>{'|'.join(DEVICES)})-(?P<mode>[^\]-]+)\]"
+        r"_(?P<metric>\w+)"
+    ),
+    # model=resnet50, test=eval, device=cuda, bs=None, extra_args=[], metric=latencies
+    re.compile(
+        rf"model=(?P<model>.+), test=(?P<phase>{_PHASE}), device=(?P<device>[^,]+),"
+        r" bs=(?P<batch>[^,]+), extra_args=(?P<mode>.*), metric=(?P<metric>\w+)"
+    ),
+    # resnet50-eval_latency
+    re.compile(rf"(?P<model>.+)-(?P<phase>{_PHASE})_(?P<metric>\w+)"),
+)
+_MAX_NAME_LENGTH = 2000
+# What TorchBench calls a metric -> our name and the factor between the units: ms and GB.
+METRICS: Mapping[str, tuple[str, float]] = {
+    "latency": ("latency_s", 1e-3),
+    "latencies": ("latency_s", 1e-3),
+    "iter_latencies": ("latency_s", 1e-3),
+    "throughput": ("throughput_samples_per_s", 1.0),
+    "throughputs": ("throughput_samples_per_s", 1.0),
+    "iter_throughputs": ("throughput_samples_per_s", 1.0),
+    "gmem": ("peak_bytes", 1e9),
+    "gpu_peak_mem": ("peak_bytes", 1e9),
+}
+_OUT_OF_MEMORY = "out of memory"
+_SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
+
+
+@dataclass(slots=True)
+class TorchBenchReader:
+    """Read metrics; `skipped` are those without a number, and single values that are none."""
+
+    unsaid: Unsaid
+    skipped: Skipped = field(default_factory=Skipped)
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield a row for each metric; raise ImportFailed naming the line that is wrong."""
+        at_s = self._at_s(source)
+        for line, document in source.objects():
+            try:
+                origin = self._origin(document)
+                metrics = get_mapping(document, "metrics")
+            except RecordError as error:
+                raise source.error(str(error), line) from error
+            for name, value in metrics.items():
+                row = self._row(name, value, origin=origin, at_s=at_s)
+                if row is None:
+                    self.skipped.add("a metric without a number", name=name)
+                else:
+                    yield row
+
+    def _at_s(self, source: Source) -> float | None:
+        found = _TIME.fullmatch(source.path.name)
+        if found is None or self.unsaid.at is not None:
+            return None
+        try:
+            moment = datetime.strptime(found[1], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
+        except ValueError:
+            return None
+        return moment.timestamp()
+
+    def _origin(self, document: Mapping[str, Any]) -> Origin:
+        environ = get_mapping(document, "environ")
+        machine = environ.get("device") or self.unsaid.machine
+        revision = environ.get("pytorch_git_version") or self.unsaid.revision
+        version = environ.get("pytorch_version")
+        return Origin(
+            suite=clean_name(str(document.get("name") or UNKNOWN)),
+            branch="",
+            revision=clean_name(f"{version}@{str(revision)[:10]}" if version else str(revision)),
+            machine=clean_name(str(machine)),
+            workflow="",
+            facts=json.dumps({"device_name": clean_name(str(machine))}),
+            about=json.dumps({"format": "torchbench"}),
+        )
+
+    def _row(self, name: str, value: Any, *, origin: Origin, at_s: float | None) -> Row | None:
+        case, metric = _case(name, origin=origin)
+        if isinstance(value, str):
+            outcome = find_metric(ACCURACY)
+            return Row(origin=origin, at_s=at_s, case=case, metric=outcome, text=_said(value))
+        given = value if isinstance(value, list) else [value]
+        values = tuple(number for item in given if (number := as_number(item)) is not None)
+        if not values:
+            return None
+        for item in given if len(values) < len(given) else ():
+            if as_number(item) is None:
+                self.skipped.add(NO_NUMBER, name=value_name(name, item))
+        return Row(origin=origin, at_s=at_s, case=case, metric=metric, values=values)
+
+
+def _said(value: str) -> str:
+    """Return what TorchBench writes instead of a number, in the words of an accuracy check."""
+    if value in _SKIPS or value.startswith(("pass", "fail", "eager_")):
+        return value
+    if _OUT_OF_MEMORY in value.lower():
+        return f"OOM: {value}"
+    return f"fail_to_run: {value}"
+
+
+def _case(name: str, *, origin: Origin) -> tuple[Case, ForeignMetric]:
+    # A longer name is a text that somebody put there, and matching it would take long.
+    tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
+    found = next((match for match in tries if match is not None), None)
+    said = {key: value or "" for key, value in found.groupdict().items()} if found else {}
+    metric = _metric(said["metric"]) if said else find_metric(name)
+    mode = mode_of(said.get("mode", "").strip("[]' ") or "eager")
+    batch = said.get("batch", "None")
+    case = Case(
+        model=clean_name(said.get("model", "") or origin.suite),
+        family="torchbench",
+        phase=PHASES.get(said.get("phase", ""), PHASES["eval"]),
+        shape="default" if batch == "None" else clean_part(f"bs{batch}"),
+        dtype=Dtype.OTHER,
+        mode=mode,
+        variant=mode,
+        backend="" if mode == "eager" else mode,
+        device=clean_part(said.get("device", "") or UNKNOWN),
+    )
+    return case, metric
+
+
+def _metric(name: str) -> ForeignMetric:
+    if name not in METRICS:
+        return find_metric(name)
+    ours, scale = METRICS[name]
+    known = find_metric(ours)
+    return ForeignMetric(name=known.name, unit=known.unit, direction=known.direction, scale=scale)

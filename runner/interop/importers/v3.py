@@ -1,0 +1,364 @@
+"""PyTorch's benchmark records, schema v3: one metric of one case of one job a record.
+
+Only `metric` must be there. docs/interop.md says which field becomes what.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from db.errors import RecordError
+from db.records.json_fields import get_list, get_mapping
+from db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
+from db.shared.text import quoted
+from runner.interop.importers.dynamo_name import parse_name
+from runner.interop.importers.history import Origin, Row, Settings, Unsaid
+from runner.interop.importers.skipped_rows import Skipped, place_name, value_name
+from runner.interop.importers.vocabulary import (
+    DEVICES,
+    DTYPES,
+    MAX_NUMBER,
+    NO_NUMBER,
+    PHASES,
+    UNKNOWN,
+    as_number,
+    clean_name,
+    clean_part,
+    find_metric,
+    has_unit,
+    mode_of,
+)
+from runner.persistence.stream_reader import Source
+
+# Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
+_MAX_SECONDS = 1e11
+# Until the year 2286.
+_MAX_TIME_S = 1e10
+# As text; no time has more.
+_DIGITS = re.compile(r"[0-9]{1,20}")
+# What of `benchmark.extra_info` makes another case; most of the rest are paths and defaults.
+_SHAPE_KEYS = ("input_size", "seq_len", "input_len", "output_len", "request_rate")
+# How many devices share the model; 1 says the same as nothing.
+_PARALLEL_KEYS = (
+    *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
+    *("expert_parallel_size", "tp_size", "pp_size", "dp_size", "ep_size", "world_size"),
+)
+_CASE_KEYS = frozenset(
+    (
+        *(*_SHAPE_KEYS, *_PARALLEL_KEYS, "batch_size", "quantization", "shape", "device"),
+        *("backend", "compile_mode", "compiler", "variant", "is_dynamic", "dynamic_shapes"),
+        "output",
+    )
+)
+# A longer text is a description, and one with a slash a path.
+_MAX_SETTING_LENGTH = 32
+_NO_QUANTIZATION = ("", "none", "noquant")
+_NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
+
+
+@dataclass(slots=True)
+class V3Reader:
+    """Read records; `skipped` are those that are none, by what they lack, and single values."""
+
+    unsaid: Unsaid
+    skipped: Skipped = field(default_factory=Skipped)
+    _origins: dict[str, Origin] = field(default_factory=dict)
+    _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
+
+    def rows(self, source: Source) -> Iterator[Row]:
+        """Yield a row for each record; raise ImportFailed naming the line that is wrong."""
+        for line, record in source.objects():
+            try:
+                why = _what_is_missing(record)
+                row = None if why else self._row(record)
+            except RecordError as error:
+                raise source.error(str(error), line) from error
+            if row is None:
+                self.skipped.add(why, name=place_name(line, _names(record)))
+            else:
+                self._skip_values(record, num_kept=len(row.values), line=line)
+                yield row
+
+    def _skip_values(self, record: Mapping[str, Any], *, num_kept: int, line: int) -> None:
+        """Count what stands beside the numbers of a record and is none."""
+        values = get_list(get_mapping(record, "metric"), "benchmark_values")
+        if not 0 < num_kept < len(values):
+            return
+        place = place_name(line, _names(record))
+        for value in values:
+            if as_number(value) is None:
+                self.skipped.add(NO_NUMBER, name=value_name(place, value))
+
+    def _row(self, record: Mapping[str, Any]) -> Row:
+        metric = get_mapping(record, "metric")
+        about = get_mapping(metric, "extra_info")
+        values = _numbers(metric)
+        case, settings = self._case(record)
+        return Row(
+            origin=self._origin(record),
+            at_s=_time_s(record.get("timestamp")),
+            case=case,
+            settings=settings,
+            metric=find_metric(
+                _metric_name(metric),
+                unit=_text(about.get("unit")),
+                direction=_text(about.get("direction")),
+            ),
+            values=values,
+            launches=_launches(about, num_values=len(values)),
+            text="" if values else _said(_words(metric), reason=_text(about.get("reason"))),
+        )
+
+    def _origin(self, record: Mapping[str, Any]) -> Origin:
+        benchmark = get_mapping(record, "benchmark")
+        names = ("repo", "head_branch", "head_sha", "workflow_id", "run_attempt", "name")
+        parts = [_text(record.get(name)) for name in names]
+        key = repr(
+            (parts, benchmark.get("name"), record.get("runners"), record.get("dependencies"))
+        )
+        if key not in self._origins:
+            self._origins[key] = self._make_origin(record, parts, benchmark=benchmark)
+        return self._origins[key]
+
+    def _make_origin(
+        self, record: Mapping[str, Any], parts: list[str], *, benchmark: Mapping[str, Any]
+    ) -> Origin:
+        repo, branch, revision, workflow, attempt, name = parts
+        branch = branch.removeprefix("refs/heads/")
+        runner = _runner(record)
+        machine = _text(runner.get("type")) or _text(runner.get("name")) or self.unsaid.machine
+        facts = _facts(record, runner)
+        run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
+        about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
+        return Origin(
+            suite=clean_name(_text(benchmark.get("name")) or name or UNKNOWN),
+            branch=clean_name("@".join(part for part in (repo, branch) if part)),
+            revision=clean_name(revision or self.unsaid.revision),
+            machine=clean_name(machine),
+            # A 0 is what a database fills in where there is no workflow.
+            workflow=f"{workflow} {attempt}" if workflow not in ("", "0") else "",
+            facts=json.dumps(facts, sort_keys=True),
+            about=json.dumps({name: said for name, said in about.items() if said}),
+            run=run,
+        )
+
+    def _case(self, record: Mapping[str, Any]) -> tuple[Case, Settings]:
+        benchmark, model = get_mapping(record, "benchmark"), get_mapping(record, "model")
+        key = repr((benchmark, model, record.get("runners")))
+        if key not in self._cases:
+            case = _make_case(record, benchmark=benchmark, model=model)
+            self._cases[key] = (case, _settings(get_mapping(benchmark, "extra_info")))
+        return self._cases[key]
+
+
+def _make_case(
+    record: Mapping[str, Any], *, benchmark: Mapping[str, Any], model: Mapping[str, Any]
+) -> Case:
+    about = get_mapping(benchmark, "extra_info")
+    said_phase, said_dtype = _text(benchmark.get("mode")), _text(benchmark.get("dtype"))
+    mode = mode_of(_mode(about, model))
+    is_dynamic = any(_text(about.get(key)) == "True" for key in ("is_dynamic", "dynamic_shapes"))
+    variant = _text(about.get("variant")) or (f"{mode}-dynamic" if is_dynamic else mode)
+    return Case(
+        model=clean_name(_model_name(record)),
+        family=_family(model),
+        phase=PHASES.get(said_phase.lower(), Phase.OTHER),
+        shape=clean_part(_text(about.get("shape")) or _shape(about, said_phase, said_dtype)),
+        dtype=DTYPES.get(said_dtype.lower(), Dtype.OTHER),
+        mode=mode,
+        variant=clean_part(variant),
+        backend=clean_part(_text(about.get("backend")) or _text(model.get("backend"))),
+        device=_device(record, about),
+    )
+
+
+def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
+    """Return what executes the model, by the most telling field that is there."""
+    for key in ("compile_mode", "compiler"):
+        if said := _text(about.get(key)):
+            return said
+    # The harness of PyTorch's nightly suite tells it by the name of its own output file only.
+    if named := parse_name(PurePosixPath(_text(about.get("output"))).name):
+        return named.mode
+    return _text(about.get("backend")) or _text(model.get("backend")) or UNKNOWN
+
+
+def _shape(about: Mapping[str, Any], said_phase: str, said_dtype: str) -> str:
+    """Return what else makes this another case, `default` where nothing does."""
+    parts = []
+    batch = _text(about.get("batch_size"))
+    if batch not in ("", "None", "0"):
+        parts.append(f"bs{batch}")
+    parts += [f"{key}={value}" for key in _SHAPE_KEYS if (value := _setting(about, key))]
+    quantization = _text(about.get("quantization"))
+    if quantization.lower() not in _NO_QUANTIZATION:
+        parts.append(quantization)
+    # What our words have no name for must not make two cases one.
+    parts += [said for said in (said_phase,) if said and said.lower() not in PHASES]
+    parts += [said for said in (said_dtype,) if said and said.lower() not in DTYPES]
+    parts += [
+        f"{key}={value}"
+        for key in _PARALLEL_KEYS
+        if (value := _setting(about, key)) not in ("", "None", "0", "1")
+    ]
+    return "-".join(parts) or "default"
+
+
+def _setting(about: Mapping[str, Any], key: str) -> str:
+    """Return what a record says of `key`, itself or among the arguments of its benchmark."""
+    args = about.get("args")
+    return _text(about.get(key)) or _text(args.get(key) if isinstance(args, dict) else None)
+
+
+def _settings(about: Mapping[str, Any]) -> Settings:
+    """Return what else may have configured the benchmark and is no part of the case."""
+    args = about.get("args")
+    said = {**(args if isinstance(args, dict) else {}), **about}
+    return tuple(
+        (name, _text(value))
+        for name, value in sorted(said.items())
+        if name not in _CASE_KEYS and _is_setting(value)
+    )
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _MAX_SETTING_LENGTH and "/" not in value
+    return isinstance(value, int | float)
+
+
+def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    runner = _runner(record)
+    said = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
+    # The nearer to the case, the surer: a machine may have any name.
+    kinds = [text.lower() for text in reversed(said) if text.lower() in DEVICES]
+    return kinds[0] if kinds else clean_part(next((text for text in said if text), UNKNOWN))
+
+
+def _facts(record: Mapping[str, Any], runner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of the environment, by our names."""
+    about = get_mapping(runner, "extra_info")
+    facts = _json_object(_text(about.get("environment")))
+    if not facts:
+        names = {"cpu_model": "cpu_info", "num_cpus": "cpu_count"}
+        facts = {name: runner[key] for name, key in names.items() if runner.get(key)}
+        facts["device_name"] = _text(runner.get("gpu_info")) or _text(runner.get("type"))
+        if count := runner.get("gpu_count"):
+            facts["flags"] = {"num_gpus": count}
+    dependencies = get_mapping(record, "dependencies")
+    versions = {name: _version(item) for name, item in dependencies.items()}
+    return {**facts, "dependencies": versions} if versions else facts
+
+
+def _version(dependency: Any) -> str:
+    if not isinstance(dependency, dict):
+        return _text(dependency)
+    return _text(dependency.get("version")) or _text(dependency.get("sha"))
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _family(model: Mapping[str, Any]) -> str:
+    origins = [item for item in get_list(model, "origins") if isinstance(item, str) and item]
+    family = clean_name(origins[0] if origins else _text(model.get("type")) or UNKNOWN)
+    # Nothing that others measured witnesses for a machine here.
+    return UNKNOWN if family == REFERENCE_FAMILY else family
+
+
+def _model_name(record: Mapping[str, Any]) -> str:
+    name = get_mapping(record, "model").get("name")
+    return name.strip() if isinstance(name, str) else ""
+
+
+def _runner(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    runners = get_list(record, "runners")
+    return runners[0] if runners and isinstance(runners[0], dict) else {}
+
+
+def _said(words: list[str], *, reason: str) -> str:
+    return f"{words[0]}: {reason}" if reason else words[0]
+
+
+def _what_is_missing(record: Mapping[str, Any]) -> str:
+    """Return why `record` is no measurement, empty when it is one."""
+    if "metric" not in record:
+        return "no metric"
+    metric = get_mapping(record, "metric")
+    if not _metric_name(metric):
+        return "a metric without a name"
+    if not _numbers(metric) and not _words(metric):
+        values = get_list(metric, "benchmark_values")
+        has_number = any(isinstance(value, int | float) for value in values)
+        return _NO_NUMBER_IN_RANGE if has_number else "a metric without a number"
+    if not _model_name(record):
+        return "no model"
+    unit = _text(get_mapping(metric, "extra_info").get("unit"))
+    if not has_unit(_metric_name(metric), unit):
+        return f"{clean_name(_metric_name(metric))} in {clean_name(unit)}, a unit it cannot have"
+    return ""
+
+
+def _names(record: Mapping[str, Any]) -> list[str]:
+    """Return the model and the metric that a record names, of whatever form it is."""
+    parts = [record.get("model"), record.get("metric")]
+    names = [part.get("name") for part in parts if isinstance(part, dict)]
+    return [name.strip() for name in names if isinstance(name, str)]
+
+
+def _metric_name(metric: Mapping[str, Any]) -> str:
+    name = metric.get("name")
+    return name.strip() if isinstance(name, str) else ""
+
+
+def _numbers(metric: Mapping[str, Any]) -> tuple[float, ...]:
+    found = [as_number(value) for value in get_list(metric, "benchmark_values")]
+    return tuple(number for number in found if number is not None)
+
+
+def _launches(about: Mapping[str, Any], *, num_values: int) -> tuple[int, ...]:
+    """Return how many values each launch gave, where the record tells."""
+    try:
+        found = json.loads(_text(about.get("launches")) or "[]")
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(found, list) or not all(type(item) is int and item > 0 for item in found):
+        return ()
+    return tuple(found) if sum(found) == num_values else ()
+
+
+def _words(metric: Mapping[str, Any]) -> list[str]:
+    about = get_mapping(metric, "extra_info")
+    return [word for word in get_list(about, "benchmark_values") if isinstance(word, str)]
+
+
+def _time_s(value: Any) -> float | None:
+    """Return a time in seconds or milliseconds as seconds, None where there is none."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    if value is None or value in ("", 0):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError(
+            f"timestamp must be seconds or milliseconds since 1970, got {quoted(value)}"
+        )
+    seconds = value / 1000 if value > _MAX_SECONDS else float(value)
+    if not 0 < seconds < _MAX_TIME_S:
+        raise RecordError(
+            f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970"
+        )
+    return seconds
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()

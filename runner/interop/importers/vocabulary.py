@@ -1,0 +1,209 @@
+"""What the words of other tools mean here: metrics, dtypes, phases, modes, devices and outcomes.
+
+docs/interop.md has the same tables; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from db.errors import RecordError
+from db.records.metrics import METRICS, RATE_WORDS, Direction, metric_of
+from db.records.results import Dtype, Outcome, Phase
+from db.shared.text import printable
+from models_zoo.catalog.variants import MODES
+from runner.interop.importers._merge_interop_units import factor_between
+
+UNKNOWN = "unknown"
+# Long enough for any name that somebody gave on purpose.
+MAX_NAME_LENGTH = 160
+# Nothing that is measured is larger, and squares of it are still numbers.
+MAX_NUMBER = 1e100
+# Why a value is left out beside others that are numbers.
+NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
+_DIGEST_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignMetric:
+    """A metric of another tool; `scale` turns its numbers into `unit`.
+
+    `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
+    way is better, and that its name and unit did.
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    scale: float = 1.0
+    is_guessed: bool = False
+
+    @property
+    def judged_as(self) -> Direction | None:
+        """Return which way is better for the judge, None when no change becomes an alert."""
+        stated = None if self.is_guessed else self.direction
+        found = metric_of(self.name, unit=self.unit, stated=stated)
+        return found.direction if found is not None and found.is_judged else None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it is one of ours."""
+        return self.name in METRICS
+
+
+# Their name -> ours and the factor between the units.
+KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
+    "abs_latency": ("latency_s", 1e-3),
+    "compilation_latency": ("compile_cold_s", 1.0),
+    "compression_ratio": ("compression_ratio", 1.0),
+    "dynamo_peak_mem": ("peak_bytes", 1e9),
+    "eager_peak_mem": ("eager_peak_bytes", 1e9),
+    "graph_breaks": ("graph_breaks", 1.0),
+    "memory_bandwidth": ("bandwidth_bytes_per_s", 1e9),
+    "mfu": ("mfu", 1.0),
+    "peak_inference_mem_usage(mb)": ("peak_bytes", 1e6),
+    "speedup": ("speedup", 1.0),
+    "unique_graphs": ("graphs", 1.0),
+}
+_DIRECTIONS = {
+    "higher": Direction.HIGHER_IS_BETTER,
+    "up": Direction.HIGHER_IS_BETTER,
+    "lower": Direction.LOWER_IS_BETTER,
+    "down": Direction.LOWER_IS_BETTER,
+    "neither": Direction.NEITHER,
+}
+# Of what is measured and not judged most is a cost; these words say otherwise.
+_MORE_IS_BETTER = re.compile(
+    rf"{RATE_WORDS}|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu)"
+    r"|hit_rate|pass_?rate|compression",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(
+    r"(?<!_per)[(_](ms|us|ns|s|sec|seconds|kb|mb|gb|mib|gib|bytes|%)\)?$", re.IGNORECASE
+)
+_UNITS = {"sec": "s", "seconds": "s", "bytes": "B", "kb": "kB", "mb": "MB", "gb": "GB"}
+
+DTYPES: Mapping[str, Dtype] = {
+    "float32": Dtype.FP32,
+    "fp32": Dtype.FP32,
+    "float16": Dtype.FP16,
+    "fp16": Dtype.FP16,
+    "bfloat16": Dtype.BF16,
+    "bf16": Dtype.BF16,
+    "tf32": Dtype.TF32,
+    "amp": Dtype.AMP,
+    "amp_bf16": Dtype.BF16_AUTOCAST,
+    "bf16-autocast": Dtype.BF16_AUTOCAST,
+    "amp_fp16": Dtype.FP16_AUTOCAST,
+    "fp16-autocast": Dtype.FP16_AUTOCAST,
+}
+PHASES: Mapping[str, Phase] = {
+    "inference": Phase.INFERENCE,
+    "eval": Phase.INFERENCE,
+    "training": Phase.TRAINING,
+    "train": Phase.TRAINING,
+}
+DEVICES = ("cuda", "cpu", "rocm", "xpu", "mps", "hpu", "tpu")
+
+# What an accuracy check says, by what its word begins with or holds; the first that fits.
+OUTCOMES: tuple[tuple[str, Outcome], ...] = (
+    ("pass_due_to_skip", Outcome.SKIPPED),
+    ("pass", Outcome.OK),
+    ("skip", Outcome.SKIPPED),
+    ("not_implemented", Outcome.SKIPPED),
+    ("oom", Outcome.OUT_OF_MEMORY),
+    ("out_of_memory", Outcome.OUT_OF_MEMORY),
+    ("timeout", Outcome.TIMEOUT),
+    ("fail_accuracy", Outcome.INACCURATE),
+    ("two_runs_differ", Outcome.INACCURATE),
+    ("inaccurate", Outcome.INACCURATE),
+    ("lost", Outcome.LOST),
+)
+
+
+def as_number(value: object) -> float | None:
+    """Return `value` as a float when it is a number that a quantity can have, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Also false for what is not a number. A float of any larger integer would fail.
+    return float(value) if -MAX_NUMBER <= value <= MAX_NUMBER else None
+
+
+def outcome_of(word: str) -> Outcome:
+    """Return the outcome that an accuracy check's `word` stands for; FAILED for any other word."""
+    plain = word.strip().lower()
+    return next((outcome for part, outcome in OUTCOMES if part in plain), Outcome.FAILED)
+
+
+def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMetric:
+    """Return what `name` is here; what the file says of the direction holds for unknown names.
+
+    Our own names are known as well. A unit that the file says scales a known metric; raises
+    RecordError where nobody can know how (`has_unit`).
+    """
+    known, _ = KNOWN_METRICS.get(name, (name, 1.0))
+    if known in METRICS:
+        ours = METRICS[known]
+        scale = _scale(name, unit)
+        if scale is None:
+            raise RecordError(f"{name} cannot be read in {unit!r}")
+        return ForeignMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
+    said = direction.strip().lower().removesuffix("_is_better")
+    found = _UNIT.search(name)
+    in_name = "" if found is None else found[1].lower()
+    theirs = clean_name(name)
+    its_unit = clean_name(unit or _UNITS.get(in_name, in_name) or "1")
+    return ForeignMetric(
+        name=theirs,
+        unit=its_unit,
+        direction=_DIRECTIONS.get(said) or _guessed(theirs, unit=its_unit),
+        is_guessed=said not in _DIRECTIONS,
+    )
+
+
+def _guessed(name: str, *, unit: str) -> Direction:
+    """Return which way is better to the judge, or where it takes none, what the name suggests."""
+    judged = metric_of(name, unit=unit)
+    if judged is not None:
+        return judged.direction
+    is_more = _MORE_IS_BETTER.search(name)
+    return Direction.HIGHER_IS_BETTER if is_more else Direction.LOWER_IS_BETTER
+
+
+def has_unit(name: str, unit: str) -> bool:
+    """Return whether numbers of the metric `name` can be read in `unit`, empty for none said."""
+    return _scale(name, unit) is not None
+
+
+def _scale(name: str, unit: str) -> float | None:
+    """Return what turns numbers of `name` into our unit, None where `unit` is none of its units."""
+    known, scale = KNOWN_METRICS.get(name, (name, 1.0))
+    if known not in METRICS or not unit:
+        return scale
+    return factor_between(unit, ours=METRICS[known].unit)
+
+
+def mode_of(name: str) -> str:
+    """Return `name` in torch.compile's spelling where it is one of its modes, else as it is."""
+    spelled = name.strip().lower().replace("_", "-")
+    return spelled if spelled in MODES else clean_part(name)
+
+
+def clean_part(text: str) -> str:
+    """Return `text` as a part of a case's key, which slashes divide."""
+    return clean_name(text.replace("/", "_"))
+
+
+def clean_name(text: str) -> str:
+    """Return `text` as a name that any page, terminal and database shows; the same for the same.
+
+    What cannot be printed and what is too long goes; two names that then look alike still differ.
+    """
+    shown = printable(text, kept="").strip()
+    if shown == text and len(text) <= MAX_NAME_LENGTH:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    return f"{shown[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"

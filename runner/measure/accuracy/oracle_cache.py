@@ -1,0 +1,170 @@
+"""The eager oracle, computed once a run and toolchain and shared by the variants of a model.
+
+What results are held against depends on the model's code, its weights, its inputs, the phase and
+the dtype, and on nothing of a variant. So the first case that needs it leaves it in a file of the
+run's folder, named after a digest of these, and later cases read it. A model whose weights differ
+from process to process has another digest each time and shares nothing. A file that is missing,
+damaged or of another subject means computing it again, and so does a variant that looks inaccurate:
+a model may keep state where no digest sees it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from runner.measure.accuracy.metrics import Distance
+from runner.measure.accuracy.outputs import Result
+from runner.measure.accuracy.step import Reference, check_result, make_reference
+from runner.measure.context import Context, Forward
+from runner.measure.subject import Subject
+
+# Beyond this, hashing the weights and copying the results costs memory that a case may lack and
+# time that is no longer small beside computing them again.
+MAX_SHARED_BYTES = 256 << 20
+_DIGEST_BYTES = hashlib.sha256().digest_size
+# Subclasses (lazy, distributed, quantised by a library) may hold anything behind their shape.
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
+
+
+def find_reference(context: Context) -> Reference:
+    """Return what results are held against, from the run's folder where it is already there.
+
+    The details say under `oracle` whether it was `computed` or `shared`.
+    """
+    request, found = context.request, context.found
+    found.details["oracle"] = "computed"
+    if not request.oracle_dir or not _is_sharable(context.subject):
+        return make_reference(context.subject)
+    path = Path(request.oracle_dir, f"{_digest(context)}.pt")
+    reference = _read(path, device_kind=context.device.kind)
+    if reference is not None:
+        found.details["oracle"] = "shared"
+        return reference
+    reference = make_reference(context.subject)
+    if _num_bytes(_results(reference)) <= MAX_SHARED_BYTES:
+        _write(path, reference)
+    return reference
+
+
+def check_against(context: Context, forward: Forward, *, reference: Reference) -> str:
+    """Return why the result of `forward` is inaccurate, empty when it is not.
+
+    Nothing is inaccurate by a shared reference alone: this process then makes one of its own.
+    """
+    why_inaccurate = check_result(context, forward, reference=reference)
+    if why_inaccurate and context.found.details["oracle"] == "shared":
+        context.found.details["oracle"] = "computed"
+        own = make_reference(context.subject)
+        why_inaccurate = check_result(context, forward, reference=own)
+    return why_inaccurate
+
+
+def _digest(context: Context) -> str:
+    request, subject = context.request, context.subject
+    digest = hashlib.sha256()
+    about = {
+        "phase": request.case.phase,
+        "dtype": request.case.dtype,
+        "device": dataclasses.asdict(context.device),
+        "build": request.workload.build,
+        "checkout": request.workload.checkout and request.workload.checkout.folder,
+        "config": request.workload.config,
+        "seed": request.settings.seed,
+        "tensors": [[name, str(item.dtype), list(item.shape)] for name, item in _state(subject)],
+    }
+    digest.update(json.dumps(about, sort_keys=True, default=str).encode())
+    for _, tensor in _state(subject):
+        flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _is_sharable(subject: Subject) -> bool:
+    """Return whether every tensor of `subject` has bytes that can be read, and not too many."""
+    tensors = [tensor for _, tensor in _state(subject)]
+    are_plain = all(
+        type(tensor) in _PLAIN_TYPES
+        and tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_meta
+        for tensor in tensors
+    )
+    return are_plain and _num_bytes(tensors) <= MAX_SHARED_BYTES
+
+
+def _state(subject: Subject) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from subject.model.named_parameters()
+    yield from subject.model.named_buffers()
+    yield from sorted(subject.inputs.items())
+
+
+def _results(reference: Reference) -> Iterator[torch.Tensor]:
+    for result in (reference.oracle, reference.eager):
+        yield from result.parts.values()
+        yield from result.discrete.values()
+
+
+def _num_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _read(path: Path, *, device_kind: str) -> Reference | None:
+    """Return the reference in `path`, None unless it is there to the last byte."""
+    try:
+        content = memoryview(path.read_bytes())
+    except OSError:
+        return None
+    payload = content[_DIGEST_BYTES:]
+    if hashlib.sha256(payload).digest() != content[:_DIGEST_BYTES]:
+        return None
+    found = torch.load(io.BytesIO(payload), map_location=device_kind, weights_only=True)
+    return _from_plain(found)
+
+
+def _to_plain(reference: Reference) -> dict[str, Any]:
+    """Return `reference` as tensors, texts and numbers: nothing that reading it could run."""
+    sides = {"oracle": reference.oracle, "eager": reference.eager}
+    return {
+        **{
+            name: {"parts": side.parts, "discrete": side.discrete, "layout": list(side.layout)}
+            for name, side in sides.items()
+        },
+        "spread": {name: dataclasses.asdict(item) for name, item in reference.spread.items()},
+    }
+
+
+def _from_plain(found: dict[str, Any]) -> Reference:
+    oracle, eager = (
+        Result(**{**found[name], "layout": tuple(found[name]["layout"])})
+        for name in ("oracle", "eager")
+    )
+    spread = {name: Distance(**item) for name, item in found["spread"].items()}
+    return Reference(oracle=oracle, eager=eager, spread=spread)
+
+
+def _write(path: Path, reference: Reference) -> None:
+    """Leave `reference` in `path`, whole or not at all, and nothing else in its folder."""
+    stream = io.BytesIO()
+    torch.save(_to_plain(reference), stream)
+    payload = stream.getbuffer()
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(hashlib.sha256(payload).digest())
+            file.write(payload)
+        # The variants of a model follow each other: what was there belongs to a model that is done.
+        for old in path.parent.glob("*.pt"):
+            old.unlink(missing_ok=True)
+        temporary.replace(path)
+    except OSError:
+        # No room: the next case computes its own.
+        temporary.unlink(missing_ok=True)

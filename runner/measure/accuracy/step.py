@@ -1,0 +1,255 @@
+"""The steps `eager oracle` and `accuracy` of a launch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from runner.measure.accuracy.metrics import (
+    Accuracy,
+    Distance,
+    EagerError,
+    Tolerance,
+    check_accuracy,
+    distance,
+    num_allowed_flips,
+    tolerance_for,
+)
+from runner.measure.accuracy.outputs import GRADIENTS, Result
+from runner.measure.context import Context, Forward
+from runner.measure.subject import Subject, fp64_twin
+
+SAME = Distance(max_abs=0.0, rmse=0.0, cosine=1.0)
+NOTHING_ALIKE = Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)
+# One after the other on the same inputs: a variant that gives two answers has no accuracy.
+NUM_CALLS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What results are held against: the fp64 oracle, and eager in the dtype of the case.
+
+    `spread` is the distance between two eager runs, of the parts in which they differ.
+    """
+
+    oracle: Result
+    eager: Result
+    spread: Mapping[str, Distance]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartCheck:
+    """How one part fared: the worst of its calls beside eager's own error."""
+
+    worst: Accuracy
+    eager: Accuracy
+
+
+def make_reference(subject: Subject) -> Reference:
+    """Return what the results of `subject` are held against; eager runs twice."""
+    twin = fp64_twin(subject)
+    oracle = twin.result(twin.model)
+    del twin
+    eager = subject.result(subject.model)
+    spread = differences(eager, subject.result(subject.model))
+    return Reference(oracle=oracle, eager=eager, spread=spread)
+
+
+def differences(first: Result, second: Result) -> dict[str, Distance]:
+    """Return the distance between two results in the parts that are not the same to the bit."""
+    if first.layout != second.layout:
+        return dict.fromkeys(first.parts, NOTHING_ALIKE)
+    return {
+        part: distance(vector, other=second.parts[part])
+        for part, vector in first.parts.items()
+        # NaN where there was NaN is the same answer, however useless.
+        if not torch.allclose(vector, second.parts[part], rtol=0.0, atol=0.0, equal_nan=True)
+    }
+
+
+def check_result(context: Context, forward: Forward, *, reference: Reference) -> str:
+    """Return why the result of `forward` is inaccurate, empty when it is not; keep the metrics.
+
+    The details keep every distance, whether it is inaccurate or not.
+    """
+    request, found = context.request, context.found
+    tolerance = tolerance_for(request.case.dtype, request.workload.tolerance)
+    results = [reference.eager]
+    if not context.is_eager:
+        results = [context.variant.result(forward) for _ in range(NUM_CALLS)]
+    details: dict[str, Any] = {"tolerance": dataclasses.asdict(tolerance)}
+    found.details["accuracy"] = details
+    if reason := _other_layout(results, eager=reference.eager):
+        return reason
+    _tell_nondeterminism(context, results, reference=reference)
+    reason, checks = _examine(details, results, reference=reference, tolerance=tolerance)
+    if not reason and checks:
+        _report(context, checks)
+    return reason
+
+
+def check_other_shape(
+    context: Context, result: Result, *, reference: Reference
+) -> tuple[str, dict[str, Any]]:
+    """Return why one result of another shape is inaccurate, empty when not, and its distances.
+
+    `context` has that shape's subject; it keeps no metric.
+    """
+    tolerance = tolerance_for(context.request.case.dtype, context.request.workload.tolerance)
+    details: dict[str, Any] = {}
+    reason = _other_layout([result], eager=reference.eager)
+    if not reason:
+        reason, _ = _examine(details, [result], reference=reference, tolerance=tolerance)
+    return reason, details
+
+
+def _examine(
+    details: dict[str, Any],
+    results: Sequence[Result],
+    *,
+    reference: Reference,
+    tolerance: Tolerance,
+) -> tuple[str, dict[str, PartCheck]]:
+    """Return why the worst of `results` is inaccurate, and each part's check; fill the details."""
+    checks = {
+        part: _check_part(part, results, reference=reference, tolerance=tolerance)
+        for part in reference.oracle.parts
+    }
+    details["parts"] = {part: _part_details(check) for part, check in checks.items()}
+    reasons = [
+        f"{part}: {check.worst.reason}" for part, check in checks.items() if check.worst.reason
+    ]
+    reasons += _check_discrete(details, results, reference=reference, tolerance=tolerance)
+    return (reasons[0] if reasons else ""), checks
+
+
+def _other_layout(results: Sequence[Result], *, eager: Result) -> str:
+    for result in results:
+        if len(result.layout) != len(eager.layout):
+            return f"it returned {len(result.layout)} tensors, eager {len(eager.layout)}"
+        for ours, theirs in zip(result.layout, eager.layout, strict=True):
+            if ours != theirs:
+                return f"it returned {ours} where eager returns {theirs}"
+    return ""
+
+
+def _check_part(
+    part: str, results: Sequence[Result], *, reference: Reference, tolerance: Tolerance
+) -> PartCheck:
+    oracle = reference.oracle.parts[part]
+    floor = tolerance.min_gradient_cosine if part == GRADIENTS else tolerance.min_cosine
+    spread = reference.spread.get(part, SAME)
+
+    def check(result: Result, *, rmse: float | None) -> Accuracy:
+        return check_accuracy(
+            result.parts[part],
+            oracle=oracle,
+            min_cosine=floor,
+            tolerance=tolerance,
+            eager=EagerError(rmse=rmse, spread=spread),
+        )
+
+    eager = check(reference.eager, rmse=None)
+    if results[0] is reference.eager:
+        return PartCheck(worst=eager, eager=eager)
+    checks = [check(result, rmse=eager.rmse) for result in results]
+    worst = max(checks, key=lambda accuracy: (bool(accuracy.reason), accuracy.rmse))
+    return PartCheck(worst=worst, eager=eager)
+
+
+def _part_details(check: PartCheck) -> dict[str, float | None]:
+    numbers = {
+        "cosine": check.worst.cosine,
+        "max_abs_error": check.worst.max_abs_error,
+        "rmse": check.worst.rmse,
+        "eager_cosine": check.eager.cosine,
+        "eager_max_abs_error": check.eager.max_abs_error,
+        "eager_rmse": check.eager.rmse,
+    }
+    # JSON has no infinity.
+    return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+
+
+def _check_discrete(
+    details: dict[str, Any],
+    results: Sequence[Result],
+    *,
+    reference: Reference,
+    tolerance: Tolerance,
+) -> list[str]:
+    """Return why integers and truth values are inaccurate; keep how many differ."""
+    reasons = []
+    for name, oracle in reference.oracle.discrete.items():
+        num_by_eager = int((reference.eager.discrete[name] != oracle).sum())
+        num_flips = max(int((result.discrete[name] != oracle).sum()) for result in results)
+        allowed = num_allowed_flips(oracle.numel(), num_by_eager=num_by_eager, tolerance=tolerance)
+        details.setdefault("discrete", {})[name] = {
+            "num_values": oracle.numel(),
+            "num_different": num_flips,
+            "num_different_eager": num_by_eager,
+            "num_allowed": allowed,
+        }
+        if num_flips > allowed:
+            reasons.append(
+                f"{name}: {num_flips} of {oracle.numel()} integers differ from the fp64 oracle,"
+                f" {num_by_eager} in eager; at most {allowed} may"
+            )
+    return reasons
+
+
+def _tell_nondeterminism(
+    context: Context, results: Sequence[Result], *, reference: Reference
+) -> None:
+    found = context.found
+    if reference.spread:
+        found.details["eager_nondeterminism"] = _spread_details(reference.spread)
+        found.warn(
+            "nondeterministic-eager",
+            f"two eager runs on the same inputs differ in {', '.join(reference.spread)};"
+            " what is allowed against the oracle was widened by as much",
+            hint="see torch.use_deterministic_algorithms for what is not deterministic; switch off"
+            " what is random (dropout)",
+        )
+        return
+    spread = differences(results[0], results[-1])
+    if spread:
+        found.details["variant_nondeterminism"] = _spread_details(spread)
+        found.warn(
+            "nondeterministic-variant",
+            f"two calls of the variant on the same inputs differ in {', '.join(spread)};"
+            " eager gives the same bits twice",
+            hint="each call was checked; look for atomics or random numbers in the generated code",
+        )
+
+
+def _spread_details(spread: Mapping[str, Distance]) -> dict[str, float | None]:
+    """Return the largest distances as JSON values, None where one is not finite."""
+    largest = {
+        "max_abs_difference": max(item.max_abs for item in spread.values()),
+        "rmse": max(item.rmse for item in spread.values()),
+    }
+    return {name: number if math.isfinite(number) else None for name, number in largest.items()}
+
+
+def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
+    found = context.found
+    worst = [check.worst for check in checks.values()]
+    calls = "" if context.is_eager else f", {NUM_CALLS} calls"
+    method = f"against the fp64 eager oracle{calls}: {', '.join(checks)}; the worst of them"
+    found.add("max_abs_error", (max(item.max_abs_error for item in worst),), method=method)
+    found.add("cosine_similarity", (min(item.cosine for item in worst),), method=method)
+    ratios = [
+        check.worst.rmse / check.eager.rmse
+        for check in checks.values()
+        # An eager that is not finite is no measure either: any variant would have a ratio of 0.
+        if 0 < check.eager.rmse < math.inf
+    ]
+    # Weights in 8 bits are further off than any rounding: how many times is no news of the code.
+    is_rounding = not context.request.workload.treatment.weights
+    if ratios and is_rounding and not context.is_eager:
+        found.add("rmse_ratio", (max(ratios),), method=method)

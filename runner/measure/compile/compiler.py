@@ -1,0 +1,202 @@
+"""Compiling a model as a variant asks, how long it took, and which mode really ran."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from db.records.results import Case
+from db.records.run_warning import RunWarning
+from runner.measure._merge_measure_blocks import repeated_blocks
+from runner.measure.compile.cuda_graph import is_graphed
+from runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
+from runner.measure.compile.phases import CompileClock
+from runner.measure.device import Device
+from runner.measure.runtimes.registry import compile_options, is_exported
+from runner.protocol import Workload
+
+# The first call compiles; with CUDA graphs the second warms up and the third records the graph.
+NUM_COMPILE_CALLS = 3
+CUDAGRAPH_MODES: Mapping[str, str] = {
+    "reduce-overhead": "default",
+    "max-autotune": "max-autotune-no-cudagraphs",
+}
+# On CUDA an autotuning mode also tunes pointwise and reduction kernels, so it is still itself.
+NOTHING_AUTOTUNED = RunWarning(
+    code="no-gemm-autotuned",
+    text="Inductor autotuned no matrix product",
+    hint="the model has none, or Inductor finds this GPU too small for its templates",
+)
+UNKNOWN_CUDAGRAPHS = RunWarning(
+    code="cudagraphs-unknown",
+    text="this torch does not tell whether a CUDA graph was recorded",
+    hint="compare the latency with that of the mode without CUDA graphs",
+)
+# How torch names a compiled frame in a trace, with the number of the compilation behind it.
+COMPILED_REGION = "Torch-Compiled Region"
+AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTimes:
+    """Wall seconds of the first calls and of an equal number of later ones."""
+
+    first_calls_s: tuple[float, ...]
+    later_calls_s: tuple[float, ...]
+    # Wall seconds of the first calls by phase of the compilation, where torch reports them.
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+    # Compilations that began in the later calls; with any, there is no compile time to speak of.
+    num_late_compiles: int = 0
+    # CPU seconds of this process and of the compilers it ran, first calls and later ones.
+    first_cpu_s: float = 0.0
+    later_cpu_s: float = 0.0
+
+    @property
+    def compile_cpu_s(self) -> float:
+        """Return the CPU time of the first calls beyond that of the later ones, at least 0."""
+        return max(0.0, self.first_cpu_s - self.later_cpu_s)
+
+    @property
+    def compile_s(self) -> float:
+        """Return what the first calls took beyond the later ones, at least 0."""
+        return max(0.0, sum(self.first_calls_s) - sum(self.later_calls_s))
+
+    @property
+    def split_s(self) -> dict[str, float]:
+        """Return the phases with what is left of `compile_s` as `other`; empty without phases."""
+        if not self.phases_s:
+            return {}
+        return {**self.phases_s, "other": max(0.0, self.compile_s - sum(self.phases_s.values()))}
+
+
+def is_by_dynamo(case: Case) -> bool:
+    """Return whether torch.compile makes what the variant of `case` executes."""
+    return not (case.backend == "eager" or is_graphed(case) or is_exported(case))
+
+
+def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
+    """Return `model` under torch.compile as `case` says; `model` itself stays eager.
+
+    Unless its repeated blocks are to be compiled each by itself: they are then compiled in `model`.
+    """
+    options: dict[str, Any] = {
+        "backend": case.backend,
+        "dynamic": workload.dynamic,
+        "fullgraph": workload.fullgraph,
+        **compile_options(case),
+    }
+    if case.backend == "inductor":
+        options["mode"] = case.mode
+    if workload.treatment.is_regional:
+        for block in repeated_blocks(model):
+            block.compile(**options)
+        return model
+    compiled: Callable[..., Any] = torch.compile(model, **options)
+    return compiled
+
+
+def family_cpu_s() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def time_compilation(
+    step: Callable[[], object],
+    *,
+    device: Device,
+    clock: CompileClock | None = None,
+    cpu_s: Callable[[], float] = family_cpu_s,
+) -> CompileTimes:
+    """Return the times of the first calls of `step`, which compile, and of later ones.
+
+    `clock` is what the events of the compilations are booked on meanwhile.
+    """
+    booked = CompileClock() if clock is None else clock
+    start_cpu_s = cpu_s()
+    first = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    middle_cpu_s = cpu_s()
+    phases_s, num_compiles = dict(booked.phases_s), booked.num_compiles()
+    later = tuple(device.time_call(step) for _ in range(NUM_COMPILE_CALLS))
+    return CompileTimes(
+        first_calls_s=first,
+        later_calls_s=later,
+        phases_s=phases_s,
+        num_late_compiles=booked.num_compiles() - num_compiles,
+        first_cpu_s=middle_cpu_s - start_cpu_s,
+        later_cpu_s=cpu_s() - middle_cpu_s,
+    )
+
+
+def runs_compiled_code(step: Callable[[], object]) -> bool:
+    """Return whether one call of `step` enters a function that Dynamo compiled."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as trace:
+        step()
+    return any(event.name.startswith(COMPILED_REGION) for event in trace.events() or ())
+
+
+def effective_mode(
+    case: Case, *, counts: CompileCounts, device: Device
+) -> tuple[str, tuple[RunWarning, ...]]:
+    """Return the mode that really ran and, where it is not the one asked for, the warnings."""
+    if not is_by_dynamo(case):
+        return case.mode, ()
+    if counts.num_graphs == 0:
+        return "eager", (
+            fallback(
+                case.mode,
+                ran="eager",
+                why="Dynamo captured no graph: every operator ran eagerly",
+                hint="run with TORCH_LOGS=graph_breaks to see what stopped it",
+            ),
+        )
+    if case.backend != "inductor":
+        return case.mode, ()
+    mode = case.mode
+    reasons: list[str] = []
+    notes: list[RunWarning] = []
+    if mode in CUDAGRAPH_MODES:
+        if why := _why_no_cudagraphs(counts, device=device):
+            mode = CUDAGRAPH_MODES[mode]
+            reasons.append(why)
+        elif has_recorded_cudagraphs() is None:
+            notes.append(UNKNOWN_CUDAGRAPHS)
+    if mode in AUTOTUNE_MODES and counts.num_autotuned == 0:
+        if device.is_cuda:
+            notes.append(NOTHING_AUTOTUNED)
+        else:
+            mode = "default"
+            reasons.append("Inductor found nothing to autotune on this device")
+    if mode != case.mode:
+        hint = (
+            "read the skip reasons in the result's details"
+            if device.is_cuda
+            else f"a CUDA device is needed to see what {case.mode} can do"
+        )
+        notes.insert(0, fallback(case.mode, ran=mode, why="; ".join(reasons), hint=hint))
+    return mode, tuple(notes)
+
+
+def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
+    if not device.is_cuda:
+        return "CUDA graphs need a CUDA device"
+    if counts.num_cudagraph_skips > 0:
+        reasons = "; ".join(counts.cudagraph_skip_reasons) or "no reason given"
+        return f"Inductor skipped CUDA graphs {counts.num_cudagraph_skips} times ({reasons})"
+    if has_recorded_cudagraphs() is False:
+        return "no CUDA graph was recorded"
+    return ""
+
+
+def fallback(asked: str, *, ran: str, why: str, hint: str) -> RunWarning:
+    """Return the warning that another mode ran than was asked for."""
+    return RunWarning(
+        code="mode-fallback",
+        text=f"asked for {asked}, ran as {ran}: {why}",
+        hint=hint,
+    )

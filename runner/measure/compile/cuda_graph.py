@@ -1,0 +1,85 @@
+"""A model as a CUDA graph of its eager kernels, by `torch.cuda.make_graphed_callables`.
+
+Nothing is compiled. Inference is one graph; in training forward and backward are one each, and loss
+and optimizer stay outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from db.records.results import Case
+from runner.measure.device import Device
+from runner.measure.model_transforms import CannotTreatError
+
+BACKEND = "cuda_graph"
+
+
+def is_graphed(case: Case) -> bool:
+    """Return whether the variant of `case` replays a graph that we record."""
+    return case.backend == BACKEND
+
+
+def check_graph(case: Case, *, device: Device) -> None:
+    """Raise CannotTreatError where `case` asks for a graph that `device` does not have."""
+    if is_graphed(case) and not device.is_cuda:
+        raise CannotTreatError("CUDA graphs need a CUDA device: measure it under eager")
+
+
+class _InOrder(torch.nn.Module):
+    """A model that takes its keyword arguments in a fixed order.
+
+    Recording replaces `forward` of the module that it is given: of this one, not of the model.
+    """
+
+    def __init__(self, model: torch.nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = tuple(names)
+        # Not `train`, which would reach parts of the model that are in another mode for good.
+        self.training = model.training
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.model(**dict(zip(self.names, tensors, strict=True)))
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphedModel:
+    """`model` as a CUDA graph, which the first call records.
+
+    Each call copies its inputs to where the graph reads them, as a loop with fresh batches does,
+    and returns the same tensors with new numbers in them.
+    """
+
+    model: torch.nn.Module
+    device: Device
+    _replay: Callable[..., Any] | None = field(default=None, init=False)
+    _names: tuple[str, ...] = field(default=(), init=False)
+
+    def __call__(self, **inputs: torch.Tensor) -> Any:
+        """Return what the model returns for `inputs`, of the names and shapes of the first call."""
+        if self._replay is None:
+            self._names = tuple(inputs)
+            self._replay = self._record(tuple(inputs.values()))
+        return self._replay(*(inputs[name] for name in self._names))
+
+    def _record(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
+        kind = self.device.kind
+        with torch.autocast(
+            kind,
+            dtype=torch.get_autocast_dtype(kind),
+            enabled=torch.is_autocast_enabled(kind),
+            # A cast that the cache had made before would not be in the graph.
+            cache_enabled=False,
+        ):
+            graphed: Callable[..., Any] = torch.cuda.make_graphed_callables(
+                _InOrder(self.model, self._names),
+                tuple(tensor.clone() for tensor in tensors),
+                # A weight that no output depends on has no gradient in eager either.
+                allow_unused_input=True,
+            )
+        return graphed

@@ -1,0 +1,248 @@
+"""What Dynamo and Inductor say about a compilation.
+
+Their counters are private and change between torch versions: this is the only file that reads them,
+and each reading is None where this torch does not keep it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo.utils as dynamo_utils
+
+from runner.measure.compile.phases import CompileClock
+from runner.measure.compile.source_locations import (
+    MAX_PLACES,
+    CodePlace,
+    place_of_break,
+    place_of_recompile,
+    shorten,
+)
+
+# Files that hold no kernel of the model: caches of graphs, locks, and precompiled headers.
+NOT_KERNELS = frozenset({"fxgraph", "aotautograd", "locks", "precompiled_headers"})
+# Dynamo keeps the metrics of its last 64 compilations only; a model that recompiles has more.
+MAX_COMPILATIONS = 4096
+_TORCH_FOLDER = str(Path(torch.__file__).parent)
+_GUARD_KIND = re.compile(r"^[| ]*\+- ([A-Z][A-Z_]+): ", re.MULTILINE)
+# How the versions of torch say that a frame was compiled too often.
+_LIMIT_TEXTS = ("recompile limit", "recompile_limit", "cache_size_limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileCounts:
+    """What was counted since the last reset."""
+
+    num_graphs: int
+    num_graph_breaks: int
+    num_recompiles: int
+    num_autotuned: int
+    num_cudagraph_skips: int
+    cudagraph_skip_reasons: tuple[str, ...]
+    graph_breaks: tuple[CodePlace, ...] = ()
+    recompiles: tuple[CodePlace, ...] = ()
+    # Frames that Dynamo gave up on after too many recompiles; calls of them may run eagerly.
+    given_up: tuple[CodePlace, ...] = ()
+    # Hits, misses and bypasses of Inductor's and AOTAutograd's caches of graphs.
+    cache: Mapping[str, int] = field(default_factory=dict)
+
+
+def reset() -> None:
+    """Forget every compiled function and every counter."""
+    torch._dynamo.reset()
+    forget_counts()
+
+
+def forget_counts() -> None:
+    """Forget every counter; what is compiled stays."""
+    dynamo_utils.counters.clear()
+    clear = getattr(dynamo_utils, "clear_compilation_metrics", None)
+    if clear is not None:
+        clear()
+    set_limit = getattr(dynamo_utils, "set_compilation_metrics_limit", None)
+    if set_limit is not None:
+        set_limit(MAX_COMPILATIONS)
+
+
+@contextmanager
+def recorded_compiles(clock: CompileClock) -> Iterator[None]:
+    """Tell `clock` of every event of a compilation while the block runs.
+
+    Where this torch reports no events the clock stays empty.
+    """
+    get_logger = getattr(dynamo_utils, "get_chromium_event_logger", None)
+    logger = None if get_logger is None else get_logger()
+    start = getattr(logger, "log_event_start", None)
+    end = getattr(logger, "log_event_end", None)
+    if start is None or end is None:
+        yield
+        return
+
+    def on_start(event_name: str, *args: Any, **kwargs: Any) -> None:
+        clock.begin(event_name)
+        start(event_name, *args, **kwargs)
+
+    def on_end(event_name: str, *args: Any, **kwargs: Any) -> None:
+        end(event_name, *args, **kwargs)
+        clock.end(event_name)
+
+    # On the instance, so that taking them off again leaves the class's own methods.
+    logger.__dict__.update(log_event_start=on_start, log_event_end=on_end)
+    try:
+        yield
+    finally:
+        del logger.__dict__["log_event_start"], logger.__dict__["log_event_end"]
+
+
+def read_counts() -> CompileCounts:
+    """Return the counts since the last `reset` or `forget_counts`."""
+    counters = dynamo_utils.counters
+    inductor = counters["inductor"]
+    breaks = counters["graph_break"]
+    metrics = _compilation_metrics()
+    recompiled = [item for item in metrics if _text(item, "recompile_reason")]
+    # The attempt at which Dynamo gives up has a reason, and no graph.
+    given_up = [item for item in recompiled if _is_at_limit(item)]
+    skips = [reason for item in metrics if (reason := _text(item, "cudagraph_skip_reason"))]
+    return CompileCounts(
+        num_graphs=int(counters["stats"]["unique_graphs"]),
+        num_graph_breaks=sum(int(count) for count in breaks.values()),
+        num_recompiles=sum(not _text(item, "fail_type") for item in recompiled),
+        num_autotuned=int(inductor["select_algorithm_autotune"]),
+        num_cudagraph_skips=int(inductor["cudagraph_skips"]),
+        cudagraph_skip_reasons=tuple(map(shorten, skips[:MAX_PLACES])),
+        graph_breaks=_graph_breaks([str(reason) for reason in breaks]),
+        recompiles=tuple(map(_recompile, recompiled[:MAX_PLACES])),
+        given_up=tuple(map(_recompile, given_up[:MAX_PLACES])),
+        cache={
+            f"{name}_{event}": int(counted[f"{prefix}_{counter}"])
+            for name, counted, prefix in (
+                ("fxgraph", inductor, "fxgraph_cache"),
+                ("aotautograd", counters["aot_autograd"], "autograd_cache"),
+            )
+            for event, counter in (("hits", "hit"), ("misses", "miss"), ("bypasses", "bypass"))
+        },
+    )
+
+
+def read_guard_kinds() -> dict[str, int] | None:
+    """Return how many guards of each kind are installed; None where this torch does not tell.
+
+    These are the leaves of the guard trees of all compiled frames: what a call evaluates.
+    """
+    try:
+        from torch._dynamo.convert_frame import input_codes
+        from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+    except ImportError:
+        return None
+    seen = getattr(input_codes, "seen", None)
+    if seen is None:
+        return None
+    codes = {id(code): code for reference in seen if (code := reference()) is not None}
+    kinds: Counter[str] = Counter()
+    for code in codes.values():
+        for entry in _debug_get_cache_entry_list(code):
+            manager = getattr(entry, "guard_manager", None)
+            if manager is None:
+                return None
+            kinds.update(_GUARD_KIND.findall(str(manager)))
+    return dict(sorted(kinds.items()))
+
+
+def has_recorded_cudagraphs() -> bool | None:
+    """Return whether a CUDA graph was recorded in this process; None where torch does not tell."""
+    num_recorded = num_recorded_cudagraphs()
+    return None if num_recorded is None else num_recorded > 0
+
+
+def num_recorded_cudagraphs() -> int | None:
+    """Return how many CUDA graphs this process has recorded; None where torch does not tell."""
+    try:
+        from torch._inductor import cudagraph_trees
+    except ImportError:
+        return None
+    get_manager = getattr(cudagraph_trees, "get_manager", None)
+    if get_manager is None:
+        return None
+    manager = get_manager(torch.cuda.current_device(), create_if_none_exists=False)
+    if manager is None:
+        return 0
+    get_roots = getattr(manager, "get_roots", None)
+    return None if get_roots is None else sum(map(_num_nodes, get_roots()))
+
+
+def _num_nodes(node: Any) -> int:
+    children = getattr(node, "children", {})
+    return 1 + sum(_num_nodes(child) for nodes in children.values() for child in nodes)
+
+
+def generated_code_sha256(cache_dir: Path) -> str | None:
+    """Return one hash over the names of the kernels below `cache_dir`, None without any.
+
+    Inductor names a kernel's file after the hash of its source, so equal hashes mean equal code.
+    """
+    names: list[str] = []
+    for folder, folders, files in os.walk(cache_dir):
+        folders[:] = [name for name in folders if name not in NOT_KERNELS]
+        names.extend(name for name in files if _is_kernel_source(Path(folder, name)))
+    if not names:
+        return None
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+
+
+def _is_kernel_source(path: Path) -> bool:
+    return path.suffix == ".cpp" or _is_triton_source(path)
+
+
+def _is_triton_source(path: Path) -> bool:
+    return path.suffix == ".py" and b"@triton.jit" in path.read_bytes()
+
+
+def _compilation_metrics() -> list[Any]:
+    get_metrics = getattr(dynamo_utils, "get_compilation_metrics", None)
+    return [] if get_metrics is None else list(get_metrics())
+
+
+def _graph_breaks(reasons: list[str]) -> tuple[CodePlace, ...]:
+    found = getattr(dynamo_utils, "graph_break_reasons", [])
+    places = [
+        place_of_break(
+            str(item.reason), frames=getattr(item, "user_stack", ()), not_below=_TORCH_FOLDER
+        )
+        for item in found
+        if getattr(item, "graph_break", True)
+    ]
+    known = {place.reason for place in places}
+    counted = [place_of_break(reason) for reason in reasons]
+    return tuple([*places, *(place for place in counted if place.reason not in known)][:MAX_PLACES])
+
+
+def _recompile(item: Any) -> CodePlace:
+    return place_of_recompile(
+        str(item.recompile_reason),
+        frame=CodePlace(
+            reason="",
+            file=_text(item, "co_filename"),
+            line=getattr(item, "co_firstlineno", None),
+            function=_text(item, "co_name"),
+        ),
+    )
+
+
+def _is_at_limit(item: object) -> bool:
+    failure = (_text(item, "fail_reason") or "").lower()
+    return any(text in failure for text in _LIMIT_TEXTS)
+
+
+def _text(item: object, name: str) -> str | None:
+    value = getattr(item, name, None)
+    return None if not value else str(value)

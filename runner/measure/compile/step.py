@@ -1,0 +1,227 @@
+"""The step `compile` of a launch, and what the compiler counted and did by its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from db.records.run_warning import RunWarning
+from runner.measure.compile.compiler import (
+    CompileTimes,
+    compile_model,
+    effective_mode,
+    fallback,
+    runs_compiled_code,
+    time_compilation,
+)
+from runner.measure.compile.cuda_graph import GraphedModel, is_graphed
+from runner.measure.compile.dynamo import (
+    CompileCounts,
+    generated_code_sha256,
+    read_counts,
+    read_guard_kinds,
+    reset,
+)
+from runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
+from runner.measure.compile.source_locations import CodePlace
+from runner.measure.context import Context, Forward
+from runner.measure.runtimes.exported import ExportedModel
+from runner.measure.runtimes.registry import exported, is_exported
+from runner.protocol import LaunchRequest
+
+PHASE_METRICS = {
+    DYNAMO: "compile_dynamo_s",
+    AOT: "compile_aot_s",
+    INDUCTOR: "compile_inductor_s",
+    BACKEND: "compile_backend_s",
+}
+# Warnings about the mode that ran, of which only the last word counts.
+MODE_CODES = frozenset({"mode-fallback", "no-gemm-autotuned", "cudagraphs-unknown"})
+GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
+
+
+def compile_subject(context: Context) -> Forward:
+    """Return the variant's model compiled as the case asks, its first calls made and reported."""
+    request, subject, found = context.request, context.variant, context.found
+    # Lazy initialisation of the operators' libraries would otherwise count as compile time.
+    subject.step(subject.model)()
+    reset()
+    load_s = _load_artifacts(request)
+    forward, clock = _begin(context)
+    times = time_compilation(context.step(forward), device=context.device, clock=clock)
+    counts = read_counts()
+    if isinstance(forward, ExportedModel):
+        found.details["runtime"] = forward.facts
+    _decide_mode(context, counts=counts)
+    found.details["generated_code_sha256"] = generated_code_sha256(Path(request.cache_dir))
+    _report_times(context, times=times, counts=counts, load_s=load_s)
+    return forward
+
+
+def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
+    """Return what is to compile at its first call, and the clock of torch.compile, if it does."""
+    request, model = context.request, context.variant.model
+    if is_exported(request.case):
+        return exported(model, case=request.case, device=context.device), None
+    if is_graphed(request.case):
+        return GraphedModel(model=model, device=context.device), None
+    return compile_model(model, case=request.case, workload=request.workload), context.compiles
+
+
+def report_counts(context: Context, forward: Forward) -> None:
+    """Keep what Dynamo and Inductor counted over all calls of the launch, and which mode ran."""
+    found, counts = context.found, read_counts()
+    kinds = read_guard_kinds()
+    # What only shows after the first calls: CUDA graphs given up later, or Dynamo itself.
+    _decide_mode(context, counts=counts)
+    if counts.given_up:
+        _report_limit(context, forward, counts=counts)
+    _report_sampling(context, recompiles=counts.recompiles)
+    found.details.update(
+        graph_breaks=[dataclasses.asdict(place) for place in counts.graph_breaks],
+        recompiles=[dataclasses.asdict(place) for place in counts.recompiles],
+        guards=kinds,
+        cudagraph_skip_reasons=list(counts.cudagraph_skip_reasons),
+        num_autotuned=counts.num_autotuned,
+    )
+    if not context.is_first:
+        return
+    method = "Dynamo's counters over all calls of the launch"
+    for name, number in (
+        ("graphs", counts.num_graphs),
+        ("graph_breaks", counts.num_graph_breaks),
+        ("recompiles", counts.num_recompiles),
+    ):
+        found.add(name, (float(number),), method=method)
+    if kinds is not None:
+        method = "leaves of the guard trees of all compiled frames"
+        found.add("guards", (float(sum(kinds.values())),), method=method)
+    _save_artifacts(context.request)
+
+
+def _decide_mode(context: Context, *, counts: CompileCounts) -> None:
+    mode, warnings = effective_mode(context.request.case, counts=counts, device=context.device)
+    # A later launch autotunes nothing: it finds the choices in the cache.
+    _set_mode(context, mode, warnings=warnings if context.is_first else ())
+
+
+def _set_mode(context: Context, mode: str, *, warnings: Sequence[RunWarning]) -> None:
+    found = context.found
+    found.effective_mode = mode
+    kept = [warning for warning in found.warnings if warning.code not in MODE_CODES]
+    found.warnings[:] = [*kept, *warnings]
+
+
+def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) -> None:
+    """Say that Dynamo gave up on a function, and whether anything compiled still runs."""
+    last = counts.given_up[-1]
+    context.found.warn(
+        "recompile-limit",
+        f"Dynamo gave up after {counts.num_recompiles} recompiles, the last for `{last.reason}`"
+        f"{_at(last)}; calls whose guards fail run eagerly",
+        hint=f"{GUARD_HINT}; TORCH_LOGS=recompiles shows each",
+    )
+    if runs_compiled_code(context.step(forward)):
+        return
+    why = "nothing compiled ran any more once Dynamo had given up on recompiling"
+    warning = fallback(context.request.case.mode, ran="eager", why=why, hint=GUARD_HINT)
+    _set_mode(context, "eager", warnings=(warning,))
+
+
+def _report_sampling(context: Context, *, recompiles: Sequence[CodePlace]) -> None:
+    """Warn of what was compiled or recorded while samples were taken: they hold its time."""
+    bounds_s = context.log.bounds_s("sample")
+    if bounds_s is None:
+        return
+    since_s, until_s = bounds_s
+    num_compiles = context.compiles.num_compiles(since_s=since_s, until_s=until_s)
+    if num_compiles:
+        last = recompiles[-1] if recompiles else None
+        context.found.warn(
+            "recompiles-while-sampling",
+            f"Dynamo compiled {num_compiles} times while samples were taken: some hold its time",
+            hint=GUARD_HINT
+            if last is None
+            else f"{GUARD_HINT}; the guard that failed last: `{last.reason}`{_at(last)}",
+        )
+    num_recordings = context.compiles.num_recordings(since_s=since_s, until_s=until_s)
+    if num_recordings:
+        context.found.warn(
+            "cudagraphs-recorded-while-sampling",
+            f"{num_recordings} CUDA graphs were recorded while samples were taken",
+            hint="an input or its address changes from call to call; TORCH_LOGS=perf_hints tells",
+        )
+
+
+def _report_times(
+    context: Context, *, times: CompileTimes, counts: CompileCounts, load_s: float
+) -> None:
+    found, state = context.found, context.request.cache_state
+    found.details["first_calls_s"] = list(times.first_calls_s)
+    details: dict[str, Any] = {"state": state, "load_s": load_s, "cache": dict(counts.cache)}
+    found.details["compile"] = details
+    if times.num_late_compiles:
+        found.warn(
+            "still-compiling",
+            f"the {len(times.later_calls_s)} calls after the first ones compiled"
+            f" {times.num_late_compiles} times more: no compile time",
+            hint="look at the recompiles in the result's details",
+        )
+        return
+    details |= {"compile_s": times.compile_s + load_s, "phases_s": times.split_s}
+    num_calls = len(times.first_calls_s)
+    method = f"first {num_calls} calls minus as many later ones"
+    if state == "cold":
+        found.add("compile_cold_s", (times.compile_s,), method=f"{method}, cache empty")
+        if not context.device.is_cuda:
+            # Triton is compiled by helpers that live on, and whose time nobody is told.
+            how = f"{method}, cache empty; this process and the compilers it ran"
+            found.add("compile_cold_cpu_s", (times.compile_cpu_s,), method=how)
+        for phase, name in PHASE_METRICS.items():
+            if phase in times.phases_s:
+                method = f"wall time in this phase during the first {num_calls} calls, cache empty"
+                found.add(name, (times.phases_s[phase],), method=method)
+    elif _is_warm(counts):
+        filled = {"warm": "compile_warm_s", "artifacts": "compile_artifacts_s"}
+        how = "cache filled" if state == "warm" else "cache loaded from artifacts, loading included"
+        found.add(filled[state], (times.compile_s + load_s,), method=f"{method}, {how}")
+    elif context.request.case.backend == "inductor" and counts.num_graphs > 0:
+        num_misses = counts.cache.get("fxgraph_misses", 0)
+        found.warn(
+            "cache-miss",
+            f"the filled compile cache was not hit ({num_misses} of {counts.num_graphs} graphs"
+            f" missed, launch with {state} cache): no {state} compile time",
+            hint="run with TORCH_LOGS=+torch._inductor.codecache to see why",
+        )
+
+
+def _is_warm(counts: CompileCounts) -> bool:
+    # One graph that is compiled anew takes as long as all the others that are not.
+    return counts.cache.get("fxgraph_hits", 0) > 0 and counts.cache.get("fxgraph_misses", 0) == 0
+
+
+def _load_artifacts(request: LaunchRequest) -> float:
+    """Fill the cache with the first launch's artifacts if asked; return the wall seconds of it."""
+    if request.cache_state != "artifacts":
+        return 0.0
+    start_s = time.perf_counter()
+    torch.compiler.load_cache_artifacts(Path(request.artifacts_path).read_bytes())
+    return time.perf_counter() - start_s
+
+
+def _save_artifacts(request: LaunchRequest) -> None:
+    """Leave what the caches of this process hold for a later launch, if they hold anything."""
+    if request.case.backend != "inductor" or not request.artifacts_path:
+        return
+    saved = torch.compiler.save_cache_artifacts()
+    if saved is not None:
+        Path(request.artifacts_path).write_bytes(saved[0])
+
+
+def _at(place: CodePlace) -> str:
+    return "" if place.file is None else f" at {Path(place.file).name}:{place.line}"

@@ -1,0 +1,188 @@
+"""The kernels that Inductor generated in this process: their code, and their calls made visible.
+
+The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
+that Inductor wrote. While `shown_kernels` lasts each such function stands behind a range of its own
+name, so that what is profiled is the very code that was sampled, not another one that Inductor
+generates when it is asked for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
+themselves. Where the modules are is torch's own business: this is the only file that looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from runner.measure.kernels._merge_measure_arguments import describe_arguments
+
+# How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
+_DEFINITION = re.compile(
+    r"^(?P<name>\w+) = async_compile\.(?P<way>\w+)\((?P<head>[^\n]*?)r?'''(?P<text>.*?)'''",
+    re.MULTILINE | re.DOTALL,
+)
+_LANGUAGES: Mapping[str, str] = {"cpp_pybinding": "cpp", "cpp": "cpp", "triton": "triton"}
+# Generated files of megabytes belong to models whose code nobody reads at once.
+MAX_FILE_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedKernel:
+    """The code of one kernel, as Inductor wrote it; `language` is `cpp` or `triton`.
+
+    `place` counts the earlier graphs of the process that have a kernel of this name: each graph
+    numbers its kernels from 0.
+    """
+
+    name: str
+    place: int
+    language: str
+    text: str
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name in a trace: that of a C++ kernel says which graph it is of."""
+        return (
+            f"{self.name}#{self.place + 1}" if self.place and self.language == "cpp" else self.name
+        )
+
+
+def generated_kernels() -> list[GeneratedKernel]:
+    """Return the kernels that were generated or loaded in this process, in that order."""
+    return [
+        GeneratedKernel(
+            name=match["name"],
+            place=place,
+            language=_LANGUAGES[match["way"]],
+            text=match["text"].strip("\n"),
+        )
+        for place, match in _counted(_definitions())
+        if match["way"] in _LANGUAGES
+    ]
+
+
+def _definitions() -> Iterator[re.Match[str]]:
+    for module in generated_modules():
+        yield from _DEFINITION.finditer(module_text(module))
+
+
+def module_text(module: ModuleType) -> str:
+    """Return what Inductor wrote; empty where it cannot be read: its kernels are still timed."""
+    path = Path(str(module.__file__))
+    try:
+        return path.read_text(encoding="utf-8") if path.stat().st_size < MAX_FILE_BYTES else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[str]]]:
+    seen: Counter[str] = Counter()
+    for match in matches:
+        yield seen[match["name"]], match
+        seen[match["name"]] += 1
+
+
+# What the first call of each kernel was given, by its name in a trace: runner.measure.arguments.
+FirstCalls = dict[str, list[Any]]
+
+
+@contextmanager
+def shown_kernels() -> Iterator[FirstCalls]:
+    """Let each call of a generated C++ kernel be a range of its name while the block runs.
+
+    Yields what the first call of each was given, by the names in a trace. That of a Triton kernel
+    is looked at as well, where it is called at all: the replay of a CUDA graph calls none.
+    """
+    calls: FirstCalls = {}
+    seen: Counter[str] = Counter()
+    with ExitStack() as shown:
+        for module in generated_modules():
+            for name, function in list(vars(module).items()):
+                language = _language(name, function)
+                if not language:
+                    continue
+                kernel = GeneratedKernel(name=name, place=seen[name], language=language, text="")
+                seen[name] += 1
+                if language == "cpp":
+                    show = _shown(kernel.shown_name, function, calls=calls)
+                    shown.enter_context(replaced(module, name, show))
+                else:
+                    look = _looked_at(kernel.shown_name, function.run, calls=calls)
+                    shown.enter_context(replaced(function, "run", look))
+        yield calls
+
+
+def _language(name: str, function: Any) -> str:
+    """Return what the kernel that a module calls `name` is written in, empty for no kernel."""
+    if name.startswith("cpp_") and callable(function):
+        return "cpp"
+    return "triton" if name.startswith("triton_") and hasattr(function, "run") else ""
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let `name` of `owner` be `value` while the block runs."""
+    hidden = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if hidden is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, hidden)
+
+
+@contextmanager
+def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    """Let `name` of `owner` be what `wrap` makes of it while the block runs, if there is such."""
+    method = getattr(owner, name, None)
+    with nullcontext() if method is None else replaced(owner, name, wrap(method)):
+        yield
+
+
+def _shown(name: str, function: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
+    range_of = range_maker()
+
+    def show(*arguments: Any) -> Any:
+        if name not in calls:
+            calls[name] = describe_arguments(arguments)
+        with range_of(name):
+            return function(*arguments)
+
+    return show
+
+
+def _looked_at(name: str, run: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
+    def look(*arguments: Any, **options: Any) -> Any:
+        if name not in calls:
+            calls[name] = describe_arguments(arguments)
+        return run(*arguments, **options)
+
+    return look
+
+
+def range_maker() -> Callable[[str], Any]:
+    """Return what makes a range; torch's fast one costs a tenth of the public one."""
+    fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+    return torch.profiler.record_function if fast is None else fast
+
+
+def generated_modules() -> list[ModuleType]:
+    """Return the modules that Inductor wrote and that call kernels; none where it hides them."""
+    from torch._inductor.codecache import PyCodeCache
+
+    modules = getattr(PyCodeCache, "modules", ())
+    return [
+        module
+        for module in modules
+        if isinstance(module, ModuleType)
+        and hasattr(module, "call")
+        and getattr(module, "__file__", None)
+    ]

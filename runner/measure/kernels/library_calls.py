@@ -1,0 +1,107 @@
+"""The calls of libraries in compiled code: which module of the model each one is for.
+
+Inductor generates no kernel for a matrix product or a convolution: the module that it writes calls
+`extern_kernels.addmm` and the like, and a trace shows an operator without a home. When Inductor
+writes such a call it knows the node of the graph; the calls of a graph come in the order in which
+they were written, every time. So each is put into a range `hud/module:PATH` while
+`shown_library_calls` lasts. Where the numbers of calls written and found differ, none of that graph
+is: a path that may be another call's is worse than none. The functions are torch's own business.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from runner.measure.kernels.generated_code import generated_modules, module_text, replaced, wrapped
+from runner.measure.kernels.provenance import graph_number, origin_of
+
+# What the calls are attributes of, in every module that Inductor writes.
+LIBRARIES = "extern_kernels"
+_CALL = re.compile(rf"^\s+(?:\w+ = )?{LIBRARIES}\.\w+\(", re.MULTILINE)
+
+# The module path of each call, in order; a list for each graph that has any, in order too.
+Calls = list[list[str]]
+
+
+@contextmanager
+def recorded_library_calls(calls: Calls) -> Iterator[None]:
+    """Add the module path of each call to `calls` that Inductor writes while the block runs."""
+    from torch._inductor.ir import ExternKernel
+
+    with wrapped(ExternKernel, "codegen_comment", functools.partial(_watching, calls=calls)):
+        yield
+
+
+def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
+    last_graph: list[Any] = []
+
+    @functools.wraps(write)
+    def watching(self: Any, *arguments: Any, **options: Any) -> Any:
+        # A compilation never fails since nobody could say where a call comes from.
+        with suppress(Exception):
+            name = self.get_kernel_name()
+            if name.startswith(f"{LIBRARIES}."):
+                graph = graph_number()
+                if last_graph != [graph]:
+                    last_graph[:] = [graph]
+                    calls.append([])
+                calls[-1].append(_path_of(self.origins, operator=name.rpartition(".")[2]))
+        return write(self, *arguments, **options)
+
+    return watching
+
+
+def _path_of(nodes: Any, *, operator: str) -> str:
+    """Return the module of the node that a call computes; empty where no one node does.
+
+    What was fused into its inputs, or only looks at them otherwise, is among the nodes too.
+    """
+    found = [origin_of(node) for node in nodes if node.op == "call_function"]
+    paths = {origin.module for origin in found if origin.target.split(".")[1:2] == [operator]}
+    return paths.pop() if len(paths) == 1 else ""
+
+
+@contextmanager
+def shown_library_calls(calls: Calls) -> Iterator[None]:
+    """Put each call of a library into the range of its module while the block runs."""
+    modules = [(module, len(_CALL.findall(module_text(module)))) for module in generated_modules()]
+    calling = [(module, number) for module, number in modules if number]
+    with ExitStack() as shown:
+        if len(calling) == len(calls):
+            for (module, number), paths in zip(calling, calls, strict=True):
+                if number == len(paths):
+                    shown.enter_context(_shown(module, paths))
+        yield
+
+
+def _shown(module: ModuleType, paths: Sequence[str]) -> Any:
+    return replaced(module, LIBRARIES, _Libraries(getattr(module, LIBRARIES), paths))
+
+
+class _Libraries:
+    """Stands for `extern_kernels` in one module; counts its calls."""
+
+    def __init__(self, hidden: Any, paths: Sequence[str]) -> None:
+        self._hidden = hidden
+        self._paths = paths
+        self._num_calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._hidden, name)
+
+        def show(*arguments: Any, **options: Any) -> Any:
+            path = self._paths[self._num_calls % len(self._paths)]
+            self._num_calls += 1
+            if not path:
+                return function(*arguments, **options)
+            with torch.profiler.record_function(f"hud/module:{path}"):
+                return function(*arguments, **options)
+
+        return show

@@ -1,0 +1,302 @@
+"""What one call of a generated kernel moves and computes, counted in the loops of its code.
+
+When Inductor defines a kernel it knows its loops: which elements of which buffers they load and
+store, and what they compute of them. Counted are
+
+- bytes: every element that is read of what the kernel did not write itself, once, and every one
+  that it writes. A tensor that is changed in place is read and written, a row that is looked up in
+  a table is read and the table is not, and of a broadcast only what is there is read. A part that
+  overlaps another counts twice, but never more than the whole buffer;
+- operations: one for each element and operator that is computed, an operator that reduces for each
+  element that it takes. An `exp` is one like an `add`: an estimate. What only moves or names values
+  is none. Of a product that is written from a template they are those of the product
+  (runner/traces/operator_costs.py).
+
+Sizes that are dynamic are those that the graph was compiled for. The structures are torch's own
+business: this is the only file that reads them, and raises whatever comes where they are others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from runner.traces._merge_traces_inputs import Tensor
+from runner.traces.operator_costs import Work, work_of
+
+_READS = ("LOAD", "LOAD_SEED", "BUCKETIZE")
+_WRITES = ("STORE", "STORE_REDUCTION")
+# How the values are named that an index looks up, and the node that names one.
+_INDIRECT, _SET = "indirect", "set_"
+_READ_AND_WRITTEN = "atomic_add"
+# The nodes of a loop that get values from memory, or from a part that runs under a mask.
+_VALUES = ("load", "masked_subblock", "bucketize")
+# The calls of a loop that compute no value from others: they move, name or convert one.
+_MOVING = (
+    "load load_seed store store_reduction constant index_expr to_dtype to_dtype_bitcast identity"
+    " check_bounds indirect_indexing output device_assert_async"
+)
+_NO_OPERATIONS = frozenset(_MOVING.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopWork:
+    """What one call moves and computes.
+
+    `dtype` is that of a product, empty for other loops: no peak was measured of what they do.
+    """
+
+    num_bytes: float
+    flops: float | None
+    dtype: str = ""
+
+
+def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
+    """Return what one call of a kernel does that consists of these nodes of the scheduler.
+
+    `arguments` are the KernelArgs of the kernel. Raises whatever torch's own structures do where
+    they are not those that are known here.
+    """
+    leaves = [leaf for node in nodes if hasattr(node, "get_nodes") for leaf in node.get_nodes()]
+    traffic = _Traffic(arguments)
+    flops: list[float | None] = []
+    dtype = ""
+    for place, leaf in enumerate(leaves):
+        if leaf._body is None:
+            product = _product_of(leaf.node.origins)
+            flops.append(product.flops)
+            dtype = product.dtype
+            traffic.add_template(leaf.get_buffer_names())
+        else:
+            loop = _Loop(leaf._body)
+            flops.append(float(loop.num_elements * loop.num_operators()))
+            traffic.add(loop, place=place)
+    traffic.add_inputs()
+    known = [number for number in flops if number is not None]
+    return LoopWork(
+        num_bytes=float(traffic.num_bytes()),
+        # Nothing is known to be computed by what only moves.
+        flops=(sum(known) or None) if len(known) == len(flops) else None,
+        dtype=dtype,
+    )
+
+
+class _Loop:
+    """The body of one loop nest: its accesses by how many elements they touch, its operators."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self._sizes = {symbol.name: _whole(size) for symbol, size in body.var_ranges.items()}
+        self._graphs = {name: block.graph for name, block in body.subblocks.items()}
+        nodes = [node for graph in (self._graph, *self._graphs.values()) for node in graph.nodes]
+        self._indirect = {
+            str(node.target).removeprefix(_SET): node
+            for node in nodes
+            if str(node.target).startswith(_SET + _INDIRECT)
+        }
+
+    @property
+    def _graph(self) -> torch.fx.Graph:
+        graph: torch.fx.Graph = self._body.root_block.graph
+        return graph
+
+    @property
+    def num_elements(self) -> int:
+        """Return how often the innermost part runs."""
+        return math.prod(self._sizes.values())
+
+    def num_operators(self) -> int:
+        """Return how many different values the innermost part computes from others."""
+        return sum(len(_operators(graph)) for graph in (self._graph, *self._graphs.values()))
+
+    def accesses(self, sorts: Iterable[str]) -> Iterator[tuple[str, Any, str | None]]:
+        """Yield buffer, index and mode of each access of these sorts."""
+        for what, entries in self._body.memory_usage.items():
+            if what.name in sorts:
+                for entry in entries:
+                    index = self._body.indexing_exprs[entry.index_name]
+                    yield entry.buffer_name, index, entry.mode
+
+    def touched(self, index: Any, *, place: int) -> tuple[Any, int]:
+        """Return which elements an index goes through, and how many: its different values.
+
+        Which is known by the first of them and their number; `place` tells apart what the loops of
+        a kernel look up.
+        """
+        symbols = {symbol.name: symbol for symbol in getattr(index, "free_symbols", ())}
+        number = math.prod(self._sizes[name] for name in self._variables(symbols))
+        if any(name.startswith(_INDIRECT) for name in symbols):
+            return (place, index), number
+        zeros = {symbol: 0 * symbol for name, symbol in symbols.items() if name in self._sizes}
+        return (index.xreplace(zeros) if zeros else index, number), number
+
+    def _variables(self, names: Iterable[str]) -> set[str]:
+        """Return the variables of the loop on which these symbols depend, by what they look up."""
+        found: set[str] = set()
+        for name in names:
+            if name in self._sizes:
+                found.add(name)
+            elif name.startswith(_INDIRECT):
+                node = self._indirect[name]
+                for above in self._above(node):
+                    index = self._body.indexing_exprs[above]
+                    found |= self._variables(symbol.name for symbol in index.free_symbols)
+        return found
+
+    def _above(self, node: torch.fx.Node) -> set[str]:
+        """Return the names of the indices that the value of a node was computed with."""
+        found: set[str] = set()
+        seen: set[torch.fx.Node] = set()
+        todo = list(node.all_input_nodes)
+        while todo:
+            above = todo.pop()
+            if above in seen:
+                continue
+            seen.add(above)
+            todo += above.all_input_nodes
+            if above.target == "get_index":
+                found.add(str(above.args[0]))
+            elif above.target in self._graphs:
+                todo += self._graphs[str(above.target)].nodes
+        return found
+
+
+def _operators(graph: torch.fx.Graph) -> list[str]:
+    """Return the operators that compute values from what is read, once where they are the same.
+
+    What is computed of the place in the loop alone, such as whether it is in bounds, is not.
+    """
+    numbers: dict[torch.fx.Node, int] = {}
+    places: dict[tuple[str, str], int] = {}
+    values: set[torch.fx.Node] = set()
+    names = []
+    for node in graph.nodes:
+        name = str(node.target)
+        key = (name, repr(torch.fx.node.map_arg((node.args, node.kwargs), numbers.__getitem__)))
+        is_new = key not in places
+        numbers[node] = places.setdefault(key, len(places))
+        has_values = not values.isdisjoint(node.all_input_nodes)
+        if has_values or name.startswith(_VALUES):
+            values.add(node)
+        is_added = _READ_AND_WRITTEN in node.args
+        is_operator = node.op == "call_method" and (is_added or name not in _NO_OPERATIONS)
+        if is_new and has_values and is_operator:
+            names.append(name)
+    return names
+
+
+class _Traffic:
+    """The elements of each buffer that a kernel reads from outside and writes to it."""
+
+    def __init__(self, arguments: Any) -> None:
+        self._arguments = arguments
+        self._read: dict[str, dict[Any, int]] = {}
+        self._written: dict[str, dict[Any, int]] = {}
+        # By the pointers of the kernel: of several buffers in one place each is written there.
+        self._names: dict[str, str] = {}
+
+    def add(self, loop: _Loop, *, place: int) -> None:
+        """Count the loads of one loop, then its stores."""
+        for name, index, _mode in loop.accesses(_READS):
+            if _real(name) not in self._names:
+                _note(self._read, _real(name), loop, index=index, place=place)
+        for name, index, mode in loop.accesses(_WRITES):
+            real = _real(name)
+            if mode == _READ_AND_WRITTEN and real not in self._names:
+                _note(self._read, real, loop, index=index, place=place)
+            self._names[real] = pointer = self._pointer(real)
+            if pointer:
+                _note(self._written, pointer, loop, index=index, place=place)
+
+    def add_template(self, names: Iterable[str]) -> None:
+        """Count the buffers of these names, which a template writes whole where they leave it."""
+        for name in map(_real, names):
+            self._names[name] = pointer = self._pointer(name)
+            if pointer:
+                self._written[pointer] = {None: _numel(name)}
+
+    def add_inputs(self) -> None:
+        """Count what no loop reads whole: it is what the template reads."""
+        for name in self._arguments.input_buffers:
+            self._read.setdefault(name, {None: _numel(name)})
+
+    def _pointer(self, name: str) -> str:
+        """Return the argument of the kernel that a buffer is, empty where it stays inside."""
+        inplace = self._arguments.inplace_buffers.get(name)
+        if inplace is not None:
+            return str(getattr(inplace, "inner_name", ""))
+        pointer = self._arguments.output_buffers.get(name)
+        return pointer if isinstance(pointer, str) else ""
+
+    def num_bytes(self) -> int:
+        """Return the bytes of all."""
+        names = {pointer: name for name, pointer in self._names.items()}
+        written = {names[pointer]: parts for pointer, parts in self._written.items()}
+        return sum(
+            min(sum(parts.values()), _numel(name)) * _graph().get_dtype(name).itemsize
+            for side in (self._read, written)
+            for name, parts in side.items()
+        )
+
+
+def _note(
+    side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, place: int
+) -> None:
+    """Add an access; the same elements that another access has, of any loop, are one."""
+    part, number = loop.touched(index, place=place)
+    side.setdefault(name, {})[part] = number
+
+
+def _graph() -> Any:
+    from torch._inductor.virtualized import V
+
+    return V.graph
+
+
+def _real(name: str) -> str:
+    """Return the buffer that is changed where `name` is what it is called after the change."""
+    real: Mapping[str, str] = _graph().scheduler.mutation_real_name
+    return real.get(name, name)
+
+
+def _numel(name: str) -> int:
+    return _whole(_graph().get_numel(name))
+
+
+def _whole(size: Any) -> int:
+    """Return a size as a number; a dynamic one is what the graph was compiled for."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if isinstance(size, int) or size.is_number:
+        return int(size)
+    if free_unbacked_symbols(size):
+        raise LookupError("the size depends on data")
+    return int(_graph().sizevars.optimization_hint(size))
+
+
+def _product_of(origins: Iterable[torch.fx.Node]) -> Work:
+    """Return the work of the one product among the nodes of a template."""
+    found = [_work_of_node(node) for node in origins if node.op == "call_function"]
+    products = [work for work in found if work.flops is not None]
+    return products[0] if len(products) == 1 else Work()
+
+
+def _work_of_node(node: torch.fx.Node) -> Work:
+    # A graph says aten.addmm.default or mkl._mkl_linear.
+    name = "::".join(str(node.target).split(".")[:2])
+    tensors = [_tensor_of(item) for item in node.args]
+    return work_of(name, tensors=tensors, values=[str(item) for item in node.args])
+
+
+def _tensor_of(item: Any) -> Tensor | None:
+    value = item.meta.get("val") if isinstance(item, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    sizes = tuple(
+        size if isinstance(size, int) else int(size.node.require_hint()) for size in value.shape
+    )
+    return Tensor(sizes, str(value.dtype).removeprefix("torch."), value.dtype.itemsize)

@@ -1,0 +1,152 @@
+"""The step `kernels` of a launch: a few iterations under the profiler, after every sample.
+
+What comes of it are two files: the Chrome trace, and beside it the notes, what this process knows
+of its kernels and no trace tells (runner.traces.notes): their code, where they come from, what they
+move. The runner reads both; here nothing is judged.
+
+The code is that which was sampled: nothing is compiled again. Each iteration is a range
+`hud/iteration` (NVTX too on CUDA); in an eager case each call of a module is a range
+`hud/module:PATH`, in compiled code each call of a library; generated kernels know their modules.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.profiler import ProfilerActivity
+
+from runner.measure.context import Context, Forward
+from runner.measure.kernels.generated_code import FirstCalls, generated_kernels, shown_kernels
+from runner.measure.kernels.library_calls import shown_library_calls
+from runner.measure.kernels.profiler_ranges import named_range
+from runner.measure.kernels.provenance import Origins, Provenance
+from runner.measure.latency.timing import uncollected
+from runner.measure.runtimes.registry import is_exported
+from runner.protocol import notes_path, write_json
+from runner.traces.compile_notes import KernelNote, KernelNotes
+
+# A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
+MAX_ITERATIONS = 10
+BUDGET_S = 0.3
+
+
+def report_kernels(context: Context, forward: Forward) -> None:
+    """Leave the trace of some iterations through `forward`, and the notes on its kernels.
+
+    Where another profiler watches, show it the iterations and leave nothing. Nothing either of
+    another runtime on a CPU.
+    """
+    if context.request.is_watched:
+        _show(context, forward)
+        return
+    if is_exported(context.request.case) and not context.device.is_cuda:
+        # The profiler sees torch's operators and CUDA's kernels: there would be none.
+        return
+    path = Path(context.request.trace_path)
+    num_iterations = _num_iterations(context)
+    with context.device.pinned(), uncollected(), _shown(context) as calls:
+        _profile(context, forward, num_iterations=num_iterations, path=path)
+    notes = KernelNotes(
+        device=context.request.case.device,
+        num_iterations=num_iterations,
+        kernels=_notes(context.origins, calls=calls),
+    )
+    write_json(notes_path(path), notes.to_json())
+
+
+@contextmanager
+def _shown(context: Context) -> Iterator[FirstCalls]:
+    with shown_library_calls(context.library_calls), shown_kernels() as calls:
+        yield calls
+
+
+def _show(context: Context, forward: Forward) -> None:
+    step, device = context.step(forward), context.device
+    with device.pinned(), uncollected():
+        for _ in range(_num_iterations(context)):
+            with named_range("hud/iteration", device=device):
+                step()
+                device.synchronize()
+
+
+def _num_iterations(context: Context) -> int:
+    latency_s = statistics.median(context.found.metrics["latency_s"].samples)
+    return max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
+
+
+def _profile(context: Context, forward: Forward, *, num_iterations: int, path: Path) -> None:
+    step, device = context.step(forward), context.device
+    activities = [ProfilerActivity.CPU]
+    if device.is_cuda:
+        activities.append(ProfilerActivity.CUDA)
+    modules = module_ranges(context.subject.model) if context.is_eager else nullcontext()
+    with (
+        modules,
+        torch.profiler.profile(
+            activities=activities,
+            record_shapes=True,
+            # The first iteration pays for starting the profiler.
+            schedule=torch.profiler.schedule(wait=0, warmup=1, active=num_iterations, repeat=1),
+            on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
+        ) as profiler,
+    ):
+        for _ in range(1 + num_iterations):
+            with named_range("hud/iteration", device=device):
+                step()
+                # Kernels of an iteration shall end in its range.
+                device.synchronize()
+            profiler.step()
+
+
+@contextmanager
+def module_ranges(model: torch.nn.Module) -> Iterator[None]:
+    """Show each call of a module of `model` as a range `hud/module:PATH` while the block runs."""
+    paths = {module: path for path, module in model.named_modules() if path}
+    opened: list[torch.profiler.record_function] = []
+
+    def enter(module: torch.nn.Module, _inputs: Any) -> None:
+        if module in paths:
+            opened.append(torch.profiler.record_function(f"hud/module:{paths[module]}"))
+            opened[-1].__enter__()
+
+    def leave(module: torch.nn.Module, _inputs: Any, _output: Any) -> None:
+        if module in paths and opened:
+            opened.pop().__exit__(None, None, None)
+
+    handles = [
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
+    """Return what is known of each generated kernel, under the name that the trace has for it."""
+    notes = {}
+    for kernel in generated_kernels():
+        graphs = origins.get(kernel.name, [])
+        known = graphs[kernel.place] if kernel.place < len(graphs) else Provenance()
+        work = known.work
+        notes[kernel.shown_name] = KernelNote(
+            language=kernel.language,
+            source=kernel.text,
+            num_bytes=work.num_bytes if work else None,
+            flops=work.flops if work else None,
+            dtype=work.dtype if work else "",
+            origins=tuple(known.origins),
+            arguments=tuple(calls.get(kernel.shown_name, ())),
+        )
+    return notes

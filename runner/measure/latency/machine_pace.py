@@ -1,0 +1,50 @@
+"""The pace of the machine: a fixed piece of work that is timed between the samples.
+
+A core shares its clock and its execution units with neighbours that nothing here can see, and runs
+at another pace from one second to the next. What the same work takes in the same rounds tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from runner.measure.device import Device
+from runner.measure.latency.timing import Side
+
+# Fixed for ever, as series of years are brought to its pace: what must change gets another metric.
+# Half arithmetic, half launching: one product of 14 MFLOP, 0.44 MB, and a chain of tiny additions,
+# each 0.1 to 0.4 ms on the cores of today.
+WIDTH = 192
+CHAIN_LENGTH = 60
+CHAIN_WIDTH = 64
+# The first product sets up the library.
+NUM_WARMUP_CALLS = 3
+
+
+def open_pace(device: Device) -> Side | None:
+    """Return the fixed work as a side to time; None where there is no CPU time of one thread."""
+    if device.is_cuda or device.num_threads != 1:
+        return None
+    work = fixed_work()
+    for _ in range(NUM_WARMUP_CALLS):
+        work()
+    return Side(name="pace", step=work)
+
+
+def fixed_work() -> Callable[[], torch.Tensor]:
+    """Return the fixed work, its tensors in place."""
+    factor = torch.full((WIDTH, WIDTH), 0.5)
+    product = torch.empty_like(factor)
+    start = torch.zeros(CHAIN_WIDTH)
+
+    def work() -> torch.Tensor:
+        with torch.no_grad():
+            torch.mm(factor, factor, out=product)
+            link = start
+            for _ in range(CHAIN_LENGTH):
+                link = link + 1.0
+        return link
+
+    return work

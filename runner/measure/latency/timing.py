@@ -1,0 +1,297 @@
+"""Samples of the latency: eager and variant interleaved, round by round, in one process.
+
+Method: a round times each side once, k iterations back to back, k chosen so that a sample lasts
+SAMPLE_S; which side goes first alternates, so that a drift of the machine hits both alike
+(docs/methodology.md). Warm-up rounds run until the level settles. When it falls later all the same,
+the rounds before the fall were warm-ups too; they are kept, flagged. Knows no torch.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from db.records.metrics import CPU_TIME
+from runner.measure.latency.steady_state import (
+    MIN_FALL_ROUNDS,
+    begins_to_fall,
+    has_settled,
+    last_fall,
+    relative_half_width,
+)
+from runner.protocol import MeasureSettings
+
+# 5 ms: a timer call costs 50 ns, a scheduler tick 1-4 ms; shorter samples are mostly luck.
+SAMPLE_S = 0.005
+# A first guess from one call would believe a call that was preempted, or compiled something.
+CALIBRATION_TRIES = 3
+# Samples of half to twice SAMPLE_S are as good; beyond that k is chosen anew.
+CALIBRATION_TOLERANCE = 2.0
+MIN_ROUNDS = 5
+MAX_WARMUP_ROUNDS = 12
+# Fewer calls of a side in one launch, and a late compilation may lie ahead: no stopping early.
+MIN_CALLS = 50
+# A level that falls more often than this while samples are taken has not settled.
+MAX_FALLS = 3
+# The interval within a launch may be half the target between launches: it then adds an eighth.
+WITHIN_LAUNCH_SHARE = 0.5
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds for one iteration; `cpu_s` is the thread's CPU time, None where it says nothing.
+
+    `host_share` is the share of the time in which the host still gave work to the device, None on
+    a CPU.
+    """
+
+    wall_s: float
+    cpu_s: float | None
+    host_share: float | None = None
+
+    @property
+    def steadiest_s(self) -> float:
+        """Return the CPU time where there is one, which a busy machine does not stretch."""
+        return self.wall_s if self.cpu_s is None else self.cpu_s
+
+
+class Timer(Protocol):
+    """What times iterations: a device, or a script in a test."""
+
+    def time_iterations(self, call: Step, *, num_iterations: int) -> Timing:
+        """Return the mean time of `num_iterations` calls."""
+        ...
+
+
+@dataclass(slots=True)
+class Side:
+    """One function under measurement with its samples so far."""
+
+    name: str
+    step: Step
+    num_iterations: int = 1
+    num_calls: int = 0
+    samples: list[Timing] = field(default_factory=list)
+    warmups: list[Timing] = field(default_factory=list)
+
+    def time(self, device: Timer, *, num_iterations: int | None = None) -> Timing:
+        """Return the time of one sample, which is counted but not kept."""
+        wanted = num_iterations or self.num_iterations
+        self.num_calls += wanted
+        return device.time_iterations(self.step, num_iterations=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How the sampling of a launch went.
+
+    `stopped_by` is `rounds` (all were taken), `interval` (narrow enough) or `budget`; `num_falls`
+    says how often the level fell after warming up, and `is_settled` whether that came to an end.
+    """
+
+    stopped_by: str
+    num_falls: int
+    is_settled: bool
+
+
+@contextmanager
+def quiet_python() -> Iterator[None]:
+    """Collect the garbage of the steps before, then keep the collector out of the samples."""
+    gc.collect()
+    with uncollected():
+        yield
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector out; after a compilation, collecting takes longer than a step."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def calibrate(side: Side, *, device: Timer) -> None:
+    """Set how many iterations of `side` make a sample of SAMPLE_S."""
+    num_iterations = 1
+    while True:
+        sample_s = _shortest_s(side, device=device, num_iterations=num_iterations)
+        if sample_s >= SAMPLE_S:
+            break
+        num_iterations *= 2
+    side.num_iterations = _iterations_for(sample_s / num_iterations)
+
+
+def _shortest_s(side: Side, *, device: Timer, num_iterations: int) -> float:
+    shortest_s = math.inf
+    for _ in range(CALIBRATION_TRIES):
+        timing = side.time(device, num_iterations=num_iterations)
+        shortest_s = min(shortest_s, timing.wall_s * num_iterations)
+        # Too short is certain at once; only too long may have been an accident.
+        if shortest_s < SAMPLE_S:
+            break
+    return shortest_s
+
+
+def _iterations_for(iteration_s: float) -> int:
+    return max(1, math.ceil(SAMPLE_S / iteration_s))
+
+
+def recalibrate(side: Side, *, level_s: float) -> bool:
+    """Choose k anew where one iteration takes `level_s`; return whether it had to change."""
+    wanted = _iterations_for(level_s)
+    ratio = wanted / side.num_iterations
+    if 1 / CALIBRATION_TOLERANCE <= ratio <= CALIBRATION_TOLERANCE:
+        return False
+    side.num_iterations = wanted
+    return True
+
+
+def warm_up(sides: Sequence[Side], *, device: Timer, deadline_s: float) -> bool:
+    """Run rounds until every side has settled; return whether they did.
+
+    `deadline_s` is a time of `time.perf_counter()` after which no further round starts.
+    """
+    for side in sides:
+        calibrate(side, device=device)
+    is_settled = False
+    while not is_settled and len(sides[0].warmups) < MAX_WARMUP_ROUNDS:
+        for side in sides:
+            side.warmups.append(side.time(device))
+        is_settled = all(has_settled(_times(side.warmups)) for side in sides)
+        if time.perf_counter() > deadline_s:
+            break
+    for side in sides:
+        # What the calibration saw may have been the first calls of a model that warms up late.
+        recalibrate(side, level_s=min(timing.wall_s for timing in side.warmups[-3:]))
+    return is_settled
+
+
+def take_samples(
+    sides: Sequence[Side],
+    *,
+    device: Timer,
+    settings: MeasureSettings,
+    between_rounds: Callable[[], None] | None = None,
+    pace: Side | None = None,
+) -> Course:
+    """Append `settings.num_rounds` samples to each side; return how it went.
+
+    Fewer when `budget_s` is spent first, or when the samples of this launch are already much closer
+    to each other than launches need to be. Never fewer than MIN_ROUNDS. `between_rounds` is called
+    after every round, outside every timer. `pace` is timed once a round and keeps a sample for each
+    round that is kept.
+    """
+    deadline_s = time.perf_counter() + settings.budget_s
+    num_falls = num_rounds = num_extra = 0
+    while True:
+        stopped_by = _why_stop(sides, settings=settings, deadline_s=deadline_s)
+        if stopped_by in ("rounds", "interval") and num_extra < MIN_FALL_ROUNDS and _falls(sides):
+            num_extra += 1
+        elif stopped_by is not None:
+            if num_falls > MAX_FALLS or not _drop_fallen(sides):
+                break
+            num_falls += 1
+            continue
+        for side in sides if num_rounds % 2 == 0 else list(reversed(sides)):
+            side.samples.append(side.time(device))
+        if pace is not None:
+            pace.samples.append(pace.time(device))
+        num_rounds += 1
+        if between_rounds is not None:
+            between_rounds()
+    if pace is not None:
+        # Rounds that turned out to be warm-ups were the first ones.
+        del pace.samples[: len(pace.samples) - len(sides[0].samples)]
+    return Course(stopped_by=stopped_by, num_falls=num_falls, is_settled=num_falls <= MAX_FALLS)
+
+
+def _why_stop(sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: float) -> str | None:
+    num_rounds = len(sides[0].samples)
+    if num_rounds >= settings.num_rounds:
+        return "rounds"
+    if num_rounds >= MIN_ROUNDS and time.perf_counter() > deadline_s:
+        return "budget"
+    target = settings.target_interval * WITHIN_LAUNCH_SHARE
+    has_seen_enough = min(side.num_calls for side in sides) >= MIN_CALLS
+    if has_seen_enough and relative_half_width(headline(sides)) < target:
+        return "interval"
+    return None
+
+
+def _falls(sides: Sequence[Side]) -> bool:
+    return any(begins_to_fall(_times(side.samples)) for side in sides)
+
+
+def _drop_fallen(sides: Sequence[Side]) -> bool:
+    """Flag the rounds before the last fall of any side as warm-ups; return whether there was one.
+
+    Both sides lose the same rounds, so that what is left are pairs. When an iteration now takes so
+    much less time that k must change, the rounds after the fall were too short and go as well.
+    """
+    fall = max(last_fall(_times(side.samples)) for side in sides)
+    if fall == 0:
+        return False
+    levels_s = [float(np.median([t.wall_s for t in side.samples[fall:]])) for side in sides]
+    has_changed = [
+        recalibrate(side, level_s=level_s) for side, level_s in zip(sides, levels_s, strict=True)
+    ]
+    for side in sides:
+        end = len(side.samples) if any(has_changed) else fall
+        side.warmups += side.samples[:end]
+        del side.samples[:end]
+    return True
+
+
+def headline(sides: Sequence[Side]) -> list[float]:
+    """Return, round by round, the steadiest number: eager over variant, or the time of one side.
+
+    On the CPU clock where every sample has it, else on wall time.
+    """
+    on_cpu_clock = has_cpu_clock(sides)
+    times = [
+        [timing.steadiest_s if on_cpu_clock else timing.wall_s for timing in side.samples]
+        for side in sides
+    ]
+    if len(times) == 1:
+        return times[0]
+    eager, variant = times
+    return [left / right for left, right in zip(eager, variant, strict=True)]
+
+
+def has_cpu_clock(sides: Sequence[Side]) -> bool:
+    """Return whether every sample of every side has CPU time."""
+    return all(timing.cpu_s for side in sides for timing in side.samples)
+
+
+def clock_name(sides: Sequence[Side]) -> str:
+    """Return the clock of ratios of `sides`: that of their threads where there is one."""
+    return f"thread {CPU_TIME}" if has_cpu_clock(sides) else "wall time"
+
+
+def _times(timings: Sequence[Timing]) -> list[float]:
+    return [timing.steadiest_s for timing in timings]
+
+
+def course_details(sides: Sequence[Side], course: Course) -> dict[str, Any]:
+    """Return what the case result keeps about the sampling of this launch, as JSON values."""
+    return {
+        "stopped_by": course.stopped_by,
+        "num_falls": course.num_falls,
+        "is_settled": course.is_settled,
+        "num_rounds": len(sides[0].samples),
+        "num_warmup_rounds": len(sides[0].warmups),
+        "iterations_per_sample": {side.name: side.num_iterations for side in sides},
+    }

@@ -1,0 +1,93 @@
+"""What a variant does to a model before it is compiled: to a copy, so that eager stays as it was.
+
+Eager is what every variant is compared with, in speed and in accuracy, so a treatment works on a
+copy of the subject: of its modules, and of tensors and optimizer only where it changes those.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable
+from functools import partial
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from models_zoo.catalog.spec import UNTREATED, Treatment
+from runner.measure._merge_measure_blocks import repeated_blocks
+from runner.measure.quantization import quantize, why_not_quantized
+from runner.measure.subject import Subject, optimizer_of
+
+_IMAGE_DIMENSIONS = 4
+NO_BLOCKS = (
+    "this model has no repeated blocks at this size (no two children of a ModuleList or Sequential"
+    " are alike): measure it under default, or a larger size of it"
+)
+
+
+class CannotTreatError(RuntimeError):
+    """This model cannot be treated so, here; the message says why and what to do."""
+
+
+def treat(subject: Subject, *, treatment: Treatment) -> Subject | None:
+    """Return the treated copy of `subject`, None where nothing is done to it.
+
+    Raises CannotTreatError where the treatment has nothing to act on, UnavailableModelError where
+    its package is missing.
+    """
+    if treatment == UNTREATED:
+        return None
+    if treatment.memory_format == "channels_last":
+        treated = _in_channels_last(subject)
+    else:
+        treated = _twin(subject)
+    if treatment.weights:
+        if why := why_not_quantized(treated, weights=treatment.weights):
+            raise CannotTreatError(why)
+        quantize(treated, weights=treatment.weights)
+    if treatment.is_regional or treatment.is_checkpointed:
+        blocks = repeated_blocks(treated.model)
+        if not blocks:
+            raise CannotTreatError(NO_BLOCKS)
+        if treatment.is_checkpointed:
+            _checkpoint(blocks)
+    if treatment.has_fused_optimizer:
+        treated.optimizer = optimizer_of(treated.model, phase=treated.phase, is_fused=True)
+    return treated
+
+
+def _twin(subject: Subject) -> Subject:
+    """Return a subject with modules of its own, and the tensors and the optimizer of `subject`."""
+    model = subject.model
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return dataclasses.replace(subject, model=copy.deepcopy(model, shared))
+
+
+def _checkpoint(blocks: Iterable[torch.nn.Module]) -> None:
+    for block in blocks:
+        # Only non-reentrant checkpoints are traced by Dynamo.
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def _in_channels_last(subject: Subject) -> Subject:
+    images = {
+        name: tensor.contiguous(memory_format=torch.channels_last)
+        for name, tensor in subject.inputs.items()
+        if tensor.dim() == _IMAGE_DIMENSIONS and tensor.is_floating_point()
+    }
+    if not images:
+        raise CannotTreatError(
+            "channels_last is a layout of images and this model has no input of four dimensions:"
+            " measure it under default"
+        )
+    model = copy.deepcopy(subject.model)
+    # A module's `to` returns itself; weights of other dimensions stay as they are.
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return dataclasses.replace(
+        subject,
+        model=model,
+        inputs={**subject.inputs, **images},
+        optimizer=optimizer_of(model, phase=subject.phase),
+        scaler=copy.deepcopy(subject.scaler),
+    )

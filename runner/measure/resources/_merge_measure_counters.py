@@ -1,0 +1,133 @@
+"""The step `counters` of a launch: what the processor counts during iterations of the variant.
+
+Optional: where kernel, container or machine refuse, metrics are missing and the details say why.
+Counted in a loop of its own after the samples, in the calling thread, pinned to one core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from runner.measure.context import Context, Forward
+from runner.measure.latency.timing import uncollected
+from runner.measure.resources.cpu_counters import (
+    HARDWARE,
+    SOFTWARE,
+    CounterGroup,
+    Event,
+    Kernel,
+    LinuxKernel,
+    Reading,
+    explain_refusal,
+    open_group,
+    read_paranoid,
+    why_unavailable,
+)
+
+NUM_SAMPLES = 5
+# A sample of the counters lasts about this long, so that opening and reading them does not show.
+SAMPLE_S = 0.005
+# A slow model has had its iterations: counts hardly differ from one to the next.
+BUDGET_S = 0.3
+METRICS = ("instructions", "cycles", "cache_misses", "page_faults")
+ONE_THREAD = "counted on a CPU with one thread only: the counters are those of the calling thread"
+
+
+def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None = None) -> None:
+    """Keep the counts of an iteration through `forward`, and why some are missing."""
+    device, found = context.device, context.found
+    details: dict[str, Any] = {"missing": {}, "per_iteration": {}}
+    found.details["counters"] = details
+    if device.is_cuda or device.num_threads != 1:
+        details["missing"] = {event.name: ONE_THREAD for event in (*HARDWARE, *SOFTWARE)}
+        return
+    kernel = kernel or LinuxKernel()
+    latency_s = statistics.median(found.metrics["latency_s"].samples)
+    num_iterations = max(1, round(SAMPLE_S / latency_s))
+    num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
+    details["iterations_per_sample"] = num_iterations
+    with device.pinned(), uncollected(), contextlib.ExitStack() as opened:
+        groups: list[tuple[CounterGroup, list[Event]]] = []
+        for events in (HARDWARE, SOFTWARE):
+            countable = _countable(events, kernel=kernel, missing=details["missing"])
+            group = _open(countable, kernel=kernel, missing=details["missing"])
+            if group is not None:
+                groups.append((opened.enter_context(contextlib.closing(group)), countable))
+        if not groups:
+            return
+        step = context.step(forward)
+        step()
+        samples = [
+            _count(step, [group for group, _ in groups], num_iterations=num_iterations)
+            for _ in range(num_samples)
+        ]
+    for (_, countable), readings in zip(groups, zip(*samples, strict=True), strict=True):
+        _keep(context, readings, events=countable, num_iterations=num_iterations)
+
+
+def _countable(events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]) -> list[Event]:
+    """Return the events that can be counted here; tell of the others why they are missing."""
+    refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
+    missing.update({event.name: why for event, why in refusals.items() if why})
+    return [event for event, why in refusals.items() if not why]
+
+
+def _open(
+    events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]
+) -> CounterGroup | None:
+    """Return `events` as a group; None without any, or where they cannot be counted together."""
+    if not events:
+        return None
+    try:
+        return open_group(events, kernel=kernel)
+    except OSError as error:
+        # Each by itself it can: a processor with few counters, or shared ones.
+        why = explain_refusal(error, paranoid=read_paranoid())
+        missing.update({event.name: why for event in events})
+        return None
+
+
+def _count(
+    step: Callable[[], object], groups: Sequence[CounterGroup], *, num_iterations: int
+) -> list[tuple[Reading, Reading]]:
+    """Return the readings of each group before and after the iterations of one sample."""
+    before = [group.read() for group in groups]
+    for _ in range(num_iterations):
+        step()
+    return [(first, group.read()) for first, group in zip(before, groups, strict=True)]
+
+
+def _keep(
+    context: Context,
+    readings: Sequence[tuple[Reading, Reading]],
+    *,
+    events: Sequence[Event],
+    num_iterations: int,
+) -> None:
+    details = context.found.details["counters"]
+    shares = [share_counted(before, after) for before, after in readings]
+    if not all(shares):
+        why = "its turn never came: something else uses the counters (a profiler, the watchdog)"
+        details["missing"].update({event.name: why for event in events})
+        return
+    method = f"perf_event_open around {num_iterations} iterations, this thread"
+    if min(shares) < 1:
+        method += f"; counted {min(shares):.0%} of the time or more and scaled up"
+    for place, event in enumerate(events):
+        samples = tuple(
+            (after.values[place] - before.values[place]) / share / num_iterations
+            for (before, after), share in zip(readings, shares, strict=True)
+        )
+        details["per_iteration"][event.name] = statistics.median(samples)
+        if event.name in METRICS:
+            context.found.add(event.name, samples, method=method)
+
+
+def share_counted(before: Reading, after: Reading) -> float:
+    """Return for which share of the time between two readings the group really counted."""
+    enabled_ns = after.enabled_ns - before.enabled_ns
+    running_ns = after.running_ns - before.running_ns
+    return running_ns / enabled_ns if enabled_ns > 0 else 0.0

@@ -1,0 +1,76 @@
+"""Clocks, temperature, power and throttling of a GPU while samples are taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from runner.measure.context import Context
+from runner.measure.resources.nvml import Gpu, NvmlMissingError, Reading, open_gpu
+
+# NVML's own figures are renewed every 20 to 100 ms; asking takes up to a millisecond.
+MIN_INTERVAL_S = 0.05
+NUMBERS = ("clock_sm_mhz", "clock_memory_mhz", "temperature_c", "power_w")
+
+
+class Telemetry:
+    """Readings of one GPU, at most one in MIN_INTERVAL_S."""
+
+    def __init__(self, gpu: Gpu, *, now_s: Callable[[], float] = time.perf_counter) -> None:
+        self._gpu = gpu
+        self._now_s = now_s
+        self._next_s = -float("inf")
+        self._readings: list[Reading] = []
+        # Looked at before and after the samples alone: the question is slow.
+        self._num_others = gpu.num_other_processes() or 0
+
+    def read(self) -> None:
+        """Take a reading unless the last one is fresh."""
+        if self._now_s() < self._next_s:
+            return
+        self._readings.append(self._gpu.read())
+        self._next_s = self._now_s() + MIN_INTERVAL_S
+
+    def report(self, context: Context) -> None:
+        """Keep the readings, and a warning when the device is or was shared."""
+        self._num_others = max(self._num_others, self._gpu.num_other_processes() or 0)
+        context.found.details["telemetry"] = self.details()
+        if self._num_others:
+            context.found.warn(
+                "shared-gpu",
+                f"{self._num_others} other process(es) computed on this GPU while samples were"
+                " taken",
+                hint="see `nvidia-smi`, and leave the device to one process at a time",
+            )
+
+    def details(self) -> dict[str, Any]:
+        """Return every reading by quantity, and the throttle reasons that were ever given."""
+        reasons = {word for reading in self._readings for word in reading.throttle_reasons}
+        found: dict[str, Any] = {name: self._numbers(name) for name in NUMBERS}
+        return {
+            **found,
+            "throttle_reasons": sorted(reasons),
+            "has_ecc": self._gpu.has_ecc(),
+            "is_mig": self._gpu.is_mig,
+            "num_other_processes": self._num_others,
+        }
+
+    def _numbers(self, name: str) -> list[float]:
+        values = (getattr(reading, name) for reading in self._readings)
+        return [float(value) for value in values if value is not None]
+
+
+def open_telemetry(context: Context) -> Telemetry | None:
+    """Return the telemetry of the GPU of this launch; None on a CPU, and with a warning without."""
+    if not context.device.is_cuda:
+        return None
+    try:
+        return Telemetry(open_gpu())
+    except NvmlMissingError as error:
+        context.found.warn(
+            "no-telemetry",
+            f"no clocks, temperature and energy of the GPU: {error}",
+            hint="install nvidia-ml-py with the toolchain's interpreter",
+        )
+        return None

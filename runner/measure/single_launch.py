@@ -1,0 +1,34 @@
+"""One launch in a process of its own: `python -m runner.measure.single_launch REQUEST.json`.
+
+A worker host forks its launches, and a profiler that starts a program can lose sight of what that
+forks without starting another one. What a profiler shall watch is therefore started like this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from db.records.results import Outcome
+from runner.measure.launch import run_launch
+from runner.protocol import LaunchRequest, write_json
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Take the launch that the file describes and leave its report; return the exit status."""
+    (path,) = arguments
+    request = LaunchRequest.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir
+    report = run_launch(request)
+    write_json(Path(request.report_path), report.to_json())
+    if report.outcome is Outcome.OK:
+        return 0
+    sys.stderr.write(f"the launch ended {report.outcome}: {report.reason}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

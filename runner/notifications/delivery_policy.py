@@ -1,0 +1,314 @@
+"""What is sent next to a receiver, and what becomes of it. Pure.
+
+Method: at least once, in order. A notification stays `sending` from the moment it is taken until
+its answer is kept; what a process that died left so is sent again under its old key. After a
+failure one notification about other alerts is tried, so that a message that a receiver chokes on
+does not stop the others; when that fails too the receiver rests, for a time that doubles with each
+failure in a row, drawn at random below its limit (full jitter:
+https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). What piled up meanwhile
+goes out as one digest; a digest that was answered with an error is halved, down to single messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from db.records.notifications import (
+    MAX_TOGETHER,
+    WAITING,
+    NewsKind,
+    Notification,
+    NotificationState,
+    Queue,
+    ReceiverHealth,
+    stable_id,
+    urgent,
+)
+from runner.notifications.quiet_hours import Quiet
+
+# However long a receiver asks to be left alone.
+MAX_RETRY_AFTER_S = 24 * 3600.0
+# So often a delivery that may have arrived is repeated unchanged before it is taken apart.
+NUM_SAME_RETRIES = 3
+# A digest of the most is single messages after so many. A receiver that took none of these either
+# was down, whatever it answered: its digests were not to blame and are whole again.
+NUM_HALVINGS = MAX_TOGETHER.bit_length()
+
+
+class AnswerKind(StrEnum):
+    """What came of an attempt; nobody repeats what was refused."""
+
+    SENT = "sent"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a receiver answered; `text` says what went wrong, or what part of it was not sent.
+
+    `is_certain`: whether it surely did not take the message, as when it said so. `is_down`: whether
+    any other message would have fared the same. `reference` is the receiver's own name for what it
+    took, empty where that cannot be changed later.
+    """
+
+    kind: AnswerKind
+    text: str = ""
+    is_certain: bool = True
+    is_down: bool = False
+    retry_after_s: float | None = None
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How deliveries are repeated and grouped.
+
+    The receiver rests for up to `base_s` after its first failure, twice as long after each further
+    one, at most `cap_s`. More than `digest_above` notifications go together, and apart from them
+    more than `severe_digest_above` that are severe.
+    """
+
+    base_s: float = 10.0
+    cap_s: float = 3600.0
+    # Half an hour apart on average, they last for four days: longer than a weekend with a holiday.
+    max_attempts: int = 200
+    # What a run tells is one message.
+    digest_above: int = 1
+    # Each is a reason to look now, but a night on which every model fails must not be a flood.
+    severe_digest_above: int = 3
+    max_together: int = MAX_TOGETHER
+    # Longer than any attempt takes; whether a process of another host still lives cannot be seen.
+    lease_s: float = 600.0
+
+    def limit_s(self, num_failures: int) -> float:
+        """Return how long at most to wait after so many failures in a row."""
+        # A power that no float overflows at.
+        return min(self.cap_s, self.base_s * 2.0 ** min(num_failures - 1, 60))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What is sent at once; `id` is its idempotency key, that of the notification if it is one."""
+
+    id: str
+    notifications: tuple[Notification, ...]
+
+    @property
+    def is_digest(self) -> bool:
+        """Return whether it has more than one notification."""
+        return len(self.notifications) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A delivery with its answer; `dropped` are the ids of those that were not sent after all.
+
+    `told` are the states of alerts that the message says, by their ids.
+    """
+
+    delivery: Delivery
+    answer: Answer
+    dropped: frozenset[str] = frozenset()
+    told: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def was_made(self) -> bool:
+        """Return whether there was anything left to send."""
+        return len(self.dropped) < len(self.delivery.notifications)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When something is decided, by which process, and how chance falls: `jitter` of a limit.
+
+    `quiet` says who is heard then.
+    """
+
+    at: datetime
+    holder: str
+    jitter: Callable[[float], float]
+    is_gone: Callable[[str], bool | None]
+    policy: Policy = field(default_factory=Policy)
+    quiet: Quiet = Quiet.EVERYBODY
+
+    def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
+        """Return until when to wait after so many failures in a row."""
+        limit_s = self.policy.limit_s(num_failures)
+        pause_s = max(self.jitter(limit_s), min(at_least_s, MAX_RETRY_AFTER_S))
+        return self.at + timedelta(seconds=pause_s)
+
+
+def settle(queue: Queue, attempt: Attempt, *, moment: Moment, tried: Collection[str] = ()) -> Queue:
+    """Return `queue` after `attempt`; `tried` are the ids of what was tried before it just now."""
+    ids = {item.id for item in attempt.delivery.notifications}
+    health = queue.health
+    is_sent = attempt.was_made and attempt.answer.kind is AnswerKind.SENT
+    # Those that failed while the receiver was down need not wait longer.
+    comes_back = is_sent and health.num_failures > 0
+    was_dead = comes_back and health.num_failures > NUM_HALVINGS
+    waiting = []
+    for item in queue.waiting:
+        if item.id in ids and item.delivery_id == attempt.delivery.id:
+            waiting.append(_answered(item, attempt, moment=moment))
+        elif comes_back and item.state is NotificationState.FAILED and item.id not in tried:
+            together = MAX_TOGETHER if was_dead else item.num_together
+            waiting.append(replace(item, due_at=moment.at, num_together=together))
+        else:
+            waiting.append(item)
+    if attempt.was_made:
+        health = _health_after(health, attempt.answer, moment=moment)
+    return Queue(health=health, waiting=tuple(waiting))
+
+
+def _health_after(health: ReceiverHealth, answer: Answer, *, moment: Moment) -> ReceiverHealth:
+    if answer.kind is AnswerKind.SENT:
+        return ReceiverHealth(receiver=health.receiver)
+    if answer.kind is AnswerKind.REFUSED:
+        return health
+    num_failures = health.num_failures + 1
+    held_until = moment.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
+    return replace(health, num_failures=num_failures, held_until=held_until)
+
+
+def _answered(item: Notification, attempt: Attempt, *, moment: Moment) -> Notification:
+    answer, delivery = attempt.answer, attempt.delivery
+    item = replace(item, holder="", num_attempts=item.num_attempts + 1)
+    if item.id in attempt.dropped:
+        return replace(item, state=NotificationState.DROPPED, last_error="")
+    if answer.kind is AnswerKind.SENT:
+        return replace(item, state=NotificationState.SENT, last_error=answer.text)
+    item = replace(item, last_error=answer.text)
+    is_refused = answer.kind is AnswerKind.REFUSED
+    if (is_refused and not delivery.is_digest) or item.num_attempts >= moment.policy.max_attempts:
+        return replace(item, state=NotificationState.DEAD)
+    pause = moment.pause(item.num_attempts, at_least_s=answer.retry_after_s or 0.0)
+    item = replace(item, state=NotificationState.FAILED, due_at=moment.at if is_refused else pause)
+    if not answer.is_certain and item.num_attempts < NUM_SAME_RETRIES:
+        return item
+    num_together = item.num_together
+    if delivery.is_digest and not answer.is_down:
+        num_together = max(1, len(delivery.notifications) // 2)
+    return replace(item, delivery_id="", num_together=num_together)
+
+
+def take(
+    queue: Queue, *, moment: Moment, tried: Collection[str] = (), is_probe: bool = False
+) -> tuple[Queue, Delivery | None]:
+    """Return `queue` with what is sent next marked so, and that delivery; None without one.
+
+    `tried` are the ids of what failed just now; a probe asks whether something else gets through.
+    """
+    sending = [item for item in queue.waiting if item.state is NotificationState.SENDING]
+    if any(_is_held(item, moment) for item in sending):
+        return queue, None
+    held_until = queue.health.held_until
+    if held_until is not None and held_until > moment.at and not (is_probe or sending):
+        return queue, None
+    chosen = _interrupted(queue, sending) if moment.quiet is Quiet.EVERYBODY else []
+    chosen = chosen or _next(queue, moment, tried=tried, is_probe=is_probe)
+    if not chosen:
+        return queue, None
+    delivery_id = chosen[0].delivery_id or (
+        chosen[0].id if len(chosen) == 1 else stable_id(*(item.id for item in chosen))
+    )
+    taken = {
+        item.id: replace(
+            item,
+            state=NotificationState.SENDING,
+            delivery_id=delivery_id,
+            holder=moment.holder,
+            attempted_at=moment.at,
+        )
+        for item in chosen
+    }
+    waiting = tuple(taken.get(item.id, item) for item in queue.waiting)
+    delivery = Delivery(id=delivery_id, notifications=tuple(taken.values()))
+    return replace(queue, waiting=waiting), delivery
+
+
+def _is_held(item: Notification, moment: Moment) -> bool:
+    """Return whether another process that lives is sending `item`."""
+    if item.holder == moment.holder or item.attempted_at is None:
+        return False
+    is_gone = moment.is_gone(item.holder)
+    if is_gone is None:
+        return item.attempted_at + timedelta(seconds=moment.policy.lease_s) > moment.at
+    return not is_gone
+
+
+def _interrupted(queue: Queue, sending: Sequence[Notification]) -> list[Notification]:
+    """Return what a process that ended was sending: nobody knows whether it arrived."""
+    return _same_delivery(queue, sending[0].delivery_id) if sending else []
+
+
+def _same_delivery(queue: Queue, delivery_id: str) -> list[Notification]:
+    return [item for item in _waiting(queue) if item.delivery_id == delivery_id]
+
+
+def _waiting(queue: Queue) -> list[Notification]:
+    """Return what is still to be sent: not what the last answer has just settled."""
+    return [item for item in queue.waiting if item.state in WAITING]
+
+
+def _next(
+    queue: Queue, moment: Moment, *, tried: Collection[str], is_probe: bool
+) -> list[Notification]:
+    # A receiver that failed as a whole is asked again for everything.
+    was_down = queue.health.num_failures > 0 and not is_probe
+    candidates: list[Notification] = []
+    blocked: set[str] = set()
+    for item in _waiting(queue):
+        is_put_off = item.due_at > moment.at and not (
+            was_down and item.state is NotificationState.FAILED
+        )
+        # What is behind it about the same alert waits with it.
+        if item.id in tried or is_put_off or not blocked.isdisjoint(item.about):
+            blocked |= item.about
+        else:
+            candidates.append(item)
+    early = [] if moment.quiet is Quiet.NOBODY else urgent(candidates)
+    # What is severe goes ahead of the rest.
+    chosen = early or (candidates if moment.quiet is Quiet.EVERYBODY else [])
+    if not chosen:
+        return []
+    if chosen[0].delivery_id:
+        return _same_delivery(queue, chosen[0].delivery_id)
+    free = _free(chosen)
+    policy = moment.policy
+    limit = policy.severe_digest_above if early else policy.digest_above
+    return _together(free, policy) if len(free) > (1 if was_down else limit) else free[:1]
+
+
+def _free(items: Sequence[Notification]) -> list[Notification]:
+    """Return those that are part of no delivery and come behind none about the same alert."""
+    found: list[Notification] = []
+    blocked: set[str] = set()
+    for item in items:
+        if item.delivery_id or not blocked.isdisjoint(item.about):
+            blocked |= item.about
+        else:
+            found.append(item)
+    return found
+
+
+def _together(items: Sequence[Notification], policy: Policy) -> list[Notification]:
+    """Return the first of `items`, as many as may go together with each of them.
+
+    A weekly digest goes alone: it is about everything.
+    """
+    if items[0].kind is NewsKind.WEEKLY:
+        return [items[0]]
+    chosen: list[Notification] = []
+    most = policy.max_together
+    for item in items:
+        if item.kind is NewsKind.WEEKLY:
+            continue
+        most = min(most, item.num_together)
+        if len(chosen) + 1 > max(1, most):
+            break
+        chosen.append(item)
+    return chosen

@@ -1,0 +1,290 @@
+"""Send what waits in the outbox, each receiver's in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from db.alerts.outbox import receivers_to_serve, revise_queue
+from db.alerts.sent_messages import SentMessage
+from db.errors import StoreError
+from db.records.notifications import Notification, Queue
+from db.shared.processes import is_gone, this_process
+from db.store import Store
+from runner.errors import RunInterrupted
+from runner.notifications.delivery_policy import (
+    Answer,
+    AnswerKind,
+    Attempt,
+    Delivery,
+    Moment,
+    Policy,
+    settle,
+    take,
+)
+from runner.notifications.quiet_hours import QuietRule
+from runner.notifications.weekly_digest import Weekly
+
+logger = logging.getLogger(__name__)
+
+DEFECT = "a defect of Compile HUD; see the log"
+UNKNOWN = "no receiver of hud.toml has this name, and what waits for it stays until one does"
+# The second failure in a row ends it: the receiver is down, and not one message bad.
+MAX_FAILURES_A_PASS = 2
+# Longer than whole digests of any night take. Jobs wait for the slowest receiver of a pass.
+PASS_S = 120.0
+SLOW = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
+
+# Of one notification; the dashboard has the rest.
+MAX_ALERTS_SHOWN = 5
+# Of a digest: what people read of it. The others are counted.
+MAX_ITEMS_SHOWN = 10
+
+_NEVER_QUIET = QuietRule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A notification with the alerts that it tells of, as the objects of `hud regressions --json`.
+
+    `num_alerts` counts those too that are left out of `alerts` because there are too many.
+    `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
+    trend of the first; empty where hud.toml does not say where the dashboard is.
+    `deciders` set the states of alerts that are not open, by the alerts' ids. `weekly` is what a
+    weekly digest has instead.
+    """
+
+    notification: Notification
+    alerts: tuple[Mapping[str, Any], ...]
+    num_alerts: int
+    actions: Mapping[str, str] = field(default_factory=dict)
+    picture_url: str = ""
+    deciders: Mapping[str, str] = field(default_factory=dict)
+    weekly: Weekly | None = None
+
+
+# The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.
+Draw = Callable[[Sequence[str]], Mapping[str, bytes]]
+
+
+def draw_nothing(_alert_ids: Sequence[str]) -> Mapping[str, bytes]:
+    """Return no picture, whatever is asked for."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a receiver is given; `id` is the idempotency key of the delivery, `at` when it goes.
+
+    Receivers that are sent pictures `draw` them, which takes seconds; nothing else depends on it.
+    """
+
+    id: str
+    at: datetime
+    items: tuple[Item, ...]
+    draw: Draw = draw_nothing
+
+
+class Receiver(Protocol):
+    """Where messages go."""
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it; raises nothing."""
+        ...
+
+
+@runtime_checkable
+class Updatable(Protocol):
+    """A receiver that can change what it took; its answers to `send` have a reference.
+
+    Of a message it shows `num_shown` notifications at most.
+    """
+
+    num_shown: ClassVar[int]
+
+    def update(self, message: Message, *, reference: str) -> Answer:
+        """Let what was sent say `message` and return what came of it; raises nothing.
+
+        REFUSED is that it can never be changed again.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchReport:
+    """How many notifications a pass sent, how many attempts failed, and the last trouble of each.
+
+    `trouble` is by the name of the receiver.
+    """
+
+    num_sent: int = 0
+    num_failed: int = 0
+    trouble: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatcher:
+    """Sends what is due. `compose` returns the items of notifications, less those to be dropped.
+
+    `quiet` says when receivers are left alone. A pass begins no delivery after `limit_s`.
+    """
+
+    store: Store
+    receivers: Mapping[str, Receiver]
+    compose: Callable[[Sequence[Notification]], Sequence[Item]]
+    now: Callable[[], datetime]
+    jitter: Callable[[float], float]
+    policy: Policy = field(default_factory=Policy)
+    draw: Draw = draw_nothing
+    quiet: Mapping[str, QuietRule] = field(default_factory=dict)
+    limit_s: float = PASS_S
+
+    def dispatch(self) -> DispatchReport:
+        """Send what is due and return what came of it; raises what the store raises."""
+        due = receivers_to_serve(self.store, at=self.now())
+        trouble = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
+        wanted = due & self.receivers.keys()
+        if not wanted:
+            return DispatchReport(trouble=trouble)
+        with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+            reports = list(pool.map(self._serve, sorted(wanted)))
+        for report in reports:
+            trouble.update(report.trouble)
+        return DispatchReport(
+            num_sent=sum(report.num_sent for report in reports),
+            num_failed=sum(report.num_failed for report in reports),
+            trouble=trouble,
+        )
+
+    def _serve(self, name: str) -> DispatchReport:
+        tried: set[str] = set()
+        num_sent = num_failed = num_in_a_row = 0
+        trouble: dict[str, str] = {}
+        attempt: Attempt | None = None
+        started = self.now()
+        while True:
+            if attempt is not None and is_over(started, at=self.now(), limit_s=self.limit_s):
+                num_in_a_row = MAX_FAILURES_A_PASS
+                trouble.setdefault(name, SLOW)
+            delivery = self._next(name, attempt, tried=tried, num_in_a_row=num_in_a_row)
+            if delivery is None:
+                break
+            attempt = self._attempt(name, delivery)
+            answer = attempt.answer
+            if answer.kind is AnswerKind.SENT:
+                num_in_a_row = 0 if attempt.was_made else num_in_a_row
+                num_sent += len(delivery.notifications) - len(attempt.dropped)
+                trouble |= {name: answer.text} if answer.text else {}
+                continue
+            num_in_a_row = MAX_FAILURES_A_PASS if _ends_pass(answer) else num_in_a_row + 1
+            num_failed += 1
+            trouble[name] = answer.text
+            if answer.kind is AnswerKind.FAILED or not delivery.is_digest:
+                tried.update(item.id for item in delivery.notifications)
+        return DispatchReport(num_sent=num_sent, num_failed=num_failed, trouble=trouble)
+
+    def _next(
+        self, name: str, attempt: Attempt | None, *, tried: set[str], num_in_a_row: int
+    ) -> Delivery | None:
+        """Keep the last attempt, take what comes next: one transaction, so that both hold."""
+        found: list[Delivery | None] = [None]
+
+        def decide(queue: Queue) -> Queue:
+            found[0] = None
+            now = self.now()
+            moment = Moment(
+                at=now,
+                holder=this_process(),
+                jitter=self.jitter,
+                is_gone=is_gone,
+                policy=self.policy,
+                quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
+            )
+            if attempt is not None:
+                queue = settle(queue, attempt, moment=moment, tried=tried)
+            if num_in_a_row < MAX_FAILURES_A_PASS:
+                queue, found[0] = take(queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0)
+            return queue
+
+        message = None if attempt is None else _kept(name, attempt, at=self.now())
+        revise_queue(self.store, name, decide, looks_first=attempt is None, message=message)
+        return found[0]
+
+    def _attempt(self, name: str, delivery: Delivery) -> Attempt:
+        try:
+            items = self.compose(delivery.notifications)
+            answer = self._send(name, delivery, items=items)
+        except (StoreError, RunInterrupted):
+            raise
+        except Exception:
+            # A defect in one message must end neither the scheduler nor a run.
+            logger.exception("delivery %s to receiver %s failed", delivery.id, name)
+            answer = Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
+            return Attempt(delivery=delivery, answer=answer)
+        told = {item.notification.id for item in items}
+        dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
+        return Attempt(
+            delivery=delivery,
+            answer=answer,
+            dropped=dropped,
+            told=states_told(items, by=self.receivers[name]),
+        )
+
+    def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
+        if not items:
+            return Answer(kind=AnswerKind.SENT)
+        message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
+        return self.receivers[name].send(message)
+
+
+def is_over(started: datetime, *, at: datetime, limit_s: float) -> bool:
+    """Return whether a pass that `started` then has nothing to begin any more."""
+    return (at - started).total_seconds() >= limit_s
+
+
+def answered(send: Callable[[], Answer], *, what: str) -> Answer:
+    """Return what `send` returns, a failure where it raises anything but what the store raises."""
+    try:
+        return send()
+    except (StoreError, RunInterrupted):
+        raise
+    except Exception:
+        # A defect in one message must end neither the scheduler nor a run.
+        logger.exception("%s failed", what)
+        return Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
+
+
+def states_told(items: Sequence[Item], *, by: object) -> dict[str, str]:
+    """Return the states of alerts that a message of `items` says, sent by a receiver, by their ids.
+
+    An alert that is only counted is told of where all alerts of its notification have one state.
+    """
+    told: dict[str, str] = {}
+    for item in items[: by.num_shown] if isinstance(by, Updatable) else ():
+        is_alike = len({alert["state"] for alert in item.alerts}) == 1
+        shown = item.alerts if is_alike else item.alerts[:MAX_ALERTS_SHOWN]
+        told |= {alert["id"]: alert["state"] for alert in shown}
+    return told
+
+
+def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
+    """Return what is kept of a message that its receiver can change, None of any other."""
+    if attempt.answer.kind is not AnswerKind.SENT or not attempt.answer.reference:
+        return None
+    ids = (item.id for item in attempt.delivery.notifications if item.id not in attempt.dropped)
+    return SentMessage(
+        receiver=name,
+        reference=attempt.answer.reference,
+        notification_ids=tuple(ids),
+        told=attempt.told,
+        sent_at=at,
+    )
+
+
+def _ends_pass(answer: Answer) -> bool:
+    """Return whether a receiver that answered so is to be left alone now."""
+    return answer.is_down or answer.retry_after_s is not None

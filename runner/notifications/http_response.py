@@ -1,0 +1,84 @@
+"""What the status of an HTTP answer means for a delivery. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from db.shared.text import one_line, shortened
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.http_client import Reply, RequestFailed
+
+# Of all refusals these pass: https://www.rfc-editor.org/rfc/rfc9110, rfc6585 and rfc8470.
+_PASSING = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
+# These speak of the server, or of one before it, and not of the message.
+_DOWN = (
+    *_PASSING,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
+_SHOWN_LENGTH = 200
+
+
+def answer_of(reply: Reply, *, now: datetime) -> Answer:
+    """Return what `reply` means; a redirect is a failure, since nothing is sent elsewhere."""
+    if 200 <= reply.status < 300:
+        return Answer(kind=AnswerKind.SENT)
+    is_refused = 400 <= reply.status < 500 and reply.status not in _PASSING
+    return Answer(
+        kind=AnswerKind.REFUSED if is_refused else AnswerKind.FAILED,
+        text=_text(reply),
+        is_down=reply.status in _DOWN or 300 <= reply.status < 400,
+        retry_after_s=retry_after_s(reply.headers, now=now),
+    )
+
+
+def failure_of(error: RequestFailed) -> Answer:
+    """Return what a request without an answer means."""
+    return Answer(
+        kind=AnswerKind.FAILED,
+        text=str(error),
+        is_certain=not error.may_have_arrived,
+        is_down=not error.may_have_arrived,
+    )
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """Return the seconds that `Retry-After` asks for, None where it is not there or no time."""
+    value = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return float(value)
+    try:
+        until = parsedate_to_datetime(value)
+    except (TypeError, ValueError, IndexError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=timezone.utc)
+    return max(0.0, (until - now).total_seconds())
+
+
+def _text(reply: Reply) -> str:
+    phrase = next((item.phrase for item in HTTPStatus if item == reply.status), "")
+    body = shortened(one_line(reply.body), limit=_SHOWN_LENGTH)
+    where = reply.headers.get("location", "") if 300 <= reply.status < 400 else ""
+    told = f"redirects to {_origin(where)}" if where else body
+    return f"{reply.status} {phrase}".strip() + (f": {told}" if told else "")
+
+
+def _origin(address: str) -> str:
+    """Return whose `address` it is; a path that is repeated may be a secret."""
+    try:
+        parts = urlsplit(one_line(address))
+    except ValueError:
+        return "no address"
+    host = shortened(parts.netloc.rpartition("@")[2], limit=_SHOWN_LENGTH)
+    return f"{parts.scheme or 'http'}://{host}" if host else "another path"

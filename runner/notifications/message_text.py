@@ -1,0 +1,218 @@
+"""Messages in words, for receivers that people read. Pure; every receiver escapes them its way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from db.records.alerts import DRIFT
+from db.records.notifications import NewsKind, Severity
+from db.records.results import AlertState
+from db.records.triage import JUDGE
+from db.shared.text import one_line, short_revision, shortened, signed, with_kind
+from runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
+from runner.format import percent, quantity
+from runner.notifications.dispatcher import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
+
+# Of a message: each is drawn for it, which takes seconds.
+MAX_PICTURES_SHOWN = 3
+# Of an alert: the page of its kernels has the rest.
+MAX_KERNELS_SHOWN = 3
+_TITLE_LENGTH = 200
+_SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, AlertState.NOISE)}
+_PART_LENGTH = 300
+_WHO = ("model", "phase", "dtype", "variant")
+_WORDS = {
+    NewsKind.OPENED: "New",
+    NewsKind.WORSENED: "Worse",
+    NewsKind.REOPENED: "Back",
+    NewsKind.FIXED: "Fixed",
+    NewsKind.WEEKLY: "Weekly",
+    NewsKind.TEST: "Test",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """One notification: a title, lines about its alerts, and where to look (empty: nowhere).
+
+    `actions` are addresses of what can be done, by what a button says; `picture_url` shows the
+    trend of the alert `alert_id`.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    url: str
+    actions: Mapping[str, str] = field(default_factory=dict)
+    picture_url: str = ""
+    alert_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A message in words: a heading, and paragraphs of the first of its notifications."""
+
+    heading: str
+    paragraphs: tuple[Paragraph, ...]
+    num_notifications: int
+
+    def rest(self, num_shown: int) -> str:
+        """Return a line on what is left out where so many are shown, empty if nothing."""
+        num_left = self.num_notifications - num_shown
+        return f"and {num_left} more: `hud alerts list` shows every one" if num_left else ""
+
+
+def in_words(message: Message) -> Words:
+    """Return `message` as lines that can be printed, none of them endless."""
+    paragraphs = tuple(
+        _paragraph(item, has_picture=number < MAX_PICTURES_SHOWN)
+        for number, item in enumerate(message.items[:MAX_ITEMS_SHOWN])
+    )
+    heading = paragraphs[0].title if len(message.items) == 1 else _counts(message.items)
+    return Words(heading=heading, paragraphs=paragraphs, num_notifications=len(message.items))
+
+
+def _counts(items: Sequence[Item]) -> str:
+    """Return how many there are of what: all that people see of a digest at first."""
+    words = Counter(_headline(item).lower() for item in items)
+    kinds = ", ".join(f"{num} {word}" for word, num in words.most_common())
+    num_severe = sum(item.notification.severity is Severity.SEVERE for item in items)
+    severe = f" ({num_severe} severe)" if num_severe else ""
+    return f"Compile HUD: {kinds}{severe}"
+
+
+def without_pictures(words: Words) -> Words:
+    """Return `words` with nothing that a receiver would have to fetch or show as a picture."""
+    bare = tuple(replace(item, picture_url="", alert_id="") for item in words.paragraphs)
+    return replace(words, paragraphs=bare)
+
+
+def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
+    lines = _told(item) if item.weekly is None else item.weekly.lines()
+    if item.alerts:
+        lines.append(f"repro: {item.alerts[0]['repro']}")
+    return Paragraph(
+        title=_short(_title(item), limit=_TITLE_LENGTH),
+        lines=tuple(_short(line) for line in lines),
+        url=item.alerts[0]["url"] if item.alerts else item.weekly.url if item.weekly else "",
+        actions={name.capitalize(): url for name, url in item.actions.items()},
+        picture_url=item.picture_url if has_picture else "",
+        alert_id=item.alerts[0]["id"] if item.alerts and has_picture else "",
+    )
+
+
+def _title(item: Item) -> str:
+    notification = item.notification
+    if item.weekly is not None:
+        return f"{_headline(item)}: {item.weekly.title()}"
+    severity = "" if notification.kind is NewsKind.TEST else f" ({notification.severity})"
+    return f"{_headline(item)}{severity}: {notification.title}"
+
+
+def _told(item: Item) -> list[str]:
+    """Return lines on the alerts of `item`; what is true of all of them is said once, below."""
+    alerts = item.alerts[:MAX_ALERTS_SHOWN]
+    shared = [text for tell in _SHARED if (text := _shared([tell(alert) for alert in alerts]))]
+    lines = []
+    for alert in alerts:
+        own = [text for tell in _SHARED if (text := tell(alert)) and text not in shared]
+        lines.append("; ".join(filter(None, (_what(alert), _decided(alert, item), *own))))
+    num_left = item.num_alerts - len(alerts)
+    return [*lines, *([f"and {num_left} more alerts"] if num_left else []), *shared]
+
+
+def _shared(texts: Sequence[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else ""
+
+
+def _headline(item: Item) -> str:
+    """Return the word for what happened: what has become of all alerts meanwhile, else the news.
+
+    What got worse may have been acknowledged before, and is news all the same.
+    """
+    states = {alert["state"] for alert in item.alerts}
+    is_new = item.notification.kind in (NewsKind.OPENED, NewsKind.REOPENED)
+    said = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
+    if len(states) == 1 and states <= said:
+        return str(*states).capitalize()
+    return _WORDS[item.notification.kind]
+
+
+def _decided(alert: Mapping[str, Any], item: Item) -> str:
+    """Return what became of an alert, by whom and why; "" where the title has said it."""
+    if alert["state"] == AlertState.OPEN or item.notification.kind is NewsKind.FIXED:
+        return ""
+    by = item.deciders.get(alert["id"], JUDGE)
+    who = "" if by == JUDGE else f" by {_short(by, limit=60)}"
+    why = f": {_short(alert['note'], limit=60)}" if alert["note"] else ""
+    return f"now {alert['state']}{who}{why}"
+
+
+def _what(alert: Mapping[str, Any]) -> str:
+    """Return whose alert it is, and how much changed."""
+    who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
+    metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
+    if alert["change_pct"] is None:
+        return f"{who}: {metric}"
+    interval = alert["interval_pct"]
+    within = "" if interval is None else f" [{percent(interval[0])}, {percent(interval[1])}]"
+    changed = f"{who}: {metric} {percent(alert['change_pct'])}{within}"
+    if alert["baseline"] is None:
+        # Noise has no level.
+        return changed
+    levels = (quantity(alert[name], unit=alert["unit"]) for name in ("baseline", "candidate"))
+    return f"{changed}, {' -> '.join(levels)}"
+
+
+def _since(alert: Mapping[str, Any]) -> str:
+    """Return the first bad and the last good revision, each with its day; both of a drift."""
+    bad, good = alert["first_bad"], alert["last_good"]
+    if alert["kind"] == DRIFT and good:
+        return f"since {_at_revision(good)}, first seen {_at_revision(bad)}"
+    last_good = f", last good {_at_revision(good)}" if good else ""
+    return f"since {_at_revision(bad)}{last_good}"
+
+
+def _at_revision(seen: Mapping[str, Any]) -> str:
+    return f"{_short(short_revision(seen['revision']), limit=60)} ({seen['at'][:10]})"
+
+
+def _cause(alert: Mapping[str, Any]) -> str:
+    text, *_ = _parted(alert)
+    return f"cause: {text.removesuffix('; ')}" if text else ""
+
+
+def _parted(alert: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the cause, how what else changed is introduced, and what that is."""
+    is_drift = alert["kind"] == DRIFT
+    separator = WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD
+    cause, _, text = alert["cause"]["text"].partition(separator)
+    return cause, WHILE_DRIFTING if is_drift else "changed with it: ", text
+
+
+def _changed(alert: Mapping[str, Any]) -> str:
+    """Return what else changed when the first bad run was measured, "" for the revision alone."""
+    *_, how, text = _parted(alert)
+    ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
+    said = " -> ".join(short_revision(end["revision"]) for end in ends)
+    is_said = text in (f"torch {said}", f"revision {said}")
+    return f"{how}{text}" if text and not is_said else ""
+
+
+def _kernels(alert: Mapping[str, Any]) -> str:
+    """Return the kernels behind an alert with what each adds, "" where they are not known."""
+    top = [
+        f"{_short(str(row['label']), limit=60)} {signed(row['contribution_us'], decimals=0)} us"
+        for row in alert["cause"]["kernels"][:MAX_KERNELS_SHOWN]
+    ]
+    return f"kernels: {', '.join(top)}" if top else ""
+
+
+# In this order: since when, why, with what, and by what.
+_SHARED = (_since, _cause, _changed, _kernels)
+
+
+def _short(text: str, *, limit: int = _PART_LENGTH) -> str:
+    return shortened(one_line(text), limit=limit)

@@ -1,0 +1,124 @@
+"""Let messages that were sent say what is so by now, where their receivers can change them.
+
+Nobody tells this of changes: what a message says is held against the alerts. An update that is
+repeated does no harm, so a process that dies between the receiver's answer and the store costs one
+more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from db.alerts.outbox import load_notifications
+from db.alerts.sent_messages import SentMessage, forget_message, load_outdated, put_message
+from db.records.notifications import Notification, stable_id
+from db.store import Store
+from runner.notifications.delivery_policy import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
+from runner.notifications.dispatcher import (
+    PASS_S,
+    SLOW,
+    Draw,
+    Item,
+    Message,
+    Updatable,
+    answered,
+    draw_nothing,
+    is_over,
+    states_told,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updater:
+    """Updates messages of `receivers`; `compose` returns the items of notifications as they are.
+
+    It begins no update after `limit_s`.
+    """
+
+    store: Store
+    receivers: Mapping[str, Updatable]
+    compose: Callable[[Sequence[Notification]], Sequence[Item]]
+    now: Callable[[], datetime]
+    jitter: Callable[[float], float]
+    policy: Policy = field(default_factory=Policy)
+    draw: Draw = draw_nothing
+    limit_s: float = PASS_S
+
+    def update(self) -> dict[str, str]:
+        """Update what is out of date; return the last trouble of each receiver that had some.
+
+        Raises what the store raises.
+        """
+        if not self.receivers:
+            return {}
+        outdated: dict[str, list[SentMessage]] = defaultdict(list)
+        for found in load_outdated(self.store, receivers=self.receivers.keys(), at=self.now()):
+            outdated[found.receiver].append(found)
+        if not outdated:
+            return {}
+        with ThreadPoolExecutor(max_workers=len(outdated)) as pool:
+            trouble = pool.map(self._update_all, outdated.values())
+            return {name: text for name, text in zip(outdated, trouble, strict=True) if text}
+
+    def _update_all(self, messages: Sequence[SentMessage]) -> str:
+        """Update messages of one receiver; return its last trouble, "" without any."""
+        started, trouble = self.now(), ""
+        down: Answer | None = None
+        for message in messages:
+            if is_over(started, at=self.now(), limit_s=self.limit_s):
+                return trouble or SLOW
+            answer = down or self._update(message)
+            if answer.kind is not AnswerKind.SENT:
+                trouble = answer.text
+            if answer.kind is AnswerKind.FAILED:
+                self._put_off(message, answer)
+                if answer.is_down or answer.retry_after_s is not None:
+                    down = answer
+        return trouble
+
+    def _update(self, message: SentMessage) -> Answer:
+        """Update one message, and keep what it says by now."""
+        items = self.compose(load_notifications(self.store, message.notification_ids))
+        if not items:
+            answer = Answer(kind=AnswerKind.REFUSED, text="what it told of is not kept any more")
+        else:
+            answer = self._ask(message, items=items)
+        if answer.kind is AnswerKind.REFUSED:
+            logger.info("message %s is not updated any more: %s", message.reference, answer.text)
+            with self.store.write(is_news=False) as session:
+                forget_message(session, message)
+        elif answer.kind is AnswerKind.SENT:
+            kept = replace(
+                message,
+                told=states_told(items, by=self.receivers[message.receiver]),
+                num_failures=0,
+                due_at=None,
+            )
+            with self.store.write(is_news=False) as session:
+                put_message(session, kept)
+        return answer
+
+    def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Answer:
+        receiver = self.receivers[message.receiver]
+        told = sorted(states_told(items, by=receiver).items())
+        id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in told))
+        wanted = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
+        return answered(
+            lambda: receiver.update(wanted, reference=message.reference),
+            what=f"the update of message {message.reference}",
+        )
+
+    def _put_off(self, message: SentMessage, answer: Answer) -> None:
+        num_failures = message.num_failures + 1
+        asked_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
+        pause_s = max(self.jitter(self.policy.limit_s(num_failures)), asked_s)
+        due_at = self.now() + timedelta(seconds=pause_s)
+        with self.store.write(is_news=False) as session:
+            put_message(session, replace(message, num_failures=num_failures, due_at=due_at))

@@ -1,0 +1,34 @@
+"""Send one message by Apprise: `python -m runner.notifications.receivers.apprise_process`, the message as JSON.
+
+It ends with 0 when all of it went out; else the first line of stderr says why not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import sys
+
+from runner.notifications.receivers.apprise import PACKAGE
+
+
+def main() -> int:
+    """Send what stdin says; return the exit status."""
+    wanted = json.load(sys.stdin)
+    apprise = importlib.import_module(PACKAGE)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    service = apprise.Apprise()
+    if not service.add(wanted["url"]):
+        sys.stderr.write("Apprise does not understand this address\n")
+        return 1
+    is_sent = service.notify(
+        body=wanted["body"], title=wanted["title"], body_format=apprise.NotifyFormat.TEXT
+    )
+    if not is_sent:
+        sys.stderr.write("Apprise could not send it\n")
+    return 0 if is_sent else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The receiver of a Discord channel's webhook, whose messages can be changed.
+
+https://discord.com/developers/docs/resources/webhook
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import ClassVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from runner.notifications._merge_alerts_multipart import encoded
+from runner.notifications._merge_alerts_posting import ask
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
+from runner.notifications.http_client import HttpRules, Request
+from runner.notifications.message_text import Words, in_words
+from runner.notifications.receivers.chat import discord, with_or_without_pictures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discord:
+    """Posts and changes messages, with pictures as files; the address is a secret."""
+
+    url: str = field(repr=False)
+    rules: HttpRules = field(default_factory=HttpRules)
+    num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it; the reference is the message's id."""
+        # Without `wait` Discord answers before it has looked, and names no message.
+        url = _address(self.url, query={"wait": "true"})
+        return self._send(Request(url=url), message=message)
+
+    def update(self, message: Message, *, reference: str) -> Answer:
+        """Let a message of before say `message` and return what came of it."""
+        url = _address(self.url, below=f"/messages/{reference}")
+        answer = self._send(Request(url=url, method="PATCH"), message=message)
+        return replace(answer, reference=reference)
+
+    def _send(self, wanted: Request, *, message: Message) -> Answer:
+        words, files = attached(in_words(message), message)
+        send = functools.partial(self._ask, wanted=wanted, files=files, now=message.at)
+        return with_or_without_pictures(words, send)
+
+    def _ask(
+        self, words: Words, *, wanted: Request, files: Mapping[str, bytes], now: datetime
+    ) -> Answer:
+        shown = [name for name in files if f"attachment://{name}" in _pictures(words)]
+        attachments = [{"id": number, "filename": name} for number, name in enumerate(shown)]
+        # The list says what there is from now on: the pictures of before go.
+        content = {**discord(words), "attachments": attachments}
+        kind, body = "application/json", json.dumps(content, allow_nan=False).encode("ascii")
+        if shown:
+            kind, body = encoded(body, {name: files[name] for name in shown})
+        request = replace(wanted, body=body, headers={"Content-Type": kind})
+        answer, text = ask(request, rules=self.rules, now=now)
+        if answer.kind is not AnswerKind.SENT:
+            return answer
+        return replace(answer, reference=_id_of(text))
+
+
+def attached(words: Words, message: Message) -> tuple[Words, dict[str, bytes]]:
+    """Return `words` that show pictures which go along, and these by their names."""
+    drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
+    paragraphs = tuple(
+        replace(item, picture_url=f"attachment://{names[item.alert_id]}")
+        if item.alert_id in names
+        else item
+        for item in words.paragraphs
+    )
+    files = {name: drawn[id] for id, name in names.items()}
+    return replace(words, paragraphs=paragraphs), files
+
+
+def _pictures(words: Words) -> set[str]:
+    return {item.picture_url for item in words.paragraphs}
+
+
+def _address(url: str, *, below: str = "", query: Mapping[str, str] | None = None) -> str:
+    """Return the address `below` that of the webhook; a thread in its query stays."""
+    parts = urlsplit(url)
+    asked = {**dict(parse_qsl(parts.query)), **(query or {})}
+    path = f"{parts.path.rstrip('/')}{below}"
+    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(asked), ""))
+
+
+def _id_of(text: str) -> str:
+    """Return the id of the message in an answer, "" where it has none for an address."""
+    try:
+        id = json.loads(text)["id"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return id if isinstance(id, str) and id.isascii() and id.isdigit() else ""

@@ -1,0 +1,119 @@
+"""Make receivers of what hud.toml says; their secrets are read when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.config.notifications import ENV, FILE, ReceiverKind, ReceiverSettings, schemes_of
+from runner.notifications._merge_alerts_posting import Poster
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.dispatcher import Message, Receiver
+from runner.notifications.http_client import CONNECT_S, HttpRules, TargetRefused, check_url
+from runner.notifications.receivers._merge_alerts_signing import BadSecret, key_of
+from runner.notifications.receivers.apprise import Apprise, is_installed
+from runner.notifications.receivers.chat import Chat, Render, slack, teams
+from runner.notifications.receivers.discord import Discord
+from runner.notifications.receivers.github import PUBLISHED, GitHub
+from runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
+from runner.notifications.receivers.mail import Mail
+from runner.notifications.receivers.slack import SlackBot
+from runner.notifications.receivers.smtp import MailServer
+from runner.notifications.receivers.webhook import Webhook
+
+_RENDERS: Mapping[ReceiverKind, Render] = {
+    ReceiverKind.SLACK: slack,
+    ReceiverKind.TEAMS: teams,
+}
+
+
+class NotReady(ValueError):
+    """Something that a receiver needs is not where hud.toml says; the message never has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unready:
+    """A receiver that cannot be used as things are: everything waits until that is mended."""
+
+    reason: str
+
+    def send(self, message: Message) -> Answer:
+        """Return why nothing is sent."""
+        del message
+        return Answer(kind=AnswerKind.FAILED, text=self.reason, is_down=True)
+
+
+def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
+    """Return the receiver that `settings` describe, one that only says why where it cannot be."""
+    try:
+        return _ready(settings, _Secrets(settings=settings, env=env))
+    except (NotReady, BadSecret, TargetRefused) as error:
+        return Unready(reason=f"[receivers.{settings.name}]: {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Secrets:
+    """What settings say, or what they name."""
+
+    settings: ReceiverSettings
+    env: Mapping[str, str] = field(repr=False)
+
+    def get(self, key: str) -> str:
+        """Return the value of a setting, "" where nobody gave it; raise NotReady."""
+        value = getattr(self.settings, key)
+        return "" if value is None else resolved(key, value, base=self.settings.base, env=self.env)
+
+
+def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
+    url = secrets.get("url") or GITHUB_URL
+    if settings.kind is ReceiverKind.APPRISE:
+        if not is_installed():
+            raise NotReady('Apprise is not installed; `pip install "compile-hud[apprise]"`')
+        return Apprise(url=url, timeout_s=settings.timeout_s)
+    check_url(url, schemes=schemes_of(settings.kind))
+    rules = HttpRules(
+        allow_private=settings.allow_private,
+        total_s=settings.timeout_s,
+        connect_s=min(CONNECT_S, settings.timeout_s),
+    )
+    if settings.kind is ReceiverKind.EMAIL:
+        server = MailServer(
+            url=url, user=secrets.get("user"), password=secrets.get("password"), rules=rules
+        )
+        return Mail(server=server, sender=settings.sender or "", to=settings.to or ())
+    if settings.kind is ReceiverKind.GITHUB:
+        repository = settings.repository or ""
+        api = GitHubApi(url=url, repository=repository, token=secrets.get("token"), rules=rules)
+        return GitHub(api=api, published=settings.publish or PUBLISHED)
+    poster = Poster(url=url, rules=rules)
+    if settings.kind is ReceiverKind.WEBHOOK:
+        secret = secrets.get("secret")
+        return Webhook(poster=poster, key=key_of(secret) if secret else None)
+    if settings.kind is ReceiverKind.DISCORD:
+        return Discord(url=url, rules=rules)
+    if settings.channel:
+        return SlackBot(url=url, channel=settings.channel, token=secrets.get("token"), rules=rules)
+    return Chat(poster=poster, render=_RENDERS[settings.kind])
+
+
+def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
+    """Return `value`, or what it names: `env:NAME` a variable, `file:PATH` a file below `base`.
+
+    Raises NotReady, which calls it `what`.
+    """
+    if value.startswith(ENV):
+        name = value.removeprefix(ENV).strip()
+        if not env.get(name, "").strip():
+            raise NotReady(f"{what}: the environment variable {name} is not set")
+        return env[name].strip()
+    if value.startswith(FILE):
+        path = base / value.removeprefix(FILE).strip()
+        try:
+            content = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise NotReady(f"{what}: cannot read {path}") from error
+        if not content:
+            raise NotReady(f"{what}: {path} is empty")
+        return content
+    return value

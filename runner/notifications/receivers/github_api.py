@@ -1,0 +1,142 @@
+"""GitHub's REST API, as far as notifications need it, of github.com or of an own server.
+
+https://docs.github.com/rest. What speaks of the token or of the repository can be mended, so it is
+tried again; a limit of requests is waited for as long as GitHub says
+(https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from db.store import utc_now
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.http_client import (
+    HttpRules,
+    Reply,
+    Request,
+    RequestFailed,
+    TargetRefused,
+    request,
+)
+from runner.notifications.http_response import answer_of, failure_of, retry_after_s
+
+GITHUB_URL = "https://api.github.com"
+# So many of a list at once, and pages at most: a list beyond them is not read to its end.
+PAGE, MAX_PAGES = 50, 20
+# A page of issues with the longest bodies that GitHub takes.
+_MAX_PAGE_BYTES = PAGE * 128 * 1024
+# Of the token and of the repository, not of the message.
+_OF_SETTINGS = (401, 403, 404)
+_LIMITED = (403, 429)
+# What GitHub asks to wait where it names no time.
+_PAUSE_S = 60.0
+
+
+class GitHubFailed(Exception):
+    """GitHub did not do what it was asked; `answer` says what that means for the delivery."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitHubApi:
+    """The API at `url` for one repository, `owner/name`; the token is not shown."""
+
+    url: str
+    repository: str
+    token: str = field(repr=False)
+    now: Callable[[], datetime] = utc_now
+    rules: HttpRules = field(default_factory=HttpRules)
+    request: Callable[..., Reply] = field(default=request, repr=False)
+
+    def get(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        missing: Collection[int] = (),
+    ) -> Any:
+        """Return what is at `path` of the repository, None where the status is in `missing`."""
+        asked = f"{path}?{urlencode(query)}" if query else path
+        reply = self._reply("GET", asked, body=None)
+        return None if reply.status in missing else self._content(reply)
+
+    def pages(self, path: str, *, query: Mapping[str, str | int]) -> Iterator[Mapping[str, Any]]:
+        """Yield what the list at `path` has, page by page."""
+        for number in range(1, MAX_PAGES + 1):
+            page = self.get(path, query={**query, "per_page": PAGE, "page": number})
+            yield from page
+            if len(page) < PAGE:
+                return
+
+    def write(self, method: str, path: str, **content: Any) -> Any:
+        """Change or add what is at `path` and return it as it is then."""
+        body = json.dumps(content, allow_nan=False).encode("ascii")
+        return self._content(self._reply(method, path, body=body))
+
+    def _reply(self, method: str, path: str, *, body: bytes | None) -> Reply:
+        wanted = Request(
+            url=f"{self.url.rstrip('/')}/repos/{self.repository}/{path}",
+            method=method,
+            body=body,
+            headers={
+                "Accept": "application/vnd.github+json",
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+                "X-GitHub-Api-Version": "2022-11-28",
+            },
+            max_answer_bytes=_MAX_PAGE_BYTES,
+        )
+        try:
+            return self.request(wanted, rules=self.rules)
+        except TargetRefused as error:
+            answer = Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True)
+            raise GitHubFailed(answer) from error
+        except RequestFailed as error:
+            raise GitHubFailed(failure_of(error)) from error
+
+    def _content(self, reply: Reply) -> Any:
+        if not 200 <= reply.status < 300:
+            raise GitHubFailed(_refusal(reply, now=self.now()))
+        try:
+            found = json.loads(reply.body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict | list):
+            text = f"{reply.status}, and no JSON: is this the address of GitHub's API?"
+            raise GitHubFailed(Answer(kind=AnswerKind.FAILED, text=text, is_down=True))
+        return found
+
+
+def _refusal(reply: Reply, *, now: datetime) -> Answer:
+    answer = answer_of(reply, now=now)
+    pause_s = _limit_s(reply, now=now)
+    if pause_s is not None:
+        return replace(
+            answer, kind=AnswerKind.FAILED, is_down=True, retry_after_s=max(0.0, pause_s)
+        )
+    if reply.status in _OF_SETTINGS:
+        return replace(answer, kind=AnswerKind.FAILED, is_down=True)
+    return answer
+
+
+def _limit_s(reply: Reply, *, now: datetime) -> float | None:
+    """Return for how long to ask nothing more, None where no limit is the reason."""
+    if reply.status not in _LIMITED:
+        return None
+    asked_s = retry_after_s(reply.headers, now=now)
+    if asked_s is not None:
+        return asked_s
+    reset = reply.headers.get("x-ratelimit-reset", "")
+    if reply.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
+        return int(reset) - now.timestamp()
+    is_limit = reply.status == 429 or "rate limit" in reply.body.lower()
+    return _PAUSE_S if is_limit else None

@@ -1,0 +1,128 @@
+"""The receiver of mail: a message as plain text and as HTML, in one thread for each alert.
+
+The `Message-ID` is made of the delivery's idempotency key, so what is sent twice has one id, by
+which servers and programs of mail know it again.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+
+from db.records.notifications import stable_id
+from runner.notifications.delivery_policy import NUM_SAME_RETRIES, Answer
+from runner.notifications.dispatcher import Message
+from runner.notifications.http_client import HTTP, TargetRefused, check_url
+from runner.notifications.message_text import Paragraph, Words, in_words
+from runner.notifications.receivers.smtp import Letter, MailServer
+
+# Lines of mail are 7-bit: some servers take nothing else.
+_POLICY = SMTP.clone(cte_type="7bit")
+# In CSS pixels: pictures are drawn at twice that for fine displays.
+_PICTURE_WIDTH = 620
+_STYLE = "font-family: sans-serif; font-size: 14px; line-height: 1.4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """Sends messages from `sender` to all of `to` by way of `server`."""
+
+    server: MailServer
+    sender: str
+    to: Sequence[str]
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it."""
+        num_attempts = max(item.notification.num_attempts for item in message.items)
+        content = letter_of(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
+        letter = Letter(sender=self.sender, to=tuple(self.to), content=content)
+        return self.server.send(letter, waits_for_all=num_attempts < NUM_SAME_RETRIES)
+
+
+def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
+    """Return `message` as mail, with everything that somebody named as text, and its pictures."""
+    words = in_words(message)
+    pictures = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    ids = {id: f"trend-{number}.{message.id}" for number, id in enumerate(pictures, 1)}
+    host = sender.rpartition("@")[2]
+    letter = EmailMessage(policy=_POLICY)
+    letter["From"] = sender
+    letter["To"] = ", ".join(to)
+    letter["Subject"] = words.heading
+    letter["Date"] = format_datetime(message.at)
+    letter["Message-ID"] = f"<{message.id}@{host}>"
+    subjects = {item.notification.subject for item in message.items}
+    if len(subjects) == 1:
+        # No mail has this id: those that name it are shown as one thread.
+        thread = f"<{stable_id('thread', *subjects)}@{host}>"
+        letter["In-Reply-To"] = thread
+        letter["References"] = thread
+    # https://www.rfc-editor.org/rfc/rfc3834: nobody's holiday notice shall answer.
+    letter["Auto-Submitted"] = "auto-generated"
+    letter.set_content(_plain(words))
+    letter.add_alternative(_html(words, ids), subtype="html")
+    shown = letter.get_body(("html",))
+    assert isinstance(shown, EmailMessage)
+    for id, png in pictures.items():
+        # https://www.rfc-editor.org/rfc/rfc2392: the HTML names the part beside it.
+        shown.add_related(png, "image", "png", cid=f"<{ids[id]}>", disposition="inline")
+    return letter
+
+
+def _plain(words: Words) -> str:
+    parts = [
+        "\n".join((paragraph.title, *(f"  {line}" for line in _told(paragraph))))
+        for paragraph in words.paragraphs
+    ]
+    return "\n\n".join((*parts, *_rest(words))) + "\n"
+
+
+def _told(paragraph: Paragraph) -> list[str]:
+    links = {"Open": paragraph.url, **paragraph.actions}
+    return [*paragraph.lines, *(f"{name}: {url}" for name, url in links.items() if url)]
+
+
+def _rest(words: Words) -> list[str]:
+    rest = words.rest(len(words.paragraphs))
+    return [rest] if rest else []
+
+
+def _html(words: Words, picture_ids: Mapping[str, str]) -> str:
+    parts = [
+        _html_paragraph(paragraph, picture_id=picture_ids.get(paragraph.alert_id, ""))
+        for paragraph in words.paragraphs
+    ]
+    rest = [f"<p>{html.escape(text)}</p>" for text in _rest(words)]
+    body = "\n".join((*parts, *rest))
+    return f'<!DOCTYPE html>\n<html><body style="{_STYLE}">\n{body}\n</body></html>\n'
+
+
+def _html_paragraph(paragraph: Paragraph, *, picture_id: str) -> str:
+    lines = "<br>\n".join(html.escape(line) for line in paragraph.lines)
+    links = {"Open": paragraph.url, **paragraph.actions}
+    shown = " | ".join(_link(name, url) for name, url in links.items() if _is_web(url))
+    parts = [f"<h3>{html.escape(paragraph.title)}</h3>"]
+    parts += [f"<p>{lines}</p>"] if lines else []
+    parts += (
+        [f'<p><img src="cid:{picture_id}" alt="Trend" width="{_PICTURE_WIDTH}"></p>']
+        if picture_id
+        else []
+    )
+    parts += [f"<p>{shown}</p>"] if shown else []
+    return "\n".join(parts)
+
+
+def _link(name: str, url: str) -> str:
+    return f'<a href="{html.escape(url)}">{html.escape(name)}</a>'
+
+
+def _is_web(url: str) -> bool:
+    try:
+        check_url(url, schemes=HTTP)
+    except TargetRefused:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""The receiver of a Slack channel through a bot, whose messages can be changed.
+
+https://docs.slack.dev/reference/methods/chat.postMessage, chat.update and, for pictures,
+https://docs.slack.dev/messaging/working-with-files#upload. A call that Slack answers with an error
+has status 200 and the error's name in its body.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from db.shared.text import one_line, shortened
+from runner.notifications._merge_alerts_posting import ask
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
+from runner.notifications.http_client import HttpRules, Request
+from runner.notifications.message_text import Words, in_words
+from runner.notifications.receivers.chat import slack, with_or_without_pictures
+
+# What Slack gives as names of channels and messages.
+_NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
+# Of Slack itself; whether the message was taken is not said.
+_BROKEN = ("fatal_error", "internal_error", "request_timeout", "service_unavailable")
+_LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
+# Of the message, or of what it is to replace. Everything else somebody can mend: the token, its
+# scopes, the channel, who is in it. Nothing is lost until then.
+_OF_MESSAGE = (
+    "cant_update_message",
+    "edit_window_closed",
+    "invalid_arguments",
+    "invalid_blocks",
+    "invalid_blocks_format",
+    "message_not_found",
+    "msg_blocks_too_long",
+    "msg_too_long",
+    "no_text",
+    "too_many_attachments",
+)
+_SHOWN_LENGTH = 200
+# It repeats the message, as text and as blocks.
+_MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_JSON = {"Content-Type": "application/json; charset=utf-8"}
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackBot:
+    """Posts and changes messages in `channel` by the API at `url`; the token is not shown."""
+
+    url: str
+    channel: str
+    token: str = field(repr=False)
+    rules: HttpRules = field(default_factory=HttpRules)
+    num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
+
+    def send(self, message: Message) -> Answer:
+        """Send `message` once and return what came of it; the reference is channel and time."""
+        words = in_words(message)
+        post = functools.partial(
+            self._say, method="chat.postMessage", place={"channel": self.channel}, message=message
+        )
+        answer = with_or_without_pictures(words, post)
+        names = _NAMES.fullmatch(answer.reference)
+        if names and not any(item.picture_url for item in words.paragraphs):
+            self._add_pictures(words, message, channel=names[1], thread=names[2])
+        return answer
+
+    def update(self, message: Message, *, reference: str) -> Answer:
+        """Let a message of before say `message` and return what came of it."""
+        names = _NAMES.fullmatch(reference)
+        if names is None:
+            return Answer(kind=AnswerKind.REFUSED, text=f"no message of Slack: {reference}")
+        place = {"channel": names[1], "ts": names[2]}
+        change = functools.partial(self._say, method="chat.update", place=place, message=message)
+        return with_or_without_pictures(in_words(message), change)
+
+    def _say(
+        self, words: Words, *, method: str, place: Mapping[str, str], message: Message
+    ) -> Answer:
+        # No `mrkdwn`, which chat.update does not know; no text of a block is markup.
+        said = slack(words)
+        content = {**place, "text": said["text"], "blocks": said["blocks"]}
+        body = json.dumps(content, allow_nan=False).encode("ascii")
+        answer, found = self._call(method, body, headers=_JSON, now=message.at)
+        if answer.kind is not AnswerKind.SENT:
+            return answer
+        return replace(answer, reference=f"{found.get('channel', '')} {found.get('ts', '')}")
+
+    def _add_pictures(self, words: Words, message: Message, *, channel: str, thread: str) -> None:
+        """Add trends below a message; what goes wrong costs the pictures alone."""
+        drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+        files = [
+            {"id": id, "title": f"trend {number}"}
+            for number, picture in enumerate(drawn.values(), 1)
+            if (id := self._upload(picture, number, message=message))
+        ]
+        if files:
+            content = {"files": files, "channel_id": channel, "thread_ts": thread}
+            body = json.dumps(content).encode("ascii")
+            self._call("files.completeUploadExternal", body, headers=_JSON, now=message.at)
+
+    def _upload(self, picture: bytes, number: int, *, message: Message) -> str:
+        """Hand over one picture and return what Slack calls it, "" where it did not take it."""
+        form = urlencode({"filename": f"trend-{number}.png", "length": len(picture)})
+        answer, found = self._call(
+            "files.getUploadURLExternal", form.encode("ascii"), headers=_FORM, now=message.at
+        )
+        if answer.kind is not AnswerKind.SENT:
+            return ""
+        wanted = Request(
+            url=str(found.get("upload_url", "")),
+            body=picture,
+            headers={"Content-Type": "application/octet-stream"},
+        )
+        answer, _ = ask(wanted, rules=self.rules, now=message.at)
+        return str(found.get("file_id", "")) if answer.kind is AnswerKind.SENT else ""
+
+    def _call(
+        self, method: str, body: bytes, *, headers: Mapping[str, str], now: datetime
+    ) -> tuple[Answer, Mapping[str, Any]]:
+        wanted = Request(
+            url=f"{self.url.rstrip('/')}/{method}",
+            body=body,
+            headers={"Authorization": f"Bearer {self.token}", **headers},
+            max_answer_bytes=_MAX_ANSWER_BYTES,
+        )
+        answer, text = ask(wanted, rules=self.rules, now=now)
+        if answer.kind is not AnswerKind.SENT:
+            return answer, {}
+        return _meant(text)
+
+
+def _meant(text: str) -> tuple[Answer, Mapping[str, Any]]:
+    """Return what a body of status 200 means, and what it says."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        told = shortened(one_line(text), limit=_SHOWN_LENGTH)
+        problem = f"this is not Slack's API: {told}"
+        return Answer(kind=AnswerKind.FAILED, text=problem, is_certain=False), {}
+    if found.get("ok") is True:
+        return Answer(kind=AnswerKind.SENT), found
+    error = shortened(one_line(str(found.get("error", "no reason"))), limit=_SHOWN_LENGTH)
+    if error in _OF_MESSAGE:
+        return Answer(kind=AnswerKind.REFUSED, text=f"Slack: {error}"), {}
+    if error in _BROKEN:
+        return Answer(kind=AnswerKind.FAILED, text=f"Slack: {error}", is_certain=False), {}
+    hint = "" if error in _LIMITED else f"{_needed(found)}; mend that and it goes out"
+    return Answer(kind=AnswerKind.FAILED, text=f"Slack: {error}{hint}", is_down=True), {}
+
+
+def _needed(found: Mapping[str, Any]) -> str:
+    return f", needs {one_line(str(found['needed']))}" if "needed" in found else ""

@@ -1,0 +1,157 @@
+"""Hand mail to a server, by the rules of addresses and deadlines that webhooks have.
+
+A refusal with 4xx passes and one with 5xx does not (https://www.rfc-editor.org/rfc/rfc5321, 4.2.1),
+but what a server says before it hears of recipients speaks of this machine, the user or the sender:
+nothing is lost while somebody mends that.
+Nobody gets a mail twice because somebody else did not get it: while one of the people it goes to is
+refused for now, none gets it, a few times. Then those get it who can, and the answer names the
+others.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult
+
+from db.shared.text import one_line, shortened
+from runner.notifications.delivery_policy import Answer, AnswerKind
+from runner.notifications.http_client import (
+    MAIL,
+    HttpRules,
+    TargetRefused,
+    TimedSocket,
+    check_url,
+    connect,
+)
+
+_SHOWN_LENGTH = 200
+_READY, _OK, _WILL_FORWARD, _CLOSING = 220, 250, 251, 421
+_PLAIN = "smtp+plain"
+_Reply = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A mail as it goes over the wire, and the addresses on its envelope."""
+
+    sender: str
+    to: Sequence[str]
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """The server at `url`; `user` and `password` are sent in TLS alone, and not shown."""
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    rules: HttpRules = field(default_factory=HttpRules)
+
+    def send(self, letter: Letter, *, waits_for_all: bool) -> Answer:
+        """Hand `letter` over once; to nobody where one `waits_for_all` who are refused for now."""
+        deadline = self.rules.monotonic() + self.rules.total_s
+        try:
+            parts = check_url(self.url, schemes=MAIL)
+            connection = connect(parts, rules=self.rules, deadline=deadline)
+        except (OSError, ValueError, TargetRefused) as error:
+            return _down(error)
+        has_begun = False
+        try:
+            client = self._client(connection, parts)
+            _expect(client.mail(letter.sender), _OK)
+            has_begun = True
+            return _hand_over(client, letter, waits_for_all=waits_for_all)
+        except smtplib.SMTPResponseException as refused:
+            return _answer(refused, is_of_message=has_begun)
+        except (OSError, ValueError) as error:
+            return _down(error)
+        finally:
+            connection.end()
+
+    def _client(self, connection: TimedSocket, parts: SplitResult) -> smtplib.SMTP:
+        host = socket.gethostname()
+        # Asking for the full name of this machine may take minutes; without one its address is
+        # given: https://www.rfc-editor.org/rfc/rfc5321, 4.1.4.
+        client = smtplib.SMTP(local_hostname=host if "." in host else "[127.0.0.1]")
+        # The library sees a socket; ours has the deadline and goes to the address that was checked.
+        client.sock = connection  # type: ignore[assignment]
+        _expect(client.getreply(), _READY)
+        client.ehlo_or_helo_if_needed()
+        if parts.scheme == "smtp":
+            self._secure(client, connection, host=parts.hostname or "")
+        if self.user and parts.scheme == _PLAIN:
+            raise ValueError(f"no password is sent over {_PLAIN}://; take smtp:// or smtps://")
+        if self.user:
+            client.login(self.user, self.password)
+        return client
+
+    def _secure(self, client: smtplib.SMTP, connection: TimedSocket, *, host: str) -> None:
+        if not client.has_extn("starttls"):
+            raise ValueError(
+                f"{host} offers no STARTTLS; take smtps://, or {_PLAIN}:// without TLS"
+            )
+        _expect(client.docmd("STARTTLS"), _READY)
+        connection.secure(self.rules.context(), host=host)
+        # What came before the handshake counts for nothing: anybody may have said it.
+        client.file = None
+        client.ehlo_resp = client.helo_resp = None
+        client.esmtp_features = {}
+        client.does_esmtp = False
+        client.ehlo_or_helo_if_needed()
+
+
+def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> Answer:
+    replies = {address: client.rcpt(address) for address in letter.to}
+    refused = {
+        address: reply for address, reply in replies.items() if reply[0] not in (_OK, _WILL_FORWARD)
+    }
+    passes = any(code < 500 for code, _ in refused.values())
+    named = ", ".join(f"{address}: {_said(reply)}" for address, reply in refused.items())
+    if len(refused) == len(letter.to) or (passes and waits_for_all):
+        return Answer(kind=AnswerKind.FAILED if passes else AnswerKind.REFUSED, text=named)
+    try:
+        reply = client.data(letter.content)
+    except smtplib.SMTPResponseException:
+        raise
+    except OSError as error:
+        # Nobody knows whether it was taken.
+        return Answer(kind=AnswerKind.FAILED, text=_told(error), is_certain=False)
+    _expect(reply, _OK)
+    return Answer(kind=AnswerKind.SENT, text=f"did not reach {named}" if named else "")
+
+
+def _expect(reply: _Reply, code: int) -> None:
+    if reply[0] != code:
+        raise smtplib.SMTPResponseException(*reply)
+
+
+def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> Answer:
+    """Return what a refusal means; one of this machine, its user or its sender can be mended."""
+    code, text = refused.smtp_code, refused.smtp_error
+    reply = (code, text if isinstance(text, bytes) else text.encode())
+    return Answer(
+        kind=AnswerKind.REFUSED if code >= 500 and is_of_message else AnswerKind.FAILED,
+        text=_said(reply),
+        is_down=not is_of_message or code == _CLOSING,
+    )
+
+
+def _down(error: Exception) -> Answer:
+    return Answer(kind=AnswerKind.FAILED, text=_told(error), is_down=True)
+
+
+def _said(reply: _Reply) -> str:
+    code, text = reply
+    return f"{code} {_short(text.decode('utf-8', 'replace'))}".strip()
+
+
+def _told(error: Exception) -> str:
+    return _short(str(error)) or type(error).__name__
+
+
+def _short(text: str) -> str:
+    return shortened(one_line(text), limit=_SHOWN_LENGTH)

@@ -1,0 +1,166 @@
+"""The weekly digest: what is open, what was fixed, and which series cry wolf. Pure.
+
+Noise of a series is the share of its alerts, of all that were ever told, which people called noise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from db.records.json_fields import time_to_json
+from db.records.notifications import NewsKind, Notification, Severity, stable_id
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
+from runner.analysis.confirmation.confirmation import is_refuted
+from runner.format import percent
+
+# Of each list: what people read of it. The others are counted.
+MAX_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseShare:
+    """How many of the alerts of a series were noise."""
+
+    series: str
+    num_noise: int
+    num_alerts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weekly:
+    """What is open, oldest first, what was fixed from `since` to `until`, and what is noise.
+
+    `url` leads to the alerts of the dashboard.
+    """
+
+    since: datetime
+    until: datetime
+    open: tuple[Alert, ...]
+    fixed: tuple[Alert, ...]
+    noise: tuple[NoiseShare, ...]
+    url: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the digest as a JSON object; alerts are named by their ids."""
+        return {
+            "since": time_to_json(self.since),
+            "until": time_to_json(self.until),
+            "open": [alert.id for alert in self.open],
+            "fixed": [alert.id for alert in self.fixed],
+            "noise": [asdict(item) for item in self.noise],
+            "url": self.url,
+        }
+
+    def title(self) -> str:
+        """Return the digest in a line."""
+        days = f"{self.since:%Y-%m-%d} to {self.until:%Y-%m-%d}"
+        return f"{len(self.open)} open, {len(self.fixed)} fixed, {days}"
+
+    def lines(self) -> list[str]:
+        """Return the digest in words."""
+        days = [(self.until - alert.first_bad.at).days for alert in self.open]
+        return [
+            *_listed(
+                "open",
+                [
+                    f"{age} days: {_text(alert)}, {alert.state}{_owned(alert)}"
+                    for age, alert in zip(days, self.open, strict=True)
+                ],
+            ),
+            *_listed("fixed", [_text(alert) for alert in self.fixed]),
+            *_listed(
+                "noisy series",
+                [
+                    f"{item.series}: {item.num_noise} of {item.num_alerts} alerts were noise"
+                    for item in self.noise
+                ],
+            ),
+        ]
+
+
+def weekly_of(
+    alerts: Sequence[Alert],
+    *,
+    fixed_ids: Collection[str],
+    since: datetime,
+    until: datetime,
+    url: str,
+) -> Weekly:
+    """Return the digest of `alerts`, of which those with `fixed_ids` were fixed in that week."""
+    still_open = [
+        alert
+        for alert in alerts
+        if alert.state in ONGOING and not is_muted(alert, at=until) and not is_refuted(alert)
+    ]
+    return Weekly(
+        since=since,
+        until=until,
+        open=tuple(sorted(still_open, key=lambda alert: (alert.first_bad.at, alert.id))),
+        fixed=tuple(
+            alert for alert in alerts if alert.id in fixed_ids and alert.state is AlertState.FIXED
+        ),
+        noise=_noise(alerts),
+        url=url,
+    )
+
+
+def fixed_between(changes: Sequence[AlertChange], *, since: datetime, until: datetime) -> set[str]:
+    """Return the ids of the alerts that were found or called fixed after `since`, up to `until`."""
+    return {
+        change.alert_id
+        for change in changes
+        if change.field is ChangedField.STATE
+        and change.new == AlertState.FIXED
+        and since < change.at <= until
+    }
+
+
+def weekly_notification(receiver: str, *, due: datetime, at: datetime) -> Notification:
+    """Return the digest of the week of `due`, made `at`; one of that week has the same id."""
+    year, week, _ = due.isocalendar()
+    return Notification(
+        id=stable_id("weekly", receiver, f"{year}-W{week:02}"),
+        receiver=receiver,
+        subject="weekly",
+        kind=NewsKind.WEEKLY,
+        severity=Severity.MINOR,
+        title=f"what is open and what was fixed, {due:%Y-%m-%d}",
+        alert_ids=(),
+        created_at=due,
+        due_at=at,
+    )
+
+
+def _noise(alerts: Sequence[Alert]) -> tuple[NoiseShare, ...]:
+    by_series: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_series[f"{alert.case.key} {alert.metric}"].append(alert)
+    shares = [
+        NoiseShare(
+            series=series,
+            num_noise=sum(alert.state is AlertState.NOISE for alert in found),
+            num_alerts=len(found),
+        )
+        for series, found in by_series.items()
+    ]
+    noisy = [item for item in shares if item.num_noise]
+    return tuple(sorted(noisy, key=lambda item: (-item.num_noise / item.num_alerts, item.series)))
+
+
+def _listed(name: str, texts: Sequence[str]) -> list[str]:
+    more = [f"and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
+    return [f"{name}: {len(texts) or 'nothing'}", *texts[:MAX_SHOWN], *more]
+
+
+def _text(alert: Alert) -> str:
+    change = "" if alert.change_pct is None else f" {percent(alert.change_pct)}"
+    return f"{alert.case.key} {alert.metric}{change}"
+
+
+def _owned(alert: Alert) -> str:
+    return f", {alert.owner}" if alert.owner else ""

@@ -1,0 +1,238 @@
+"""The spool: a directory where each case result is a file before anything else is done with it.
+
+A file is whole or absent, and goes only after the store has committed it. What cannot be read is
+set aside in `broken/` and never stands in the way of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from db.errors import MixedStoreError, RecordError, StoreError
+from db.records.json_fields import SCHEMA_VERSION, check_schema_version
+from db.records.results import CaseResult, Run
+from db.shared.text import is_storable
+from runner.errors import SpoolFull
+from runner.persistence.json_files import read_json
+from runner.persistence.trace_store import TraceFolder, traces_in
+from runner.protocol import write_json
+from runner.system.locks import is_alive
+
+# Longer than any pause between the last look at a case and the writing of its result.
+UNCLAIMED_S = 3600.0
+
+
+class ResultStore(Protocol):
+    """What the spool needs of a store."""
+
+    def save_run(self, run: Run) -> None:
+        """Store `run`, replacing what is known of it."""
+        ...
+
+    def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
+        """Store `result` with all its rows; return False when `spool_id` is in already."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolEntry:
+    """One file of the spool; without a result it carries news of the run itself."""
+
+    spool_id: str
+    run: Run
+    result: CaseResult | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as a JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "spool_id": self.spool_id,
+            "run": self.run.to_json(),
+            "result": None if self.result is None else self.result.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> SpoolEntry:
+        """Return the entry that `document` describes; raise RecordError when it does not."""
+        check_schema_version(document)
+        spool_id, run, result = (document.get(key) for key in ("spool_id", "run", "result"))
+        if not isinstance(spool_id, str) or not spool_id or not is_storable(spool_id):
+            raise RecordError("field 'spool_id' is missing: this is no file of the spool")
+        return cls(
+            spool_id=spool_id,
+            run=Run.from_json(run),
+            result=None if result is None else CaseResult.from_json(result),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenFile:
+    """A file that was set aside, and why."""
+
+    path: Path
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Return what happened, for people: who drains a spool says so."""
+        return f"set aside {self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainReport:
+    """What draining the spool did: how many results it stored, and how many files are left.
+
+    `trouble` says why the store took no more, else it is empty.
+    """
+
+    num_ingested: int = 0
+    num_duplicates: int = 0
+    broken: tuple[BrokenFile, ...] = ()
+    num_left: int = 0
+    trouble: str = ""
+
+
+def utc_now() -> datetime:
+    """Return the present moment in UTC."""
+    return datetime.now(timezone.utc)
+
+
+class Spool:
+    """The files of one directory, in the order in which they were written."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        traces: TraceFolder | None = None,
+    ) -> None:
+        self.directory = directory
+        self.traces = traces or TraceFolder(None)
+        self.broken_directory = directory / "broken"
+        self._now = now
+        self._sequence = itertools.count()
+
+    def write(self, run: Run, *, result: CaseResult | None = None) -> Path:
+        """Return the new file that holds `result`, already on the disk.
+
+        Raises SpoolFull when it cannot be written; then nothing of it is left behind.
+        """
+        # The random part: many machines may share one store.
+        microseconds = int(self._now().timestamp() * 1_000_000)
+        stem = f"{microseconds:018d}-{next(self._sequence):05d}-{uuid.uuid4().hex}"
+        entry = SpoolEntry(spool_id=stem, run=run, result=result)
+        path = self.directory / f"{stem}.json"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            write_json(path, entry.to_json())
+        except OSError as error:
+            what = f"run {run.id}" if result is None else f"case {result.case.key}"
+            raise SpoolFull(
+                f"cannot keep the result of {what}: {error.strerror} ({self.directory})."
+                " Everything measured before it is kept. Make room, then"
+                f" `hud run --resume {run.id}` continues"
+            ) from error
+        return path
+
+    def pending(self) -> tuple[Path, ...]:
+        """Return the files that wait for the store, oldest first."""
+        return tuple(sorted(self.directory.glob("[!.]*.json")))
+
+    def has_any_of(self, run_ids: Collection[str]) -> bool:
+        """Return whether something of these runs waits for the store, or was set aside."""
+        paths = (*self.pending(), *self.broken_directory.glob("*.json"))
+        return any(_run_id_in(path) in run_ids for path in paths)
+
+    def remove_unclaimed_traces(self) -> None:
+        """Remove the traces that no result came for, unless results still wait for the store.
+
+        They are of cases that were interrupted, or measured without being stored. A young one may
+        be of a result that is about to be written.
+        """
+        if self.pending():
+            return
+        last = self._now().timestamp() - UNCLAIMED_S
+        for path in traces_in(self.directory).values():
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < last:
+                    path.unlink()
+
+    def drain(self, store: ResultStore) -> DrainReport:
+        """Put every waiting file into `store`, exactly once each, and return what happened.
+
+        Stops at the first file that the store does not take: the order of a run's news matters.
+        """
+        self._remove_leftovers()
+        counts = {True: 0, False: 0}
+        broken: list[BrokenFile] = []
+        trouble = ""
+        for path in self.pending():
+            try:
+                entry = _read_entry(path)
+                is_new = self._ingest(entry, store)
+            except FileNotFoundError:
+                continue  # another process was faster; it has ingested this file
+            except (RecordError, MixedStoreError) as error:
+                broken.append(self._set_aside(path, reason=str(error)))
+                continue
+            except StoreError as error:
+                trouble = str(error)
+                break
+            # News of a run are no result.
+            counts[is_new] += entry.result is not None
+            path.unlink(missing_ok=True)
+        return DrainReport(
+            num_ingested=counts[True],
+            num_duplicates=counts[False],
+            broken=tuple(broken),
+            num_left=len(self.pending()),
+            trouble=trouble,
+        )
+
+    def _ingest(self, entry: SpoolEntry, store: ResultStore) -> bool:
+        if entry.result is None:
+            store.save_run(entry.run)
+            return True
+        # Before the result is in: from then on somebody may look for its trace.
+        result = self.traces.take(entry.result, waiting=self.directory)
+        return store.ingest(entry.run, result, spool_id=entry.spool_id)
+
+    def _set_aside(self, path: Path, *, reason: str) -> BrokenFile:
+        self.broken_directory.mkdir(exist_ok=True)
+        target = self.broken_directory / path.name
+        # Another process may have set it aside a moment ago.
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(target)
+        return BrokenFile(path=target, reason=reason)
+
+    def _remove_leftovers(self) -> None:
+        # A writer that was killed leaves its temporary file; the name ends in its PID.
+        for path in self.directory.glob(".*.tmp"):
+            pid = path.name.split(".")[-2]
+            if pid.isdigit() and not is_alive(int(pid)):
+                path.unlink(missing_ok=True)
+
+
+def _run_id_in(path: Path) -> str | None:
+    """Return of which run a file of the spool is; None when nobody can tell."""
+    try:
+        return _read_entry(path).run.id
+    except (FileNotFoundError, RecordError):
+        return None
+
+
+def _read_entry(path: Path) -> SpoolEntry:
+    try:
+        return SpoolEntry.from_json(read_json(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RecordError(f"{path.name} cannot be read: {error.strerror}") from error

@@ -1,0 +1,99 @@
+"""Which traces are kept, and the removal of the others. Rows of the store are never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from db.queries.kernels import load_places, load_watched_runs
+from db.store import Store
+from runner.format import quantity
+from runner.persistence.trace_store import traces_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRules:
+    """How long traces are kept: for so many nights, and never more than so many bytes in all.
+
+    A night is a day (UTC) on which a run began that has a trace. Those that alerts point at are
+    kept longer, unless there is no room for them.
+    """
+
+    num_nights: int = 14
+    max_bytes: int = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTrace:
+    """One trace; `at` is when its run began, and `is_watched` whether an alert points at that."""
+
+    path: Path
+    size_bytes: int
+    at: datetime
+    is_watched: bool = False
+
+
+def traces_to_remove(kept: Sequence[KeptTrace], *, rules: TraceRules) -> list[KeptTrace]:
+    """Return which of `kept` go: first what is too old, then the oldest until the rest fits.
+
+    Those that an alert points at go last, and never for their age.
+    """
+    nights = sorted({item.at.date() for item in kept}, reverse=True)[: rules.num_nights]
+    removed = [item for item in kept if not item.is_watched and item.at.date() not in nights]
+    left = [item for item in kept if item.is_watched or item.at.date() in nights]
+    left.sort(key=lambda item: (item.is_watched, item.at, item.path.name))
+    num_bytes = sum(item.size_bytes for item in left)
+    for item in left:
+        if num_bytes <= rules.max_bytes:
+            break
+        removed.append(item)
+        num_bytes -= item.size_bytes
+    return removed
+
+
+def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: bool = False) -> str:
+    """Remove from `folder` what `rules` do not keep; return a line about it, empty for nothing.
+
+    A dry run only says what it would be. A trace whose result is not in the store yet counts as of
+    the time it was written. Raises OSError and what the store raises.
+    """
+    found = traces_in(folder)
+    if not found:
+        return ""
+    kept = _kept(found, store=store)
+    removed = traces_to_remove(kept, rules=rules)
+    if not removed:
+        return ""
+    for item in removed if not is_dry_run else ():
+        item.path.unlink(missing_ok=True)
+    num_bytes = sum(item.size_bytes for item in removed)
+    did = "would remove" if is_dry_run else "removed"
+    return (
+        f"{did} {len(removed)} of {len(kept)} traces ({quantity(num_bytes, unit='B')}):"
+        f" kept are {rules.num_nights} nights, what alerts point at, and at most"
+        f" {quantity(rules.max_bytes, unit='B')} ([traces] nights and max_size)"
+    )
+
+
+def _kept(found: dict[str, Path], *, store: Store) -> list[KeptTrace]:
+    places = load_places(store, found)
+    watched = load_watched_runs(store)
+    kept = []
+    for result_id, path in found.items():
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # another runner was faster
+        place = places.get(result_id)
+        written_at = datetime.fromtimestamp(status.st_mtime, timezone.utc)
+        kept.append(
+            KeptTrace(
+                path=path,
+                size_bytes=status.st_size,
+                at=written_at if place is None else place.run_started_at,
+                is_watched=place is not None and place.run_id in watched,
+            )
+        )
+    return kept

@@ -1,0 +1,191 @@
+"""Decide which cases a run executes, and in which order, before anything executes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import TypeVar
+
+from db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
+from models_zoo.catalog.catalog import find_size, with_provided
+from models_zoo.catalog.reference_cases import REFERENCES
+from models_zoo.catalog.spec import (
+    ModelSpec,
+    SizeSpec,
+    Tolerance,
+    UnknownNameError,
+    Variant,
+    near_names,
+)
+from models_zoo.catalog.sweeps import sweep_values
+from models_zoo.catalog.variants import VARIANTS
+from runner.planning._merge_model_choice import choose_models
+from runner.planning.selection import SHAPES_BY_DEVICE, choose_shapes
+from runner.planning.suites import Selection, Suite
+from runner.protocol import ShapeSweep, Workload
+
+DEVICES = ("cpu", "cuda")
+
+_Named = TypeVar("_Named")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCase:
+    """A case and what the worker must build for it."""
+
+    case: Case
+    workload: Workload
+
+
+def make_plan(
+    selection: Selection,
+    *,
+    catalog: Mapping[str, ModelSpec],
+    device: str,
+    has_references: bool = False,
+) -> tuple[PlannedCase, ...]:
+    """Return the cases of `selection` on `device`, model by model, eager before what is compiled.
+
+    A model is left out of the phases that it does not have. With `has_references` the reference
+    cases come first; they can also be named as models. Raises UnknownNameError for a name that
+    matches nothing, and when nothing at all is left.
+    """
+    find_names([device], known=DEVICES, kind="device")
+    named = [name for name in REFERENCES if has_references or name in selection.models]
+    references = tuple(_reference(REFERENCES[name], device=device) for name in named)
+    models = tuple(name for name in selection.models if name not in REFERENCES)
+    if not models:
+        return references
+    chosen = replace(selection, models=models)
+    return (*references, *_plan_models(chosen, catalog=catalog, device=device))
+
+
+def _plan_models(
+    selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
+) -> tuple[PlannedCase, ...]:
+    specs = choose_models(selection, catalog=catalog)
+    # The variants are in the order of their table, where eager is first: each model's first
+    # number is there before its first compilation.
+    variants = find_names(selection.modes, known=VARIANTS, kind="mode")
+    phases = find_names(selection.phases, known=MEASURED_PHASES, kind="phase")
+    dtypes = find_names(selection.dtypes, known=MEASURED_DTYPES, kind="dtype")
+    shapes = choose_shapes(specs, selection=selection, device=device)
+    planned = tuple(
+        plan_case(
+            Case(
+                model=spec.name,
+                family=spec.family,
+                phase=Phase(phase),
+                shape=shape,
+                dtype=Dtype(dtype),
+                mode=VARIANTS[variant].mode,
+                variant=variant,
+                backend=VARIANTS[variant].backend,
+                device=device,
+            ),
+            catalog=catalog,
+        )
+        for spec in specs
+        for shape, dtype, phase, variant in product(shapes[spec.name], dtypes, phases, variants)
+        if phase in spec.phases and phase in VARIANTS[variant].phases
+    )
+    if not planned:
+        raise UnknownNameError(_nothing_planned(specs, phases=phases, variants=variants))
+    return planned
+
+
+def _nothing_planned(
+    specs: Iterable[ModelSpec], *, phases: Collection[str], variants: Collection[str]
+) -> str:
+    theirs = {phase for name in variants for phase in VARIANTS[name].phases}
+    if theirs.isdisjoint(phases):
+        others = " or ".join(sorted(theirs))
+        return (
+            f"nothing to measure: the phase of {', '.join(variants)} is {others},"
+            f" not {' or '.join(phases)}. Ask for it with `--phase`."
+        )
+    return (
+        f"nothing to measure: none of {', '.join(spec.name for spec in specs)}"
+        f" has the phase {' or '.join(phases)}. `hud list models` shows the phases of each."
+    )
+
+
+def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
+    """Return `case` with its workload; raise UnknownNameError when the catalog lacks its parts."""
+    known = REFERENCES if case.is_reference else with_provided(catalog, names=[case.model])
+    find_names([case.model], known=known, kind="model")
+    find_names([case.variant], known=VARIANTS, kind="mode")
+    spec, variant = known[case.model], VARIANTS[case.variant]
+    size = find_size(spec, case.shape)
+    tolerance = spec.tolerance.get(case.dtype, Tolerance()).widened_by(variant.tolerance)
+    return PlannedCase(
+        case=case,
+        workload=Workload(
+            build=spec.build,
+            config=size.config,
+            num_samples=size.num_samples,
+            num_tokens=size.num_tokens,
+            tolerance=tolerance.given,
+            dynamic=variant.dynamic,
+            fullgraph=variant.fullgraph,
+            treatment=variant.treatment,
+            sweep=_sweep(spec, size=size, variant=variant, phase=case.phase),
+            summary=spec.summary,
+        ),
+    )
+
+
+def _sweep(spec: ModelSpec, *, size: SizeSpec, variant: Variant, phase: Phase) -> ShapeSweep | None:
+    # A training step at another shape is two compilations, its forward and its backward.
+    if spec.sweep is None or not variant.is_swept or phase is not Phase.INFERENCE:
+        return None
+    values = sweep_values(spec.sweep, size=size)
+    return ShapeSweep(axis=spec.sweep.axis, values=values) if values else None
+
+
+def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:
+    eager = VARIANTS["eager"]
+    case = Case(
+        model=spec.name,
+        family=spec.family,
+        phase=Phase.INFERENCE,
+        shape=SHAPES_BY_DEVICE[device],
+        dtype=Dtype.FP32,
+        mode=eager.mode,
+        variant=eager.name,
+        backend=eager.backend,
+        device=device,
+    )
+    return plan_case(case, catalog=REFERENCES)
+
+
+def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
+    """Return the suite called `name`; raise UnknownNameError when there is none."""
+    return find_named(name, known=suites, kind="suite")
+
+
+def find_named(name: str, *, known: Mapping[str, _Named], kind: str) -> _Named:
+    """Return what is called `name` in `known`; raise UnknownNameError when nothing is."""
+    if name not in known:
+        raise UnknownNameError(_no_such(kind, name, known))
+    return known[name]
+
+
+def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) -> tuple[str, ...]:
+    """Return the names of `known` that match any glob of `patterns`, in the order of `known`.
+
+    Raises UnknownNameError for a pattern that matches nothing.
+    """
+    patterns = list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise UnknownNameError(_no_such(kind, pattern, known))
+    return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
+
+
+def _no_such(kind: str, name: str, known: Collection[str]) -> str:
+    near = near_names(name, known)
+    suggestion = f" Did you mean {near}?" if near else ""
+    return f"no {kind} {name!r}.{suggestion} There is {', '.join(known)}."

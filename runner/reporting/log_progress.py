@@ -1,0 +1,59 @@
+"""Tell what happens in a run as log records, for machines that collect them."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+
+from db.records.results import CaseResult, Outcome
+from db.shared.text import first_line
+from runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
+from runner.format import metric
+
+# Not by the module's name: it stands for the program, and other programs filter by it.
+logger = logging.getLogger("hud")
+
+
+class LogProgress:
+    """Each event is a record; what is said in the middle of a run names the run and the case."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def __enter__(self) -> LogProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._fields = {}
+
+    def __call__(self, event: Event) -> None:
+        """Log `event`."""
+        match event:
+            case Said():
+                level = logging.WARNING if event.is_warning else logging.INFO
+                logger.log(level, "%s", event.text, extra=self._fields)
+            case RunStarted():
+                self._fields = {"run_id": event.run.id}
+                text = "run started: %d cases, torch %s"
+                logger.info(text, len(event.run.plan), event.run.revision, extra=self._fields)
+            case CaseStarted():
+                self._fields = {**self._fields, "case": event.case.key}
+            case CaseFinished():
+                self._log_result(event.result)
+            case RunEnded():
+                fields = {"run_id": event.run.id}
+                logger.info("run %s", event.run.state, extra=fields)
+                self._fields = {}
+
+    def _log_result(self, result: CaseResult) -> None:
+        self._fields = {"run_id": result.run_id}
+        fields = {**self._fields, "case": result.case.key, "outcome": str(result.outcome)}
+        if result.outcome is Outcome.OK:
+            logger.info("case measured: %s", metric(result, "latency_s"), extra=fields)
+        else:
+            logger.warning("case not ok: %s", first_line(result.reason), extra=fields)

@@ -1,0 +1,190 @@
+"""Show a run in the terminal while it is going."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from db.records.metrics import speedup_name
+from db.records.results import Case, CaseResult, Outcome, Run, RunState
+from db.shared.text import counted, first_line
+from runner.events import (
+    CaseFinished,
+    CaseStarted,
+    Event,
+    PairLaunched,
+    RunEnded,
+    RunStarted,
+    Said,
+)
+from runner.format import clock, metric, mode_text
+
+
+def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]) -> float | None:
+    """Return how long `remaining` will take in seconds, None before anything is known.
+
+    An eager case takes a fraction of a compiled one, so each kind is estimated from its own.
+    """
+    means = [
+        _mean_s([result for result in finished if result.case.is_eager is is_eager])
+        for is_eager in (False, True)
+    ]
+    known = [mean for mean in means if mean is not None]
+    if not known:
+        return None
+    estimates = [means[case.is_eager] for case in remaining]
+    return sum(max(known) if mean is None else mean for mean in estimates)
+
+
+def case_line(result: CaseResult, *, position: int, num_planned: int, label: str = "") -> str:
+    """Return one line about a case that is over, in the run that `label` names if any."""
+    case = result.case
+    took_s = (result.finished_at - result.started_at).total_seconds()
+    width = len(str(num_planned))
+    what = f"{case.model} {mode_text(result)} {case.phase} {case.shape} {case.dtype}"
+    run = f"{label}: " if label else ""
+    head = f"[{position:{width}}/{num_planned}] {run}{what}"
+    if result.outcome is not Outcome.OK:
+        return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
+    parts = [metric(result, "latency_s")]
+    if not case.is_eager:
+        speedup = result.measurement("speedup")
+        name = speedup_name([speedup.method] if speedup else [])
+        parts.append(f"{name} {metric(result, 'speedup')}")
+        parts.append(f"compile {metric(result, 'compile_cold_s')}")
+    return f"{head}: {', '.join(parts)} ({clock(took_s)})"
+
+
+class TerminalProgress:
+    """Lines of what happened, and below them, on a terminal, a bar with the time left."""
+
+    def __init__(self, console: Console, *, now: Callable[[], datetime]) -> None:
+        self._console = console
+        self._now = now
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        # The bar and the time left are those of the first run of several that go together.
+        self._run: Run | None = None
+        self._labels: dict[str, str] = {}
+        self._finished: dict[str, list[CaseResult]] = {}
+        self._num_before = 0
+
+    def __enter__(self) -> TerminalProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop_bar()
+
+    def __call__(self, event: Event) -> None:
+        """Show `event`."""
+        match event:
+            case Said():
+                prefix = "warning: " if event.is_warning else ""
+                self._print(f"{prefix}{event.text}")
+            case RunStarted():
+                self._start(event)
+            case CaseStarted():
+                self._update(f"{event.case.model} {event.case.variant}")
+            case PairLaunched():
+                pairs = "pair" if event.num_pairs == 1 else "pairs"
+                place = f"{event.case.model} {event.case.variant}"
+                self._update(f"{place}, {event.num_pairs} {pairs} of launches")
+            case CaseFinished():
+                self._finish_case(event.result)
+            case RunEnded():
+                self._stop_bar()
+                if event.run.state is RunState.FINISHED:
+                    ended_at = event.run.finished_at or self._now()
+                    took_s = (ended_at - event.run.started_at).total_seconds()
+                    name = self._name(event.run)
+                    self._print(f"run {name} finished after {clock(took_s)}")
+                self._forget(event.run)
+
+    def _start(self, event: RunStarted) -> None:
+        self._labels[event.run.id] = event.label
+        self._finished[event.run.id] = []
+        num_planned = len(event.run.plan)
+        done = f", {event.num_done} of them before" if event.num_done else ""
+        self._print(
+            f"run {self._name(event.run)}: {counted(num_planned, 'case')}{done},"
+            f" torch {event.run.revision}"
+            f" on {event.run.environment.get('device_name', 'an unknown device')}"
+        )
+        if self._run is not None:
+            return
+        self._run, self._num_before = event.run, event.num_done
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[left]}"),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(
+                "", total=num_planned, completed=event.num_done, left=""
+            )
+
+    def _finish_case(self, result: CaseResult) -> None:
+        assert self._run is not None
+        finished = self._finished[result.run_id]
+        finished.append(result)
+        position = self._num_before + len(finished)
+        num_planned, label = len(self._run.plan), self._labels[result.run_id]
+        line = case_line(result, position=position, num_planned=num_planned, label=label)
+        self._print(line)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=position)
+
+    def _update(self, description: str) -> None:
+        if self._bar is None or self._run is None:
+            return
+        finished = self._finished[self._run.id]
+        done = {result.case.key for result in finished}
+        remaining = [case for case in self._run.plan if case.key not in done][self._num_before :]
+        left_s = estimate_left_s(remaining, finished=finished)
+        left = "" if left_s is None else f"about {clock(left_s)} left"
+        self._bar.update(self._task, description=description, left=left)
+
+    def _name(self, run: Run) -> str:
+        label = self._labels.get(run.id)
+        return f"{run.id} ({label})" if label else run.id
+
+    def _forget(self, run: Run) -> None:
+        """Let the next run be the first one again, once all that go together are over."""
+        self._labels.pop(run.id, None)
+        self._finished.pop(run.id, None)
+        if not self._finished:
+            self._run = None
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _print(self, text: str) -> None:
+        try:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        except OSError as error:
+            # A log on a full disk must not end what it tells of.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+
+def _mean_s(results: Sequence[CaseResult]) -> float | None:
+    if not results:
+        return None
+    took = [(result.finished_at - result.started_at).total_seconds() for result in results]
+    return sum(took) / len(took)

@@ -1,0 +1,153 @@
+"""Ask for a run when something has changed: a repository, or the newest torch of an index.
+
+Nothing is remembered on the disk: a revision is part of the key of its job, and no key is queued
+twice. So what changed while no scheduler ran is found at its next start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from db.jobs.health import ScheduleState
+from runner.config.schedules import Schedule, Watch, WatchKind
+from runner.errors import BisectError, WatchFailed
+from runner.events import Notify, Said
+from runner.format import clock
+from runner.scheduling.job_requests import JobRequest
+from runner.system.machine import Machine
+from runner.toolchains.torch_releases import TorchSource
+
+# What does not answer is asked less and less often, but every night still.
+MAX_WAIT_S = 6 * 3600.0
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_COMMIT_DIGITS = 12
+
+# The revision that a schedule's watch is at now; raises WatchFailed.
+Look = Callable[[Schedule], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSeams:
+    """What looking works with; `pythons` are the interpreters of toolchains."""
+
+    machine: Machine
+    list_versions: Callable[[TorchSource], Sequence[str]]
+    pythons: Mapping[str, Path]
+
+
+@dataclass(kw_only=True)
+class _Place:
+    """Where the watch of a schedule stands."""
+
+    next_at: datetime
+    revision: str = ""
+    num_failures: int = 0
+    note: str = ""
+
+
+class Watches:
+    """The watches of the schedules that have one, looked at when they are due."""
+
+    def __init__(
+        self,
+        schedules: Mapping[str, Schedule],
+        *,
+        look: Look,
+        keep: Callable[[JobRequest], None],
+        now: Callable[[], datetime],
+        notify: Notify,
+    ) -> None:
+        self._schedules = {name: item for name, item in schedules.items() if item.watch}
+        self._look = look
+        self._keep = keep
+        self._now = now
+        self._notify = notify
+        self._places = {name: _Place(next_at=now()) for name in self._schedules}
+
+    def look(self) -> None:
+        """Look at what is due, and keep a request for a run of what is new."""
+        for name, schedule in self._schedules.items():
+            if self._places[name].next_at <= self._now():
+                self._look_at(schedule, place=self._places[name])
+
+    def states(self) -> tuple[ScheduleState, ...]:
+        """Return the schedules, with the time of the next look at each."""
+        return tuple(
+            ScheduleState(
+                name=name,
+                suite=schedule.suite,
+                toolchain=schedule.toolchain,
+                rule=f"when {schedule.watch.text} changes" if schedule.watch else "",
+                next_at=self._places[name].next_at,
+                note=self._places[name].note,
+            )
+            for name, schedule in self._schedules.items()
+        )
+
+    def _look_at(self, schedule: Schedule, *, place: _Place) -> None:
+        try:
+            revision = self._look(schedule)
+        except WatchFailed as error:
+            wait_s = max(
+                schedule.every_s, min(MAX_WAIT_S, schedule.every_s * 2**place.num_failures)
+            )
+            place.num_failures += 1
+            place.note = f"{error}"
+            if place.num_failures == 1:
+                text = f"schedule {schedule.name}: {error}. It is looked at again in"
+                self._notify(Said(text=f"{text} {clock(wait_s)}", is_warning=True))
+        else:
+            wait_s = schedule.every_s
+            place.num_failures = 0
+            place.note = f"at {revision}"
+            if revision != place.revision:
+                place.revision = revision
+                self._keep(_request(schedule, revision=revision))
+        place.next_at = self._now() + timedelta(seconds=wait_s)
+
+
+def _request(schedule: Schedule, *, revision: str) -> JobRequest:
+    return JobRequest(
+        dedupe_key=f"{schedule.name} {revision}",
+        suite=schedule.suite,
+        toolchain=schedule.toolchain,
+        trigger=f"schedule {schedule.name}",
+    )
+
+
+def find_revision(schedule: Schedule, *, seams: WatchSeams) -> str:
+    """Return the revision that the watch of `schedule` is at now; raise WatchFailed."""
+    watch = schedule.watch
+    assert watch is not None
+    if watch.kind is WatchKind.GIT:
+        return _commit(watch, machine=seams.machine)
+    source = TorchSource(
+        python=seams.pythons[schedule.toolchain],
+        index_url=watch.url,
+        is_nightly=watch.kind is WatchKind.TORCH_NIGHTLY,
+    )
+    try:
+        return seams.list_versions(source)[-1]
+    except BisectError as error:
+        raise WatchFailed(f"{error}".partition("; name each")[0]) from error
+
+
+def _commit(watch: Watch, *, machine: Machine) -> str:
+    # Never a question for a password: nobody is there to answer it.
+    git = ("env", "GIT_TERMINAL_PROMPT=0", "git", "ls-remote")
+    answer = machine.ask(*git, "--", watch.url, *([watch.ref] if watch.ref else ["HEAD"]))
+    if answer.problem:
+        raise WatchFailed(f"{watch.text} cannot be looked at: {answer.problem}")
+    lines = [line.split("\t") for line in answer.text.splitlines()]
+    found = {line[1]: line[0] for line in lines if len(line) == 2}
+    # As git resolves a name, but an annotated tag stands for its commit.
+    names = (f"refs/heads/{watch.ref}", f"refs/tags/{watch.ref}^{{}}", f"refs/tags/{watch.ref}")
+    wanted = (*names, watch.ref) if watch.ref else ("HEAD",)
+    commit = next((found[name] for name in wanted if name in found), "")
+    if not _COMMIT.fullmatch(commit):
+        raise WatchFailed(f"{watch.text}: no {watch.ref or 'HEAD'} in that repository")
+    return commit[:_COMMIT_DIGITS]

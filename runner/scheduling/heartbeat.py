@@ -1,0 +1,112 @@
+"""What the scheduler says of itself every minute, for the health page and for metrics."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from db.errors import StoreError
+from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
+from db.shared.processes import this_process
+from runner.system.gpus import list_gpus, list_users
+from runner.workspace import Workplace
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class Pulse:
+    """Tells the store that the scheduler of this machine lives, and what there is to know.
+
+    `schedules` are what fires next, `doing` the job it works on, empty while it waits.
+    """
+
+    workplace: Workplace
+    schedules: Callable[[], tuple[ScheduleState, ...]]
+    doing: Callable[[], str]
+    started_at: datetime
+    _devices: tuple[DeviceState, ...] = field(default=(), init=False)
+
+    def beat(self) -> None:
+        """Tell the store; a store that is busy now hears the next one."""
+        try:
+            save_scheduler(self.workplace.store(), self.state())
+        except (StoreError, OSError) as error:
+            logger.info("no sign of life this time: %s", error)
+
+    def state(self) -> SchedulerState:
+        """Return what there is to tell."""
+        config, spool = self.workplace.config, self.workplace.spool()
+        doing = self.doing()
+        if not doing:
+            # Not beside a measurement: nvidia-smi takes a tenth of a second of a core.
+            self._devices = self._look_at_devices()
+        return SchedulerState(
+            machine=config.machine,
+            process=this_process(),
+            version=_version(),
+            started_at=self.started_at,
+            heartbeat_at=self.workplace.seams.now(),
+            doing=doing,
+            schedules=self.schedules(),
+            devices=self._devices,
+            disks=tuple(self._disks()),
+            num_waiting=len(spool.pending()),
+            num_broken=len(list(spool.broken_directory.glob("*.json"))),
+        )
+
+    def _look_at_devices(self) -> tuple[DeviceState, ...]:
+        seams = self.workplace.seams
+        if not seams.has_gpu():
+            return ()
+        users = list_users(seams.machine)
+        return tuple(
+            DeviceState(
+                device=f"cuda:{gpu.index}",
+                name=gpu.name,
+                users=tuple(user.text for user in users if user.gpu_uuid == gpu.uuid),
+            )
+            for gpu in list_gpus(seams.machine)
+        )
+
+    def _disks(self) -> Iterator[DiskState]:
+        config = self.workplace.config
+        places = {"state": config.state_dir, "store": store_folder(config.store_url)}
+        for name, folder in {**places, "traces": config.traces_dir}.items():
+            if folder is not None:
+                place = existing(folder)
+                usage = shutil.disk_usage(place)
+                yield DiskState(
+                    name=name,
+                    path=str(folder.absolute()),
+                    free_bytes=usage.free,
+                    total_bytes=usage.total,
+                )
+
+
+def store_folder(url: str) -> Path | None:
+    """Return the folder of a DuckDB store, None for one that is no file."""
+    parsed = make_url(url)
+    if parsed.drivername != "duckdb" or not parsed.database or parsed.database == ":memory:":
+        return None
+    return Path(parsed.database).parent
+
+
+def existing(path: Path) -> Path:
+    """Return `path`, or the nearest folder above it that is there already."""
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("compile-hud")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

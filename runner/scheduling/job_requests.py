@@ -1,0 +1,139 @@
+"""Requests for runs on their way to the store's queue.
+
+A schedule fires once, whether the store is free at that moment or not. So a request is a file
+first, as a result is, and goes when the store has it; its key keeps a night from running twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from db.errors import RecordError, StoreError
+from db.store import Store
+from runner.persistence.json_files import read_json
+from runner.protocol import write_json
+
+logger = logging.getLogger(__name__)
+
+# 1: first version.
+REQUEST_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A run that is wanted on the machine whose state directory it lies in."""
+
+    dedupe_key: str
+    suite: str
+    toolchain: str
+    trigger: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as a JSON object."""
+        return {"schema_version": REQUEST_VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> JobRequest:
+        """Return the request that `document` describes; raise RecordError when it does not."""
+        names = [item.name for item in dataclasses.fields(cls)]
+        if not isinstance(document, Mapping) or document.get("schema_version") != REQUEST_VERSION:
+            raise RecordError(f"no job request of version {REQUEST_VERSION}")
+        values = {name: document.get(name) for name in names}
+        if not all(isinstance(value, str) for value in values.values()):
+            raise RecordError(f"a job request has the texts {', '.join(names)}")
+        return cls(**{name: str(value) for name, value in values.items()})
+
+
+def night_key(name: str, *, at: datetime, timezone: str) -> str:
+    """Return the key of schedule `name` firing at `at`: its local date and time.
+
+    When clocks go back, a cron time comes twice in one night; both have the same key.
+    """
+    local = at.astimezone(ZoneInfo(timezone))
+    return f"{name} {local:%Y-%m-%dT%H:%M}"
+
+
+class JobRequests:
+    """A directory of requests that the store has not got yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        # The scheduler's thread keeps, the job loop's takes away.
+        self._lock = threading.RLock()
+        self._unwritten: list[JobRequest] = []
+
+    def write(self, request: JobRequest) -> None:
+        """Keep `request` until the store has it; raises OSError when the disk is full."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(request.dedupe_key.encode()).hexdigest()[:32]
+        write_json(self.directory / f"{name}.json", request.to_json())
+
+    def keep(self, request: JobRequest) -> None:
+        """Keep `request` on the disk, or in memory while the disk takes nothing; raise nothing."""
+        with self._lock:
+            if request not in self._unwritten:
+                self._unwritten.append(request)
+            self.write_kept()
+
+    def write_kept(self) -> int:
+        """Write what is kept in memory alone; return how many requests still are."""
+        with self._lock:
+            for request in tuple(self._unwritten):
+                try:
+                    self.write(request)
+                except OSError as error:
+                    logger.warning("job %s is kept in memory: %s", request.dedupe_key, error)
+                    break
+                self._unwritten.remove(request)
+            return len(self._unwritten)
+
+    def flush(self, store: Store, *, machine: str) -> str:
+        """Queue every request in `store` for `machine`, which this directory is of.
+
+        Returns why that was not possible, empty when it was.
+        """
+        try:
+            self._flush_kept(store, machine=machine)
+        except StoreError as error:
+            return str(error)
+        for path in sorted(self.directory.glob("[!.]*.json")):
+            try:
+                request = JobRequest.from_json(read_json(path))
+                _enqueue(request, store, machine=machine)
+            except FileNotFoundError:
+                continue  # another process has queued it
+            except RecordError as error:
+                path.replace(path.with_suffix(".broken"))
+                logger.warning("set aside job request %s: %s", path, error)
+                continue
+            except StoreError as error:
+                return str(error)
+            path.unlink(missing_ok=True)
+        return ""
+
+    def _flush_kept(self, store: Store, *, machine: str) -> None:
+        with self._lock:
+            self.write_kept()
+            # The store may be on another disk, or on another machine.
+            for request in tuple(self._unwritten):
+                _enqueue(request, store, machine=machine)
+                self._unwritten.remove(request)
+
+
+def _enqueue(request: JobRequest, store: Store, *, machine: str) -> None:
+    store.enqueue_job(
+        dedupe_key=request.dedupe_key,
+        suite=request.suite,
+        toolchain=request.toolchain,
+        trigger=request.trigger,
+        machine=machine,
+    )

@@ -1,0 +1,166 @@
+"""Fire schedules. APScheduler only asks for jobs; it forgets one during which it is killed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta, timezone
+from pathlib import Path
+
+from apscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
+from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_STOPPED
+from apscheduler.triggers.cron import CronTrigger
+from sqlalchemy.exc import SQLAlchemyError
+
+from db.jobs.health import ScheduleState
+from runner.config.schedules import Schedule
+from runner.errors import SchedulerHeld, SchedulerUnavailable
+from runner.scheduling.job_requests import JobRequest, JobRequests, night_key
+from runner.system.locks import holder_text, immediate_lock
+
+logger = logging.getLogger(__name__)
+
+# How soon the schedules are looked at again when their file could not be written.
+RETRY_S = 30.0
+
+
+class Scheduler(BackgroundScheduler):  # type: ignore[misc]
+    """APScheduler 3.11 without its last look at the jobs, and not ended by a full disk.
+
+    Told to stop, it looks once more at what is due, cannot start it any more, and notes it as done:
+    a night that came due in that moment would be lost.
+    """
+
+    requests: JobRequests
+
+    def states(self) -> tuple[ScheduleState, ...]:
+        """Return the schedules with the time at which each fires next."""
+        return tuple(
+            ScheduleState(
+                name=job.id,
+                suite=job.kwargs["suite"],
+                toolchain=job.kwargs["toolchain"],
+                rule=f"{job.kwargs['cron']} {job.kwargs['timezone']}",
+                next_at=job.next_run_time.astimezone(timezone.utc),
+            )
+            for job in self.get_jobs()
+        )
+
+    def is_alive(self) -> bool:
+        """Return whether schedules still fire."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _process_jobs(self) -> float | None:
+        if self.state == STATE_STOPPED:
+            return None
+        try:
+            wait_s: float | None = super()._process_jobs()
+        except (SQLAlchemyError, OSError) as error:
+            # What has fired fires again then; its key keeps it from being queued twice.
+            logger.warning("schedules are looked at again in %.0f s: %s", RETRY_S, error)
+            return RETRY_S
+        return wait_s
+
+
+def fire(**schedule: str) -> dict[str, str]:
+    """Return the schedule's fields; APScheduler calls this by name, in a later process even."""
+    return schedule
+
+
+@contextmanager
+def scheduling(
+    schedules: Mapping[str, Schedule], *, state_dir: Path, wake: threading.Event
+) -> Iterator[Scheduler]:
+    """Write a job request whenever one of `schedules` fires, and set `wake`.
+
+    What should have fired while no scheduler was running fires once, now. Raises SchedulerHeld when
+    another process schedules from this state directory, LockUnavailable, and SchedulerUnavailable
+    when its file there cannot be used.
+    """
+    requests = JobRequests(state_dir / "jobs")
+    path = state_dir / "schedule.sqlite"
+
+    def on_event(event: JobExecutionEvent) -> None:
+        if event.code == EVENT_JOB_MISSED:
+            limit = timedelta(seconds=schedules[event.job_id].catch_up_s)
+            logger.warning("schedule %s was missed by more than %s", event.job_id, limit)
+            return
+        name, timezone = event.retval["name"], event.retval["timezone"]
+        requests.keep(
+            JobRequest(
+                dedupe_key=night_key(name, at=event.scheduled_run_time, timezone=timezone),
+                suite=event.retval["suite"],
+                toolchain=event.retval["toolchain"],
+                trigger=f"schedule {name}",
+            )
+        )
+        wake.set()
+
+    with immediate_lock(state_dir / "scheduler.lock", on_held=_held):
+        scheduler = Scheduler(
+            jobstores={"default": SQLAlchemyJobStore(url=f"sqlite:///{path}")},
+            job_defaults={"max_instances": 1},
+            timezone="UTC",
+        )
+        scheduler.requests = requests
+        scheduler.add_listener(on_event, EVENT_JOB_EXECUTED | EVENT_JOB_MISSED)
+        try:
+            _start(scheduler, schedules, path=path)
+            yield scheduler
+        finally:
+            if scheduler.running:
+                scheduler.shutdown()
+            if num_lost := requests.write_kept():
+                logger.error("%d jobs could not be written down and are lost", num_lost)
+
+
+def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Path) -> None:
+    try:
+        scheduler.start(paused=True)
+        _synchronise(scheduler, schedules)
+    except SQLAlchemyError as error:
+        text = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise SchedulerUnavailable(
+            f"the schedules in {path} cannot be used: {text}. Make room on the disk, or, when the"
+            " file is damaged, remove it: it is made anew from hud.toml"
+        ) from error
+    scheduler.resume()
+
+
+def _held(pid: int | None) -> Exception:
+    return SchedulerHeld(
+        f"{holder_text(pid)} schedules from this state directory already;"
+        " end it, or give this one another directory (HUD_STATE_DIR)"
+    )
+
+
+def _synchronise(scheduler: BackgroundScheduler, schedules: Mapping[str, Schedule]) -> None:
+    known = {job.id: job.kwargs for job in scheduler.get_jobs()}
+    timed = {name: schedule for name, schedule in schedules.items() if schedule.cron}
+    for name in known.keys() - timed.keys():
+        scheduler.remove_job(name)
+    for name, schedule in timed.items():
+        fields = {
+            "name": name,
+            "cron": schedule.cron,
+            "timezone": schedule.timezone,
+            "suite": schedule.suite,
+            "toolchain": schedule.toolchain,
+            "catch_up_s": f"{schedule.catch_up_s:g}",
+            "coalesce": str(schedule.coalesce),
+        }
+        # An unchanged job is left alone: adding it anew would forget that its night was missed.
+        if known.get(name) != fields:
+            scheduler.add_job(
+                fire,
+                CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone),
+                id=name,
+                kwargs=fields,
+                coalesce=schedule.coalesce,
+                misfire_grace_time=max(1, int(schedule.catch_up_s)),
+                replace_existing=True,
+            )

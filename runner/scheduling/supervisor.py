@@ -1,0 +1,227 @@
+"""hud up: keep the dashboard running beside the runs, and start with something to see."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from db.alerts.action_links import LINK_SECRET_VARIABLE
+from db.jobs.live_log import STATE_VARIABLE
+from db.queries.results import load_runs
+from db.records.results import RunState
+from db.shared.access_rules import ACCESS_VARIABLE
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json
+from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
+from db.store import Store
+from runner.alerting.message_links import link_secret
+from runner.config.load import Config
+from runner.config.sign_in import handed_over
+from runner.config.snapshot import shown_settings
+from runner.errors import DashboardUnavailable
+from runner.events import Notify, Said
+from runner.planning.suites import QUICK
+from runner.scheduling._merge_listeners import find_listener
+from runner.system.dashboard_urls import dashboard_url
+from runner.system.processes import die_with_parent
+
+FIRST_RUN = "first run"
+# The server of the dashboard ends its sessions within a second or two.
+_STOP_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait before a restart: doubling, and from the start again after a good while."""
+
+    first_s: float = 1.0
+    longest_s: float = 60.0
+
+    def next_s(self, last_s: float, *, lived_s: float) -> float:
+        """Return the wait after a process that lived `lived_s`, the wait before being `last_s`."""
+        if lived_s > self.longest_s or last_s == 0:
+            return self.first_s
+        return min(2 * last_s, self.longest_s)
+
+
+class Dashboard:
+    """The dashboard as a child process that is started again when it dies, while entered."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        notify: Notify,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._command = list(command)
+        self._environment = environment
+        self._notify = notify
+        self._backoff = backoff or Backoff()
+        self._stopping = threading.Event()
+        self._started = threading.Event()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        # The kernel ends the child with the *thread* that started it, so one thread starts all.
+        self._thread = threading.Thread(target=self._watch, name="dashboard", daemon=True)
+
+    def __enter__(self) -> Dashboard:
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._stopping.set()
+            process = self._process
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._thread.join()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the PID of the child that runs now, None between two."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def _watch(self) -> None:
+        wait_s = 0.0
+        while True:
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                try:
+                    process = self._process = self._start()
+                except OSError as error:
+                    self._notify(Said(text=f"no dashboard: {error}", is_warning=True))
+                    return
+                finally:
+                    self._started.set()
+            started_s = time.monotonic()
+            self._relay(process)
+            code = process.wait()
+            if self._stopping.is_set():
+                return
+            wait_s = self._backoff.next_s(wait_s, lived_s=time.monotonic() - started_s)
+            text = f"the dashboard ended with code {code}; it is started again in {wait_s:g} s"
+            self._notify(Said(text=text, is_warning=True))
+            self._stopping.wait(wait_s)
+
+    def _relay(self, process: subprocess.Popen[bytes]) -> None:
+        """Say each line that the dashboard writes, until it ends."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._notify(Said(text=line.decode(errors="replace").rstrip()))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            # Not ours as it is: a line of another process would tear the progress bar.
+            stdout=subprocess.PIPE,
+            # Ctrl-C in the terminal is for us; we end the dashboard in good order.
+            start_new_session=True,
+            env=self._environment,
+            preexec_fn=die_with_parent,
+        )
+
+
+def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[str]:
+    """Return the command that serves the dashboard; `is_open` is anywhere without sign-in."""
+    command = [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+    return [*command, "--without-sign-in"] if is_open else command
+
+
+def dashboard_environment(config: Config) -> dict[str, str]:
+    """Return the environment that tells the dashboard what it needs to know of the settings.
+
+    Not arguments: a URL may hold a password, and everybody can read the arguments of a process.
+    Raises ConfigError when the secret of links is not where hud.toml says.
+    """
+    folder = config.traces_dir
+    secret = link_secret(config, env=os.environ) if config.public_url else ""
+    return {
+        **os.environ,
+        "HUD_DATABASE_URL": config.store_url,
+        STATE_VARIABLE: str(config.state_dir.absolute()),
+        TRACES_VARIABLE: "" if folder is None else str(folder.absolute()),
+        PERFETTO_VARIABLE: config.perfetto_url,
+        ACCESS_VARIABLE: _access(config),
+        LINK_SECRET_VARIABLE: secret,
+        SETTINGS_VARIABLE: settings_to_json(shown_settings(config.path, env=os.environ)),
+    }
+
+
+def _access(config: Config) -> str:
+    url = config.public_url or dashboard_url(host=config.host, port=config.port)
+    return handed_over(config.sign_in, url=url, path=config.path, env=os.environ)
+
+
+def check_dashboard(*, host: str, port: int) -> int:
+    """Return the port to listen on, a free one for 0.
+
+    Raises DashboardUnavailable when the port is taken or the dashboard is not installed.
+    """
+    if importlib.util.find_spec("streamlit") is None:
+        raise DashboardUnavailable(
+            "the dashboard is not installed; `pip install 'compile-hud[app]'` installs it"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        # As the server does: a port whose last connection is closing is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            pid = find_listener(port) if error.errno == errno.EADDRINUSE else None
+            who = "" if pid is None else f" by process {pid} (`ps -fp {pid}` shows it)"
+            raise DashboardUnavailable(
+                f"cannot listen on {host}:{port}: {error.strerror}{who};"
+                " choose another with --port (0 takes a free one)"
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRun:
+    """The run that a new store starts with; `resume_id` when it was interrupted."""
+
+    suite: str
+    toolchain: str
+    device: str | None = None
+    resume_id: str | None = None
+
+
+def first_run_of(store: Store, *, config: Config) -> FirstRun | None:
+    """Return the run to start with, None when the store has anything to show already."""
+    runs = [summary.run for summary in load_runs(store)]
+    if not runs:
+        return FirstRun(suite=QUICK.name, toolchain=next(iter(config.toolchains)))
+    newest = runs[0]
+    if newest.trigger != FIRST_RUN or newest.state is RunState.FINISHED:
+        return None
+    return FirstRun(
+        suite=newest.suite,
+        toolchain=newest.toolchain,
+        device=newest.plan[0].device,
+        resume_id=newest.id,
+    )

@@ -1,0 +1,60 @@
+"""What the schedules say about when suites should run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+
+from apscheduler.triggers.cron import CronTrigger
+
+from runner.analysis.outcomes.cadence import Timetable
+from runner.config.schedules import Schedule
+from runner.workspace import Workplace
+
+
+def timetable_of(workplace: Workplace) -> Timetable:
+    """Return when the scheduled suites are late on this machine, and the present time."""
+    config = workplace.config
+    return make_timetable(config.schedules, machine=config.machine, now=workplace.seams.now())
+
+
+def make_timetable(schedules: Mapping[str, Schedule], *, machine: str, now: datetime) -> Timetable:
+    """Return when the scheduled suites are late on `machine`.
+
+    A suite is late half a cadence after it should have begun again: a run waits for its turn, and
+    a night that was missed is measured as soon as the machine is up. With several schedules of one
+    suite and toolchain the first to fire counts.
+    """
+
+    def late_from(suite: str, toolchain: str, last: datetime) -> datetime | None:
+        limits = [
+            _limit(schedule, last=last)
+            for schedule in schedules.values()
+            # What runs when something changes is late at no time.
+            if schedule.cron and (schedule.suite, schedule.toolchain) == (suite, toolchain)
+        ]
+        return min(limits, default=None)
+
+    return Timetable(machine=machine, now=now, late_from=late_from)
+
+
+def _limit(schedule: Schedule, *, last: datetime) -> datetime:
+    due, after = itertools.islice(fire_times(schedule, after=last), 2)
+    return due + (after - due) / 2
+
+
+def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
+    """Return, in UTC, when `schedule` fires from a second after `after` on, without end.
+
+    A time that comes twice in a night since clocks go back is one: both have one key in the queue.
+    """
+    trigger = CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone)
+    at = after
+    while True:
+        # In UTC: a second later in local time is an hour earlier where clocks have gone back.
+        at = at.astimezone(timezone.utc) + timedelta(seconds=1)
+        found: datetime = trigger.get_next_fire_time(None, at)
+        at = found
+        if not found.fold:
+            yield found.astimezone(timezone.utc)

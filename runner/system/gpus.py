@@ -1,0 +1,140 @@
+"""The GPUs of this machine and who computes on them, as nvidia-smi tells.
+
+The runner has no torch, and nvidia-smi comes with every driver; what happens during the samples is
+read by the worker through NVML itself.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.system.machine import Machine
+
+_SMI = "nvidia-smi"
+_FORMAT = "--format=csv,noheader,nounits"
+# In the order of the fields of Gpu.
+_FIELDS = (
+    "index",
+    "uuid",
+    "name",
+    "driver_version",
+    "persistence_mode",
+    "mig.mode.current",
+    "power.limit",
+    "power.default_limit",
+    "clocks.max.sm",
+)
+# Which GPUs CUDA sees, and as which it numbers them.
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU; what its driver does not tell is empty or None. Power in watts, clocks in MHz."""
+
+    index: str
+    uuid: str
+    name: str
+    driver_version: str
+    persistence_mode: str
+    mig_mode: str
+    power_limit_w: float | None
+    default_power_limit_w: float | None
+    max_clock_sm_mhz: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUser:
+    """A process that computes on the GPU with this UUID."""
+
+    gpu_uuid: str
+    pid: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """Return the process for people."""
+        return f"{self.name} (PID {self.pid})"
+
+
+def has_driver(machine: Machine) -> bool:
+    """Return whether NVIDIA's driver is loaded."""
+    return machine.read("/proc/driver/nvidia/version") is not None
+
+
+def list_gpus(machine: Machine) -> tuple[Gpu, ...]:
+    """Return the GPUs in nvidia-smi's order; empty where it finds none."""
+    answer = machine.ask(_SMI, f"--query-gpu={','.join(_FIELDS)}", _FORMAT)
+    return tuple(_gpu(row) for row in _rows(answer.text) if len(row) == len(_FIELDS))
+
+
+def list_users(machine: Machine) -> tuple[GpuUser, ...]:
+    """Return the processes that compute on any GPU; those that only draw do not count."""
+    fields = ("gpu_uuid", "pid", "process_name")
+    answer = machine.ask(_SMI, f"--query-compute-apps={','.join(fields)}", _FORMAT)
+    # The last field may be a whole command line, with commas that nothing quotes.
+    rows = [line.split(",", len(fields) - 1) for line in answer.text.splitlines()]
+    return tuple(
+        GpuUser(gpu_uuid=row[0].strip(), pid=row[1].strip(), name=_program(row[2].strip()))
+        for row in rows
+        if len(row) == len(fields)
+    )
+
+
+def measured_gpu(gpus: Sequence[Gpu], *, env: Mapping[str, str]) -> Gpu | None:
+    """Return the GPU that torch calls `cuda:0`, None where there is none.
+
+    By the first name in CUDA_VISIBLE_DEVICES. A number there counts by speed unless
+    CUDA_DEVICE_ORDER says otherwise, which among equal GPUs is nvidia-smi's order.
+    """
+    first = env.get(VISIBLE_VARIABLE, "").partition(",")[0].strip()
+    named = [gpu for gpu in gpus if first and (gpu.index == first or gpu.uuid.startswith(first))]
+    return next(iter(named or gpus), None)
+
+
+def users_of(device: str, *, machine: Machine, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return for people who computes on the GPU that is measured; nobody does on a CPU."""
+    if device != "cuda":
+        return ()
+    users = list_users(machine)
+    gpu = measured_gpu(list_gpus(machine), env=env) if users else None
+    return tuple(user.text for user in users if gpu is None or user.gpu_uuid == gpu.uuid)
+
+
+def _gpu(row: Sequence[str]) -> Gpu:
+    index, uuid, name, driver_version, persistence_mode, mig_mode, *numbers = row
+    limit, default_limit, clock = (_number(text) for text in numbers)
+    return Gpu(
+        index=index,
+        uuid=uuid,
+        name=name,
+        driver_version=driver_version,
+        persistence_mode=persistence_mode,
+        mig_mode=mig_mode,
+        power_limit_w=limit,
+        default_power_limit_w=default_limit,
+        max_clock_sm_mhz=clock,
+    )
+
+
+def _program(command: str) -> str:
+    """Return the program of a command line; all of what a process calls itself instead.
+
+    It is `[Insufficient Permissions]` or `[Not Found]` where this user, or container, may not know.
+    """
+    return command.split()[0].rpartition("/")[2] if command.startswith("/") else command
+
+
+def _number(text: str) -> float | None:
+    # `[N/A]`, `[Not Supported]` and `[Unknown Error]` where the GPU does not tell.
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _rows(text: str) -> list[list[str]]:
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [[cell.strip() for cell in row] for row in rows if row]

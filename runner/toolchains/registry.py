@@ -1,0 +1,191 @@
+"""The toolchains that `hud toolchain add` built, each a virtual environment of its own.
+
+They live in `venvs` of the state directory. A toolchain is there once its folder has a file that is
+written last: what an interrupted installation leaves behind is none, and goes with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from runner.errors import ToolchainError
+from runner.execution.local_executor import toolchain_home
+from runner.protocol import write_json
+from runner.system.locks import holder_text, immediate_lock
+
+# 1: first version.
+TOOLCHAIN_VERSION = 1
+PROBE_TIMEOUT_S = 120.0
+
+_MARKER = "toolchain.json"
+# The name is a folder's, a key's in hud.toml and an option's.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+# No name begins with a dot, so this is none.
+_ASIDE = re.compile(r"\.(.+)\.old")
+_PROBE = (
+    "import json, platform, torch;"
+    "print(json.dumps([platform.python_version(), str(torch.__version__)]))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What an interpreter says of itself; `problem` is empty when torch can be imported."""
+
+    python_version: str = ""
+    torch_version: str = ""
+    problem: str = ""
+
+
+def toolchain_folder(name: str, *, state_dir: Path) -> Path:
+    """Return the folder of the toolchain `name`, whether it is there or not.
+
+    Raises ToolchainError for a name that is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise ToolchainError(
+            f"{name!r} is no name for a toolchain: take letters, digits and . _ + -, the first a"
+            " letter or a digit"
+        )
+    return state_dir / "venvs" / name
+
+
+def python_of(folder: Path) -> Path:
+    """Return the interpreter of the toolchain in `folder`."""
+    return folder / "bin" / "python"
+
+
+def built_toolchains(state_dir: Path) -> Mapping[str, Path]:
+    """Return the interpreters of the toolchains that are complete, by name.
+
+    One that is just being replaced counts: what names it is not wrong for these minutes.
+    """
+    place = state_dir / "venvs"
+    names = {marker.parent.name for marker in place.glob(f"*/{_MARKER}")}
+    found = {_ASIDE.sub(r"\1", name) for name in names}
+    return {name: python_of(place / name) for name in sorted(found)}
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether there is a toolchain in `folder`."""
+    return (folder / _MARKER).exists()
+
+
+def set_aside(folder: Path) -> None:
+    """Move the toolchain in `folder` away, if there is one, so that it can be built again."""
+    if is_complete(folder):
+        folder.rename(_aside(folder))
+
+
+def put_back(folder: Path, *, state_dir: Path) -> None:
+    """Move back what was set aside unless something complete took its place."""
+    if is_complete(folder):
+        (_aside(folder) / _MARKER).unlink(missing_ok=True)
+        shutil.rmtree(_aside(folder), ignore_errors=True)
+    else:
+        discard(folder, state_dir=state_dir)
+        if is_complete(_aside(folder)):
+            _aside(folder).rename(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def register(
+    folder: Path, *, torch_version: str, at: datetime, recipe: Mapping[str, Any] | None = None
+) -> None:
+    """Make the toolchain in `folder` one that is there, by this `recipe`; raise OSError."""
+    document = {
+        "schema_version": TOOLCHAIN_VERSION,
+        "torch_version": torch_version,
+        "built_at": at.isoformat(),
+        "recipe": recipe,
+    }
+    write_json(folder / _MARKER, document)
+
+
+def recipe_of(folder: Path) -> Mapping[str, Any]:
+    """Return what the toolchain in `folder` was built by; raise ToolchainError when nobody knows.
+
+    Those that were built by earlier releases do not tell.
+    """
+    try:
+        recipe = json.loads((folder / _MARKER).read_text(encoding="utf-8")).get("recipe")
+    except (OSError, ValueError) as error:
+        raise ToolchainError(f"there is no toolchain {folder.name} to build again") from error
+    if not isinstance(recipe, Mapping):
+        raise ToolchainError(
+            f"how toolchain {folder.name} was built is not known; once more by hand, with"
+            " `hud toolchain add --replace`, and it is"
+        )
+    return recipe
+
+
+def discard(folder: Path, *, state_dir: Path) -> None:
+    """Remove the toolchain in `folder`, whole or not, and what was compiled under it."""
+    # First of all, so that half a folder is no toolchain.
+    (folder / _MARKER).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(toolchain_home(state_dir, python=python_of(folder)), ignore_errors=True)
+
+
+@contextmanager
+def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
+    """Yield the folder of `name` while nobody else builds or removes it; raise ToolchainError."""
+
+    def is_held(pid: int | None) -> ToolchainError:
+        return ToolchainError(f"toolchain {name} is being built or removed by {holder_text(pid)}")
+
+    folder = toolchain_folder(name, state_dir=state_dir)
+    with immediate_lock(folder.with_name(f".{name}.lock"), on_held=is_held):
+        yield folder
+
+
+def check_unused(folder: Path) -> None:
+    """Raise ToolchainError while a process runs the interpreter in `folder`."""
+    wanted = os.path.abspath(python_of(folder))
+    pids = sorted(pid for pid, python in _programs() if python == wanted)
+    if pids:
+        raise ToolchainError(
+            f"toolchain {folder.name} is in use by PID {', '.join(map(str, pids))}; wait for it to"
+            " end"
+        )
+
+
+def _programs() -> Iterator[tuple[int, str]]:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            program = (process / "cmdline").read_bytes().split(b"\0")[0].decode()
+            # Not the executable: that of a virtual environment is a link to the real one.
+            yield int(process.name), os.path.abspath((process / "cwd").readlink() / program)
+        except (OSError, ValueError):
+            # It ended meanwhile, or belongs to somebody else.
+            continue
+
+
+def probe(python: Path) -> Probe:
+    """Return what `python` says of itself and of its torch, which it imports."""
+    try:
+        answer = subprocess.run(
+            [str(python), "-c", _PROBE], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S
+        )
+    except OSError as error:
+        return Probe(problem=f"{error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Probe(problem=f"torch is not imported after {PROBE_TIMEOUT_S:.0f} s")
+    if answer.returncode:
+        lines = answer.stderr.strip().splitlines()
+        return Probe(problem=lines[-1] if lines else f"ended with code {answer.returncode}")
+    python_version, torch_version = json.loads(answer.stdout.splitlines()[-1])
+    return Probe(python_version=python_version, torch_version=torch_version)

@@ -1,0 +1,131 @@
+"""What the worker knows of the kernels beside their trace, as a JSON file.
+
+Only the standard library is needed, on Python 3.10 or newer: the worker writes it, the runner
+reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from db.errors import RecordError
+from db.records.json_fields import (
+    SCHEMA_VERSION,
+    check_schema_version,
+    get_list,
+    get_mapping,
+    get_number,
+    get_text,
+    get_value,
+)
+from db.records.kernels import Origin
+from runner.persistence.json_files import read_json
+
+DEVICES = ("cpu", "cuda")
+LANGUAGES = ("triton", "cpp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNote:
+    """One generated kernel: its code, its work and where it came from.
+
+    `num_bytes` and `flops` are of one call, None where nobody knows them, `dtype` is that of the
+    operations of a product, else empty. `arguments` are what its first call was given
+    (runner/measure/kernels/_merge_measure_arguments.py), JSON values; none where nobody saw it.
+    """
+
+    language: str
+    source: str
+    num_bytes: float | None = None
+    flops: float | None = None
+    dtype: str = ""
+    origins: tuple[Origin, ...] = ()
+    arguments: tuple[Any, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the note as a JSON object."""
+        return {
+            "language": self.language,
+            "source": self.source,
+            "num_bytes": self.num_bytes,
+            "flops": self.flops,
+            "dtype": self.dtype,
+            "origins": [origin.to_json() for origin in self.origins],
+            "arguments": list(self.arguments),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> KernelNote:
+        """Return the note that `document` describes; raise RecordError when it does not."""
+        language = get_text(document, "language")
+        if language not in LANGUAGES:
+            allowed = ", ".join(LANGUAGES)
+            raise RecordError(f"field 'language' is {language!r}; allowed: {allowed}")
+        return cls(
+            language=language,
+            source=get_text(document, "source"),
+            num_bytes=_quantity(document, "num_bytes"),
+            flops=_quantity(document, "flops"),
+            dtype=get_text(document, "dtype", default=""),
+            origins=tuple(Origin.from_json(item) for item in get_list(document, "origins")),
+            arguments=tuple(get_list(document, "arguments")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNotes:
+    """The notes of one trace by the kernels' names; all empty for a trace of somebody else.
+
+    `num_iterations` is 0 and `device` empty where nobody said.
+    """
+
+    device: str = ""
+    num_iterations: int = 0
+    kernels: Mapping[str, KernelNote] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the notes as a JSON document."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "device": self.device,
+            "num_iterations": self.num_iterations,
+            "kernels": {name: note.to_json() for name, note in self.kernels.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> KernelNotes:
+        """Return the notes that `document` describes; raise RecordError when it does not."""
+        check_schema_version(document)
+        device = get_text(document, "device", default="")
+        if device not in ("", *DEVICES):
+            raise RecordError(f"field 'device' is {device!r}; allowed: {', '.join(DEVICES)}")
+        num_iterations = get_value(document, "num_iterations", default=0)
+        if not isinstance(num_iterations, int) or num_iterations < 0:
+            what = "must be a whole number, 0 or more"
+            raise RecordError(f"field 'num_iterations' {what}, got {num_iterations!r}")
+        kernels = get_mapping(document, "kernels")
+        return cls(
+            device=device,
+            num_iterations=num_iterations,
+            kernels={name: KernelNote.from_json(note) for name, note in kernels.items()},
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> KernelNotes:
+        """Return the notes in the file at `path`; raise RecordError when they cannot be read."""
+        try:
+            return cls.from_json(read_json(path))
+        except (OSError, RecordError) as error:
+            raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
+
+
+def _quantity(document: Any, name: str) -> float | None:
+    if get_value(document, name, default=None) is None:
+        return None
+    number = get_number(document, name)
+    if not 0 <= number < float("inf"):
+        raise RecordError(f"field {name!r} must be finite and not negative, got {number!r}")
+    return number

@@ -1,0 +1,266 @@
+"""The calls of a trace, counted into the rows of the table of kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from db.records._merge_kernel_modules import MODULES, ModuleTime
+from db.records.kernels import Kernel, KernelSource
+from runner.analysis.kernels.code_similarity import choices_of
+from runner.traces._merge_traces_inputs import tensors_of
+from runner.traces._merge_traces_roofline import share_of_peak
+from runner.traces.compile_notes import KernelNote, KernelNotes
+from runner.traces.kernel_kinds import Class
+from runner.traces.kernel_names import label_of
+from runner.traces.operator_costs import Work, work_of
+from runner.traces.timeline import Call
+
+NS_PER_S = 1e9
+# More than any memory, and more than a year of any device; what a damaged trace says beyond them is
+# nobody's.
+_MAX_COPY_BYTES = 2**60
+_MAX_FLOPS = 1e27
+_BYTES_PER_GB = 1e9
+_OWN_NAME = "KERNEL"
+_FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
+_CONFIG = ("num_warps", "num_stages")
+# As many as the deepest models have layers.
+MAX_MODULES = 200
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted of one row: the calls of one name with the same inputs.
+
+    `operator` is the call of the operator that computes or launches it, `others` are those whose
+    inputs differ in what shapes do not say; `has_own_work` is whether what the operator computes is
+    computed by this kernel alone.
+    """
+
+    name: str
+    shapes: str
+    found: Class
+    operator: Call | None
+    has_own_work: bool
+    count: int = 0
+    total_ns: int = 0
+    min_ns: int = 2**63 - 1
+    others: list[Call] = field(default_factory=list)
+    launches: list[Mapping[str, Any]] = field(default_factory=list)
+    # Calls and time of each module.
+    modules: dict[str, tuple[int, int]] = field(default_factory=dict)
+    streams: set[int | str] = field(default_factory=set)
+
+    def add(self, duration_ns: int, *, module: str) -> None:
+        """Count one call."""
+        self.count += 1
+        self.total_ns += duration_ns
+        self.min_ns = min(self.min_ns, duration_ns)
+        count, total_ns = self.modules.get(module, (0, 0))
+        self.modules[module] = (count + 1, total_ns + duration_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the rows of one trace share."""
+
+    device: str
+    num_iterations: int
+    iteration_ns: float
+    notes: KernelNotes
+    peaks: Mapping[str, float]
+
+
+def kernels_of(
+    tallies: Iterable[Tally], *, facts: Facts
+) -> tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]:
+    """Return the rows, the longest first, and each different generated code once."""
+    sources: dict[str, KernelSource] = {}
+    kernels = [_kernel(tally, facts, sources) for tally in tallies]
+    kernels.sort(key=lambda kernel: (-kernel.total_s, kernel.name, kernel.shapes))
+    return tuple(kernels), tuple(sources.values())
+
+
+def source_of(note: KernelNote, *, name: str) -> KernelSource:
+    """Return the code of the kernel `name` under the hash of what is left without that name."""
+    text = re.sub(rf"\b{re.escape(name)}\b", _OWN_NAME, note.source)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return KernelSource(hash=digest, language=note.language, text=note.source)
+
+
+def common_path(modules: Iterable[str]) -> str:
+    """Return the longest path of modules that all of these are in, empty where it is the model."""
+    paths = [module.split(".") for module in modules]
+    if not paths:
+        return ""
+    shared = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join(shared)
+
+
+def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Kernel:
+    note = facts.notes.kernels.get(tally.name)
+    source_hash = ""
+    if note is not None and note.source:
+        source = source_of(note, name=tally.name)
+        source_hash = source.hash
+        sources.setdefault(source_hash, source)
+    work = _work(tally, note)
+    mean_s = tally.total_ns / tally.count / NS_PER_S
+    total_s = tally.total_ns / facts.num_iterations / NS_PER_S
+    return Kernel(
+        name=tally.name,
+        label=label_of(tally.name),
+        kind=tally.found.kind,
+        library=tally.found.library,
+        device=facts.device,
+        count=tally.count / facts.num_iterations,
+        total_s=total_s,
+        mean_s=mean_s,
+        min_s=tally.min_ns / NS_PER_S,
+        share=total_s * NS_PER_S / facts.iteration_ns,
+        num_bytes=work.num_bytes,
+        flops=work.flops,
+        roofline=share_of_peak(work, mean_s=mean_s, peaks=facts.peaks),
+        operators=_operators(tally, note),
+        module=_module(tally, note),
+        shapes=tally.shapes,
+        source_hash=source_hash,
+        config=_config(tally, note),
+        launch=_launch(tally, note) | _by_module(tally, facts),
+        origins=note.origins if note else (),
+    )
+
+
+def _work(tally: Tally, note: KernelNote | None) -> Work:
+    if note is not None and note.num_bytes is not None:
+        return Work(num_bytes=note.num_bytes, flops=note.flops, dtype=note.dtype)
+    copied = _agreed(tally.launches).get("bytes")
+    if type(copied) is int and 0 <= copied < _MAX_COPY_BYTES:
+        return _copy_work(tally.name, copied)
+    if tally.operator is None or not tally.has_own_work:
+        return Work()
+    works = {work_of_call(call) for call in (tally.operator, *tally.others)}
+    # Inputs of one shape may lie in memory differently: then no number holds for all.
+    return works.pop() if len(works) == 1 else Work()
+
+
+def work_of_call(call: Call) -> Work:
+    """Return what one call of an operator does."""
+    told = _told_work(call.facts)
+    if told is not None:
+        return told
+    tensors = tensors_of(call.dims, call.types, call.strides)
+    return work_of(call.name, tensors=tensors, values=call.values)
+
+
+def _told_work(facts: Mapping[str, Any]) -> Work | None:
+    """Return what Inductor says of a Triton kernel in a trace, where it was told to benchmark."""
+    gigabytes = _amount(facts.get("kernel_num_gb"), most=_MAX_COPY_BYTES / _BYTES_PER_GB)
+    flops = _amount(facts.get("kernel_flop"), most=_MAX_FLOPS)
+    if gigabytes is None and flops is None:
+        return None
+    return Work(num_bytes=None if gigabytes is None else gigabytes * _BYTES_PER_GB, flops=flops)
+
+
+def _amount(value: Any, *, most: float) -> float | None:
+    """Return what was counted; what is 0 was not."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value <= most else None
+
+
+def _copy_work(name: str, num_bytes: int) -> Work:
+    """Return what a copy or fill by the driver moves; copies within the device read and write."""
+    if "DtoD" in name:
+        return Work(num_bytes=2.0 * num_bytes)
+    # What leaves the device is held up by the bus, which no peak of the device says anything of.
+    return Work(num_bytes=float(num_bytes), is_on_device=name.startswith("Memset"))
+
+
+def _operators(tally: Tally, note: KernelNote | None) -> tuple[str, ...]:
+    targets = [origin.target for origin in (note.origins if note else ())]
+    named = dict.fromkeys(_operator_of(target) for target in targets if target)
+    if named:
+        return tuple(named)
+    is_operator = tally.operator is not None and "::" in tally.operator.name
+    return (tally.operator.name,) if tally.operator is not None and is_operator else ()
+
+
+def _operator_of(target: str) -> str:
+    """Return the operator as a trace names it: an FX graph says aten.addmm.default."""
+    match = _FX_TARGET.fullmatch(target)
+    return "::".join(match.groups()) if match else target
+
+
+def _module(tally: Tally, note: KernelNote | None) -> str:
+    if any(tally.modules):
+        return common_path(tally.modules)
+    known = [origin.module for origin in (note.origins if note else ()) if origin.module]
+    return common_path(known)
+
+
+def _config(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
+    if note is not None and note.language == "cpp":
+        # No event of a trace says it, but the code does.
+        return {name: _value(text) for name, text in choices_of(note.source).items()}
+    facts = {} if tally.operator is None else tally.operator.facts
+    config = {name: facts[name] for name in _CONFIG if name in facts}
+    return config | _keywords(facts.get("kernel_kwargs"))
+
+
+def _keywords(text: Any) -> dict[str, Any]:
+    """Return the block sizes of "XBLOCK=2,R0_BLOCK=2048" as numbers."""
+    if not isinstance(text, str):
+        return {}
+    pairs = [part.split("=", 1) for part in text.split(",") if "=" in part]
+    return {name.strip(): _value(value.strip()) for name, value in pairs}
+
+
+def _value(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _launch(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
+    launch = _agreed(tally.launches)
+    if note is not None and note.arguments:
+        launch["arguments"] = list(note.arguments)
+    if tally.streams:
+        launch["streams"] = sorted(tally.streams, key=str)
+    if tally.operator is not None and "kernel_hash" in tally.operator.facts:
+        launch["kernel_hash"] = tally.operator.facts["kernel_hash"]
+    return launch
+
+
+def _by_module(tally: Tally, facts: Facts) -> dict[str, Any]:
+    """Return the calls and seconds of an iteration in each module, where there are several."""
+    if len(tally.modules) <= 1:
+        return {}
+    longest = sorted(tally.modules.items(), key=lambda item: (-item[1][1], item[0]))
+    modules = [
+        ModuleTime(
+            path=path,
+            count=count / facts.num_iterations,
+            total_s=total_ns / facts.num_iterations / NS_PER_S,
+        )
+        for path, (count, total_ns) in longest[:MAX_MODULES]
+    ]
+    return {MODULES: [module.to_json() for module in modules]}
+
+
+def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all launches have alike."""
+    if not several:
+        return {}
+    first, *others = several
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other.get(name) == value for other in others)
+    }

@@ -1,0 +1,130 @@
+"""Which operator a thread was in at each moment, from events that lie in each other."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from runner.traces.intervals import Whole
+from runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline, whole
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """For each event of the host: its own time, what it lies in, and pieces of its own time.
+
+    `self_ns` is the duration less that of the events within, `operators` the row of the innermost
+    operator around (or the event itself where it is one), -1 where there is none; `modules` the
+    place of the call that names the innermost module, -1 likewise. `callers` is the row of the
+    operator that called an operator, -1 where none did or it is none; `has_children` says whether
+    it called others itself. A piece is a time in which `piece_rows` was the innermost operator.
+    """
+
+    self_ns: Whole
+    operators: Whole
+    modules: Whole
+    has_children: Whole
+    callers: Whole
+    piece_rows: Whole
+    piece_starts: Whole
+    piece_ends: Whole
+
+
+def nest(timeline: Timeline) -> Nesting:
+    """Return how the events of each thread lie in each other.
+
+    Annotations and launches are passed through: their own time belongs to the operator around.
+    An event that outlasts the one around it, which no profiler writes, is cut off at its end.
+    """
+    sweep = _Sweep(timeline)
+    for rows in _by_lane(timeline):
+        sweep.run(rows)
+    return sweep.result()
+
+
+def _by_lane(timeline: Timeline) -> Iterator[list[int]]:
+    """Yield the rows of each thread, outer events before those in them."""
+    host = timeline.host
+    lanes, starts, ends = whole(host.lanes), whole(host.starts), whole(host.ends)
+    order = np.lexsort((-ends, starts, lanes))
+    bounds = np.flatnonzero(np.diff(lanes[order])) + 1
+    for rows in np.split(order, bounds):
+        yield rows.tolist()
+
+
+class _Sweep:
+    """Walks over the events of one thread after the other, with those open on a stack."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        host, calls = timeline.host, timeline.calls
+        self.starts, self.ends = host.starts, host.ends[:]
+        self.is_operator = [call.what not in (ANNOTATION, LAUNCH) for call in calls]
+        self.is_module = [
+            call.what == ANNOTATION and call.name.startswith(MODULE_PREFIX) for call in calls
+        ]
+        self.calls = host.calls
+        num = len(self.calls)
+        # Arrays, not lists: a trace may have millions of events.
+        self.self_ns, self.has_children = _filled(0, num), _filled(0, num)
+        self.operators, self.modules = _filled(_NOBODY, num), _filled(_NOBODY, num)
+        self.callers = _filled(_NOBODY, num)
+        self.pieces = (array("q"), array("q"), array("q"))
+        self.stack: list[int] = []
+        self.cursor_ns = 0
+
+    def run(self, rows: list[int]) -> None:
+        for row in rows:
+            start = self.starts[row]
+            while self.stack and self.ends[self.stack[-1]] <= start:
+                self.close()
+            around = self.stack[-1] if self.stack else _NOBODY
+            if around != _NOBODY:
+                self.spend(start)
+                self.ends[row] = min(self.ends[row], self.ends[around])
+            self.open(row, around)
+        while self.stack:
+            self.close()
+
+    def open(self, row: int, around: int) -> None:
+        call = self.calls[row]
+        operator = self.operators[around] if around != _NOBODY else _NOBODY
+        if self.is_operator[call]:
+            if operator != _NOBODY:
+                self.has_children[operator] = 1
+            self.callers[row] = operator
+            operator = row
+        self.operators[row] = operator
+        if self.is_module[call]:
+            self.modules[row] = call
+        elif around != _NOBODY:
+            self.modules[row] = self.modules[around]
+        self.cursor_ns = self.starts[row]
+        self.stack.append(row)
+
+    def close(self) -> None:
+        self.spend(self.ends[self.stack[-1]])
+        self.stack.pop()
+
+    def spend(self, until_ns: int) -> None:
+        """Give the time since the last change to the innermost operator."""
+        operator = self.operators[self.stack[-1]]
+        if until_ns > self.cursor_ns and operator != _NOBODY:
+            self.self_ns[operator] += until_ns - self.cursor_ns
+            for column, number in zip(
+                self.pieces, (operator, self.cursor_ns, until_ns), strict=True
+            ):
+                column.append(number)
+        self.cursor_ns = until_ns
+
+    def result(self) -> Nesting:
+        found = (self.self_ns, self.operators, self.modules, self.has_children, self.callers)
+        return Nesting(*(whole(column) for column in (*found, *self.pieces)))
+
+
+def _filled(number: int, num: int) -> array[int]:
+    return array("q", [number]) * num

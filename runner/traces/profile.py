@@ -1,0 +1,88 @@
+"""The kernels of one iteration and where its time goes, from a profiler's trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.records.kernels import Kernel, KernelSource, Profile, Slice
+from runner.errors import TraceError
+from runner.traces._merge_traces_strip import slices_of
+from runner.traces.compile_notes import KernelNotes
+from runner.traces.cpu import find_on_cpu
+from runner.traces.gpu import find_on_gpu
+from runner.traces.iteration import Found
+from runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
+from runner.traces.timeline import Timeline, read_timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelReport:
+    """What a trace says: the rows, the code of the generated ones, and where the time goes."""
+
+    kernels: tuple[Kernel, ...]
+    sources: tuple[KernelSource, ...]
+    profile: Profile
+
+
+def read_kernels(
+    path: Path, *, notes: KernelNotes, latency_s: float | None, peaks: Mapping[str, float]
+) -> KernelReport:
+    """Return the kernels of the trace at `path`, the longest first, and its profile.
+
+    The profile names no trace: that is for whoever keeps it. `latency_s` is the median without
+    the profiler, `peaks` are the device's measured ones (runner/measure/resources/device_peaks.py); both may be
+    unknown. Raises TraceError when the trace is broken, has nothing to show, or is not the one that
+    `notes` tell of.
+    """
+    timeline = read_timeline(path, notes=notes)
+    _check(timeline, notes)
+    is_gpu = len(timeline.device) > 0
+    found = find_on_gpu(timeline) if is_gpu else find_on_cpu(timeline, notes=notes)
+    if found.iteration_ns == 0:
+        raise TraceError(
+            f"{path}: the iterations of this trace have no duration. Record it again, with"
+            " torch.profiler.profile as a context around them"
+        )
+    facts = Facts(
+        device="cuda" if is_gpu else "cpu",
+        num_iterations=found.num_iterations,
+        iteration_ns=found.iteration_ns,
+        notes=notes,
+        peaks=peaks,
+    )
+    kernels, sources = kernels_of(found.tallies, facts=facts)
+    return KernelReport(
+        kernels=kernels,
+        sources=sources,
+        profile=_profile(found, latency_s, strip=slices_of(found.strip, kernels=kernels)),
+    )
+
+
+def _profile(found: Found, latency_s: float | None, *, strip: tuple[Slice, ...]) -> Profile:
+    return Profile(
+        num_iterations=found.num_iterations,
+        iteration_s=found.iteration_ns / NS_PER_S,
+        latency_s=latency_s,
+        parts=found.parts(),
+        busy=found.busy,
+        is_graph_replay=found.is_graph_replay,
+        overlap_s=found.overlap_ns / found.num_iterations / NS_PER_S,
+        strip=strip,
+    )
+
+
+def _check(timeline: Timeline, notes: KernelNotes) -> None:
+    """Raise TraceError when the trace is not the one that the notes tell of."""
+    num_found = len(timeline.iterations)
+    if notes.num_iterations and num_found != notes.num_iterations:
+        raise TraceError(
+            f"{timeline.path}: the trace has {num_found} iterations, its notes say"
+            f" {notes.num_iterations}. Give the notes that were written with this trace, or none"
+        )
+    if notes.device == "cuda" and not len(timeline.device):
+        raise TraceError(
+            f"{timeline.path}: the trace has no kernel of a GPU, its notes say that it was recorded"
+            " on one. Record ProfilerActivity.CUDA, with no other profiler on the GPU"
+        )

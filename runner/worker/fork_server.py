@@ -1,0 +1,420 @@
+"""The worker host: a process with torch and its compiler imported that forks one child a launch.
+
+`python -m runner.worker.start` reads one JSON order a line from standard input and answers one JSON
+line each on standard output. A child is a fresh process in its own session with its own compile
+cache, so nothing that a model does can reach the next one; only imports are shared. The host itself
+executes no operator and touches no CUDA, so that forking it is safe. Where an import did touch CUDA
+all the same, no fork of the host can use it: then each child starts its interpreter anew
+(`perform`) and imports for itself. The host blocks in `select`; when the runner dies, standard
+input ends and the host kills what it started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch._inductor.codecache
+import torch._inductor.compile_fx
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+from db.records.results import Outcome
+from models_zoo.building.loader import ModelLoadError
+from runner.measure.compile.source_locations import failure_reason
+from runner.measure.device import open_device
+from runner.measure.environment_facts import gather_facts
+from runner.measure.latency.timing import uncollected
+from runner.measure.launch import run_launch
+from runner.measure.resources.device_peaks import measure_peaks
+from runner.measure.user_traceback import own_error
+from runner.protocol import (
+    ASK_NVML,
+    OUT_OF_MEMORY_TEXTS,
+    PROTOCOL_VERSION,
+    LaunchReport,
+    LaunchRequest,
+    check_protocol_version,
+    write_json,
+)
+
+# A fork answers within milliseconds, on a busy machine within a second.
+FORK_S = 10.0
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main() -> int:
+    """Serve orders until standard input ends; return the exit status."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Whatever a library prints must not be taken for an answer.
+    os.dup2(2, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _answer(answers, {"event": "ready", "protocol_version": PROTOCOL_VERSION})
+    orders = _Orders()
+    # A cancel holds from now on: whoever cancels wants no later launch either.
+    while not orders.were_cancelled and (order := orders.next()) is not None:
+        if order["action"] != "cancel":
+            _answer(answers, _serve(order, orders=orders))
+    return 0
+
+
+class _Orders:
+    """The lines of standard input, read without buffering beyond what `select` can see."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.has_ended = False
+        self.were_cancelled = False
+
+    def next(self) -> dict[str, Any] | None:
+        """Return the next order, a cancel included; None when the runner is gone."""
+        while b"\n" not in self._rest and not self.has_ended:
+            self.read()
+        if b"\n" not in self._rest:
+            return None
+        line, self._rest = self._rest.split(b"\n", 1)
+        order: dict[str, Any] = json.loads(line)
+        self.were_cancelled |= order["action"] == "cancel"
+        return order
+
+    def read(self) -> None:
+        """Take what is there, waiting for it when there is nothing."""
+        data = os.read(0, 65536)
+        self._rest += data
+        self.has_ended = not data
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether an order that was read waits to be taken."""
+        return b"\n" in self._rest
+
+
+def perform(text: str) -> int:
+    """Do what one order in JSON asks for, in this process; return the exit status."""
+    faulthandler.enable()
+    work = _prepared(json.loads(text))
+    gc.freeze()
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - the worker's top: its log tells the runner
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _prepared(order: Mapping[str, Any]) -> Callable[[], None]:
+    """Import what `order` needs, and return what does it."""
+    action = order["action"]
+    if action == "facts":
+        return _facts_work(order)
+    if action == "peaks":
+        return _peaks_work(order)
+    if action == "prime":
+        _prepare_compiler()
+        return partial(_prime, order["mark"])
+    request = LaunchRequest.from_json(order["request"])
+    if action == "launch" and request.case.backend == "inductor":
+        _prepare_compiler()
+    _preload(request.workload.build)
+    return _launch_work(request)
+
+
+def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
+    check_protocol_version(order)
+    log_path = Path(order["log_path"])
+    work = _work_of(order)
+    # What was imported stays for good: a launch that walked through it at each of its collections
+    # would spend 0.3 s on it and get its own copy of every page.
+    gc.freeze()
+    started_s = time.monotonic()
+    oom_kills = _oom_kills()
+    child = os.fork()
+    if child == 0:
+        _live(work, log_path=log_path)
+    ending = _wait(child, timeout_s=float(order["timeout_s"]), orders=orders)
+    _kill_group(child)
+    _reap_strays()
+    return {
+        "event": "exited",
+        "ending": ending,
+        "was_oom_killed": _oom_kills() > oom_kills,
+        "duration_s": time.monotonic() - started_s,
+    }
+
+
+def _preload(build: str) -> None:
+    """Import a model file of the zoo before forking, so that its launches share the import.
+
+    A user's own file is left to the child: it may do anything, and must do it there.
+    """
+    if build.startswith("models_zoo.") and build not in sys.modules:
+        try:
+            with uncollected():
+                importlib.import_module(build)
+        except (ImportError, RuntimeError):
+            # transformers wraps a failing import in RuntimeError. The child meets the same error
+            # and reports it as the case's outcome.
+            return
+
+
+_is_cuda_started = False
+
+
+def _work_of(order: Mapping[str, Any]) -> Callable[[], None]:
+    """Return what a child has to do, once what its imports would be is imported.
+
+    Where one of these starts CUDA no child can use it, of this order or of any later one: each of
+    them imports for itself.
+    """
+    global _is_cuda_started
+    if not _is_cuda_started:
+        work = _prepared(order)
+        if _can_fork_use_cuda():
+            return work
+        _is_cuda_started = True
+    return partial(_start_anew, order)
+
+
+def _can_fork_use_cuda() -> bool:
+    """Return whether a child may use CUDA, which only a child can tell."""
+    child = os.fork()
+    if child == 0:
+        cannot = True
+        try:
+            cannot = torch.cuda._is_in_bad_fork()
+        finally:
+            # Never back into the host, even where a torch knows no such function.
+            os._exit(cannot)
+    handle = os.pidfd_open(child)
+    try:
+        if not select.select([handle], [], [], FORK_S)[0]:
+            # It hangs, for what another thread of the host held when it was forked.
+            os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(handle)
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def _start_anew(order: Mapping[str, Any]) -> NoReturn:
+    """Let a new interpreter take the place of this child: same process, session, log and limits."""
+    words = [sys.executable, "-m", "runner.worker.start", json.dumps(order)]
+    os.execv(words[0], words)
+
+
+_is_compiler_prepared = False
+
+
+def _prepare_compiler() -> None:
+    """Find out once which vector instructions the C++ compiler can target; children inherit it."""
+    global _is_compiler_prepared
+    if not _is_compiler_prepared:
+        pick_vec_isa()
+        _is_compiler_prepared = True
+
+
+def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
+    """Be the child: own session, own log, die with the host, never return."""
+    status = 1
+    try:
+        os.setsid()
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # When memory runs out, the kernel shall take the case and not the runner.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        # The host alone asks NVML whether there is a GPU: the answer of CUDA is the better one.
+        os.environ.pop(ASK_NVML, None)
+        faulthandler.enable()
+        work()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the worker's top: a child must never return into the host
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _launch_work(request: LaunchRequest) -> Callable[[], None]:
+    def work() -> None:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir
+        # A compiler that is killed leaves its temporary files behind: here they go with the case.
+        os.environ["TMPDIR"] = str(Path(request.report_path).parent)
+        tempfile.tempdir = None
+        limit = request.settings.memory_limit_bytes
+        if limit is not None:
+            _limit_memory(limit, is_cuda=request.case.device == "cuda")
+        write_json(Path(request.report_path), _report(request).to_json())
+
+    return work
+
+
+def _limit_memory(limit_bytes: int, *, is_cuda: bool) -> None:
+    if is_cuda:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
+        return
+    # RLIMIT_AS would count what is merely reserved; torch reserves a lot.
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _report(request: LaunchRequest) -> LaunchReport:
+    try:
+        return run_launch(request)
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        return _failure(Outcome.OUT_OF_MEMORY, error, build=request.workload.build)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's top: an outcome, no crash
+        text = str(error).lower()
+        is_memory = any(known in text for known in OUT_OF_MEMORY_TEXTS)
+        outcome = Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
+        return _failure(outcome, error, build=request.workload.build)
+
+
+def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchReport:
+    own = own_error(error, build=build)
+    if own is None:
+        if isinstance(error, ModelLoadError):
+            # What a model must offer: the message says all, and no frame would be of their code.
+            sys.stderr.write(f"{error}\n")
+        else:
+            traceback.print_exc()
+        return LaunchReport(outcome=outcome, reason=failure_reason(error))
+    sys.stderr.write(own.text)
+    return LaunchReport(outcome=outcome, reason=failure_reason(error, place=own.place))
+
+
+def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:
+    def work() -> None:
+        write_json(Path(order["report_path"]), gather_facts(order["device"]))
+
+    return work
+
+
+def _peaks_work(order: Mapping[str, Any]) -> Callable[[], None]:
+    def work() -> None:
+        device = open_device(order["device"], num_threads=order["num_threads"])
+        write_json(Path(order["report_path"]), measure_peaks(device))
+
+    return work
+
+
+def _prime(mark: str) -> None:
+    """Compile something tiny, so that the precompiled header exists before a case is timed.
+
+    Not where the file `mark` lies beside the header: then that was done, and took two seconds.
+    """
+
+    def tiny(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1).sum()
+
+    # Inductor keeps it in the machine's folder for temporary files, which may be emptied; another
+    # torch may keep it elsewhere.
+    headers = getattr(torch._inductor.codecache, "_HEADER_DIR", None)
+    marked = None if headers is None else Path(headers) / mark
+    if marked is not None and marked.exists():
+        return
+    torch.set_num_threads(1)
+    torch.compile(tiny)(torch.ones(64))
+    if marked is not None and marked.parent.is_dir():
+        marked.touch()
+
+
+def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
+    """Return how `child` ended: `exit N`, `signal N`, `timeout` or `cancelled`."""
+    handle = os.pidfd_open(child)
+    deadline_s = time.monotonic() + timeout_s
+    ending = ""
+    try:
+        while not ending:
+            # The runner says nothing while a child runs but `cancel`, or goes away.
+            if orders.is_waiting or orders.has_ended:
+                orders.next()
+                ending = "cancelled"
+                break
+            readable, _, _ = select.select(
+                [handle, 0], [], [], max(0.0, deadline_s - time.monotonic())
+            )
+            if handle in readable:
+                break
+            if readable:
+                orders.read()
+            else:
+                ending = "timeout"
+    finally:
+        os.close(handle)
+    if ending:
+        # By itself as well: it may not have got as far as to lead a group of its own.
+        os.kill(child, signal.SIGKILL)
+        _kill_group(child)
+    _, status = os.waitpid(child, 0)
+    if ending:
+        return ending
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return f"exit {os.WEXITSTATUS(status)}"
+
+
+def _kill_group(child: int) -> None:
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        # Nobody is left in the group: the usual case.
+        return
+
+
+def _reap_strays() -> None:
+    """Kill and collect descendants that left the child's session; the host is their reaper."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            for stray in _children():
+                os.kill(stray, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _children() -> list[int]:
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    return [int(pid) for pid in text.split()]
+
+
+def _oom_kills() -> int:
+    """Return how often the kernel's out-of-memory killer has struck, 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _answer(stream: Any, document: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(document) + "\n")
+    stream.flush()

@@ -1,0 +1,29 @@
+"""Start the worker host: `python -m runner.worker.start`; with an order, do that alone and end.
+
+What is imported is never garbage. The collector, which looks for some after every so many objects,
+would take a fifth of the time that torch and its compiler take to be imported.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+
+
+def main() -> int:
+    """Import the worker host with the collector out and serve; return the exit status."""
+    orders = sys.argv[1:]
+    gc.disable()
+    worker = importlib.import_module("runner.worker.fork_server")
+    gc.enable()
+    status: int = worker.perform(*orders) if orders else worker.main()
+    return status
+
+
+if __name__ == "__main__":
+    exit_status = main()
+    sys.stderr.flush()
+    # Taking down what was imported lasts a third of a second, and the runner waits for the end.
+    os._exit(exit_status)

@@ -1,0 +1,357 @@
+"""Put a run together from the settings in force."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from db.alerts.outbox_maintenance import find_old_notifications, forget_notifications
+from db.errors import StoreError, StoreLocked, StoreTooNew, StoreUnavailable
+from db.jobs.live_log import find_live_log
+from db.maintenance.compaction import arrange_measurements
+from db.maintenance.retention import find_old_samples, remove_samples
+from db.queries.results import load_alerts, load_document
+from db.queries.runs import load_last_measured
+from db.records.results import AlertState, Case, Run, RunDocument, Verdict
+from db.shared.text import counted
+from db.store import Store
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from runner.config.load import CURRENT_TOOLCHAIN, Config
+from runner.errors import ToolchainUnusable
+from runner.events import Notify, Said
+from runner.execution._merge_interleave import MeasureCase, launch_in_turn
+from runner.execution.executor import Executor
+from runner.execution.local_executor import LocalExecutor
+from runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from runner.persistence.result_writer import Keeper
+from runner.persistence.spool import Spool, utc_now
+from runner.persistence.trace_retention import prune_traces
+from runner.persistence.trace_store import TraceFolder
+from runner.planning.plan import find_names
+from runner.planning.suites import Selection, Suite
+from runner.planning.time_budget import Worth
+from runner.system.gpus import users_of
+from runner.system.locks import machine_lock_dir
+from runner.system.machine import LocalMachine, Machine
+from runner.toolchains.registry import Probe, probe
+
+# The name that errors on the command line begin with.
+logger = logging.getLogger("hud")
+
+AUTO_DEVICE = "auto"
+# What follows the waiting for a locked store before a run.
+_MEASURING_THEN = ". Then it is measured all the same: the spool keeps the results"
+# The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
+_GPU_NODE = Path("/dev/nvidiactl")
+
+
+class MakeExecutor(Protocol):
+    """How an executor is made."""
+
+    def __call__(
+        self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1
+    ) -> Executor:
+        """Return an executor for cases on `device` under the interpreter `python`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """Where the product meets the outside; tests replace them."""
+
+    make_executor: MakeExecutor = LocalExecutor
+    now: Callable[[], datetime] = utc_now
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    has_gpu: Callable[[], bool] = _GPU_NODE.exists
+    probe: Callable[[Path], Probe] = probe
+    machine: Machine = field(default_factory=LocalMachine)
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """A run as somebody asks for it; what is None is as the suite says.
+
+    Of a cluster `machine` alone measures; None: whoever is there.
+    """
+
+    suite: Suite
+    toolchain: str = CURRENT_TOOLCHAIN
+    device: str = AUTO_DEVICE
+    trigger: str = "manual"
+    resume_id: str | None = None
+    has_references: bool = True
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """The settings in force, the store they name and the seams.
+
+    `elsewhere` makes executors on the machine that a run is of; None: all runs are of this one.
+    """
+
+    config: Config
+    seams: Seams
+    has_store: bool = True
+    elsewhere: Callable[[Run], MakeExecutor] | None = None
+
+    def store(self, *, afterwards: str = "") -> Store:
+        """Return the store; raise StoreUnavailable when its URL is none.
+
+        `afterwards` is told beside a long wait for it: what happens where that is in vain.
+        """
+
+        # Else half a minute of silence looks as if the program hung.
+        def tell(text: str) -> None:
+            logger.warning("%s%s", text, afterwards)
+
+        return Store(self.config.store_url, now=self.seams.now, on_wait=tell)
+
+    def spool(self) -> Spool:
+        """Return the spool."""
+        folder = self.config.state_dir / "spool"
+        return Spool(folder, now=self.seams.now, traces=self.traces())
+
+    def traces(self) -> TraceFolder:
+        """Return the folder of kept traces."""
+        return TraceFolder(self.config.traces_dir)
+
+    def lock_dir(self) -> Path:
+        """Return the directory of the locks that every run on this machine shares."""
+        return machine_lock_dir(self.seams.env)
+
+
+def custom_suite(selection: Selection) -> Suite:
+    """Return a suite for a selection that has no name."""
+    return Suite(name=CUSTOM_SUITE, summary="Selected by hand.", selection=selection)
+
+
+def execute_order(order: RunOrder, *, workplace: Workplace, notify: Notify) -> RunDocument:
+    """Execute one order, as `execute_together` does several, and return its run."""
+    (document,) = execute_together([order], workplace=workplace, notify=notify)
+    return document
+
+
+def execute_together(
+    orders: Sequence[RunOrder],
+    *,
+    workplace: Workplace,
+    notify: Notify,
+    measure_case: MeasureCase = launch_in_turn,
+) -> list[RunDocument]:
+    """Execute `orders`, which differ in their toolchain alone, each case under all in turn.
+
+    Returns their runs, on the device that they name or on the one there is. Raises what `run_plans`
+    raises, what `surroundings_of` does, and UnknownNameError for a toolchain.
+    """
+    for order in orders:
+        find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
+
+    def execute(device: str) -> list[RunDocument]:
+        documents = run_plans(
+            [request_of(order, device=device, config=workplace.config) for order in orders],
+            around=surroundings_of(orders, device=device, workplace=workplace, notify=notify),
+            measure_case=measure_case,
+        )
+        clean_up(workplace, notify=notify)
+        return documents
+
+    device = orders[0].device
+    if device != AUTO_DEVICE:
+        return execute(device)
+    if not workplace.seams.has_gpu():
+        return execute("cpu")
+    try:
+        return execute("cuda")
+    except ToolchainUnusable as error:
+        text = f"{error}. Measuring on the CPU instead; `--device cuda` would insist on the GPU"
+        notify(Said(text=text, is_warning=True))
+        return execute("cpu")
+
+
+def clean_up(workplace: Workplace, *, notify: Notify) -> None:
+    """Remove what the settings do not keep, after a run; what cannot be removed is only said.
+
+    Where results wait for the store, it took nothing a moment ago, and is hardly waited for: what
+    is locked is left to the next run. Where its disk is full, this makes room.
+    """
+    spool = workplace.spool()
+    is_refused = bool(spool.pending())
+    told: list[str] = []
+    try:
+        spool.remove_unclaimed_traces()
+        if workplace.has_store:
+            store = workplace.store()
+            store = store.in_a_hurry() if is_refused else store
+            told = prune(workplace, store=store)
+            arrange_measurements(store)
+    except (StoreError, OSError) as error:
+        # That a store is locked was said of the results.
+        if not (is_refused and isinstance(error, StoreLocked)):
+            told = [f"not all that is old is removed: {error}"]
+    for text in told:
+        notify(Said(text=text))
+
+
+def prune(workplace: Workplace, *, store: Store, is_dry_run: bool = False) -> list[str]:
+    """Remove what the settings do not keep, and return a line about each kind of it.
+
+    A dry run only says what it would be. Raises OSError and what the store raises.
+    """
+    config = workplace.config
+    told = []
+    if config.traces_dir is not None:
+        rules = config.trace_rules
+        told.append(
+            prune_traces(config.traces_dir, store=store, rules=rules, is_dry_run=is_dry_run)
+        )
+    if config.sample_nights is not None:
+        told.append(_prune_samples(store, num_nights=config.sample_nights, is_dry_run=is_dry_run))
+    told.append(
+        _prune_outbox(
+            store, num_days=config.outbox_days, now=workplace.seams.now(), is_dry_run=is_dry_run
+        )
+    )
+    return [text for text in told if text]
+
+
+def _prune_outbox(store: Store, *, num_days: int, now: datetime, is_dry_run: bool) -> str:
+    ids = find_old_notifications(store, before=now - timedelta(days=num_days))
+    if not ids:
+        return ""
+    if not is_dry_run:
+        forget_notifications(store, ids)
+    found = counted(len(ids), "notification")
+    return (
+        f"{'would forget' if is_dry_run else 'forgot'} what {found} said, sent more than"
+        f" {num_days} days ago ([outbox] days)"
+    )
+
+
+def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:
+    old = find_old_samples(store, num_nights=num_nights)
+    if not old.run_ids:
+        return ""
+    if not is_dry_run:
+        remove_samples(store, old)
+    return (
+        f"{'would remove' if is_dry_run else 'removed'} {old.num_samples} samples of"
+        f" {len(old.run_ids)} runs: kept are {num_nights} nights, baselines and what alerts point"
+        " at ([samples] nights)"
+    )
+
+
+def request_of(order: RunOrder, *, device: str, config: Config) -> RunRequest:
+    """Return what `order` asks for on `device`, by the settings in force."""
+    suite, measure = order.suite, config.measure
+    return RunRequest(
+        suite=suite.name,
+        selection=suite.selection,
+        toolchain=order.toolchain,
+        device=device,
+        settings=suite.settings(measure),
+        machine=config.machine,
+        has_references=order.has_references and config.has_references,
+        time_budget_s=suite.time_budget_s,
+        wait_idle_s=config.wait_idle_s,
+        trigger=order.trigger,
+        resume_id=order.resume_id,
+    )
+
+
+def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notify) -> Worth:
+    """Return what makes cases of the suite worth measuring; without a store nobody knows."""
+    store = keeper.store
+    if store is None:
+        return Worth()
+    if keeper.is_resting():
+        notify(_in_plan_order(keeper.trouble))
+        return Worth()
+    try:
+        last_measured = load_last_measured(
+            store,
+            suite=request.suite,
+            machine=request.machine,
+            toolchain=request.toolchain,
+        )
+        alerts = load_alerts(store, states=[AlertState.OPEN])
+    except StoreError as error:
+        notify(_in_plan_order(str(error)))
+        return Worth()
+    return Worth(
+        last_measured=last_measured,
+        suspects={alert.case.key for alert in alerts if alert.verdict is Verdict.REGRESSION},
+        is_tracked=partial(_is_tracked, config=config),
+    )
+
+
+def _in_plan_order(trouble: str) -> Said:
+    text = f"whose turn it is, the store does not say: {trouble}. Measuring in plan order"
+    return Said(text=text, is_warning=True)
+
+
+def _is_tracked(case: Case, *, config: Config) -> bool:
+    spec = config.catalog.get(case.model)
+    shape = None if spec is None else spec.shapes.get(case.shape)
+    return shape is not None and shape.is_tracked
+
+
+def check_takes_runs(store: Store) -> StoreLocked | None:
+    """Raise what keeps the store from ever taking what is measured, which would be for nothing.
+
+    StoreUnavailable: it is a file of another program; MixedStoreError: it has synthetic runs.
+    Returns what a locked store said, which was waited for.
+    """
+    store.check_is_store()
+    # What waits in the spool for a store that cannot be read now goes in later.
+    try:
+        with suppress(StoreTooNew, StoreUnavailable):
+            store.check_takes_measured()
+    except StoreLocked as error:
+        return error
+    return None
+
+
+def surroundings_of(
+    orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
+) -> Surroundings:
+    """Return what the runs of `orders` work with; raise what `check_takes_runs` does."""
+    config, seams = workplace.config, workplace.seams
+    store = workplace.store() if workplace.has_store else None
+    spool = workplace.spool() if workplace.has_store else None
+    keeper = Keeper(store, spool=spool, notify=notify, now=seams.now)
+    if store is not None:
+        locked = check_takes_runs(workplace.store(afterwards=_MEASURING_THEN))
+        if locked is not None:
+            keeper.rest(locked)
+    return Surroundings(
+        # One for each order, even under one interpreter: two worker hosts differ as two runs do.
+        executors=tuple(
+            seams.make_executor(
+                python=config.toolchains[order.toolchain],
+                state_dir=config.state_dir,
+                device=device,
+                num_threads=config.measure.num_threads,
+            )
+            for order in orders
+        ),
+        keeper=keeper,
+        catalog=config.catalog,
+        lock_dir=workplace.lock_dir(),
+        load_document=partial(load_document, workplace.store(), has_kernels=True),
+        worth=partial(_worth, config=config, keeper=keeper, notify=notify),
+        users=partial(users_of, machine=seams.machine, env=seams.env),
+        live_log=partial(find_live_log, config.state_dir),
+        sleep=seams.sleep,
+        notify=notify,
+        now=seams.now,
+    )
